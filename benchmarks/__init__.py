@@ -1,0 +1,1 @@
+"""Measurements beside ONNX Runtime."""

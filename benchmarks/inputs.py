@@ -1,0 +1,81 @@
+"""The manifest beside a folder of models, and seeded inputs of a model at given sizes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input: sizes (a number, a symbol, or symbols joined by +) and the draw of its elements."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    fill: str
+    high: int
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One model of a manifest; `sizes` names the values of its symbols to try."""
+
+    name: str
+    path: Path
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[str, ...]
+    sizes: Mapping[str, Mapping[str, int]]
+
+
+def read_manifest(folder: Path) -> tuple[ModelSpec, ...]:
+    """The models of the folder whose files are there, legacy exports as models of their own."""
+    entries = json.loads((folder / "manifest.json").read_text())
+    return tuple(
+        ModelSpec(
+            Path(file).name.removesuffix(".onnx"),
+            folder / file,
+            tuple(InputSpec(i["name"], i["dtype"], tuple(i["shape"]), i["fill"], i["high"]) for i in entry["inputs"]),
+            tuple(entry["outputs"]),
+            entry["sizes"],
+        )
+        for entry in entries.values()
+        for file in entry["files"].values()
+        if (folder / file).exists()
+    )
+
+
+def size_of(size: int | str, values: Mapping[str, int]) -> int:
+    """The number behind one size; a symbol without a value is a KeyError."""
+    return size if isinstance(size, int) else sum(values[part.strip()] for part in size.split("+"))
+
+
+def make_inputs(model: ModelSpec, values: Mapping[str, int], seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs of the model at the given sizes, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    return {spec.name: make_input(spec, values, rng) for spec in model.inputs}
+
+
+def make_input(spec: InputSpec, values: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
+    shape = tuple(size_of(size, values) for size in spec.shape)
+    match spec.fill:
+        case "integers":
+            return rng.integers(0, spec.high, shape).astype(spec.dtype)
+        case "mask":
+            return padding_mask(shape, rng).astype(spec.dtype)
+        case "image":
+            channels = (*shape[:2], *(1 for _ in shape[2:]))
+            scale, offset = rng.uniform(0.25, 2.0, channels), rng.standard_normal(channels)
+            return (rng.standard_normal(shape) * scale + offset).astype(spec.dtype)
+        case _:
+            return rng.standard_normal(shape).astype(spec.dtype)
+
+
+def padding_mask(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Ones, then in every row but the first zeros from a drawn position on."""
+    rows, length = shape
+    kept = rng.integers((length + 1) // 2, length + 1, rows)
+    kept[:1] = length
+    return np.arange(length)[None, :] < kept[:, None]

@@ -1,0 +1,694 @@
+"""LLVM IR written as text: functions with structured control flow, modules of functions and constants.
+
+Strings are appended and nothing is analysed, so that writing costs about a microsecond an instruction. Integer
+arithmetic on numbers known while writing is done here; everything else is left to LLVM.
+
+    f = FunctionBuilder("scale", [("ptr", "x"), ("i64", "n")])
+    x, n = f.parameters
+    f.loop(0, n, 1, lambda i: scale_element(f, f.gep(x, i, "float")))
+    f.ret()
+    text = ModuleBuilder().add(f).text()
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, overload
+
+from compiler.codegen_host.llvm_values import (
+    Float,
+    Int,
+    Reg,
+    boolean_type,
+    constant,
+    intrinsic_suffix,
+    literal,
+    scalar_literal,
+    vector_shape,
+    vector_type,
+)
+
+__all__ = ["Float", "FunctionBuilder", "Int", "ModuleBuilder", "Reg"]
+
+TRUE = Reg("true", "i1")
+FALSE = Reg("false", "i1")
+
+Reduction = Literal[
+    "add", "mul", "and", "or", "xor", "smin", "smax", "umin", "umax",
+    "fadd", "fmul", "fmin", "fmax", "fminimum", "fmaximum",
+]  # fmt: skip
+
+# fadd and fmul reductions fold the lanes into a start value; these leave the lanes as they are (-0.0 + x = x).
+_REDUCTION_STARTS = {"fadd": -0.0, "fmul": 1.0}
+
+
+def _wrap(value: int) -> int:
+    """The value as a signed 64-bit integer."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _truncated_quotient(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_UNSIGNED = (1 << 64) - 1
+
+# What each opcode gives for two numbers, as i64.
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "sdiv": _truncated_quotient,
+    "srem": lambda a, b: a - b * _truncated_quotient(a, b),
+    "udiv": lambda a, b: (a & _UNSIGNED) // (b & _UNSIGNED),
+    "urem": lambda a, b: (a & _UNSIGNED) % (b & _UNSIGNED),
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "ashr": lambda a, b: a >> b,
+    "lshr": lambda a, b: (a & _UNSIGNED) >> b,
+    "smin": min,
+    "smax": max,
+    "umin": lambda a, b: min(a, b, key=lambda x: x & _UNSIGNED),
+    "umax": lambda a, b: max(a, b, key=lambda x: x & _UNSIGNED),
+}
+
+# x op n = x.
+_RIGHT_IDENTITIES = {
+    "add": 0, "sub": 0, "mul": 1, "sdiv": 1, "udiv": 1, "and": -1, "or": 0, "xor": 0, "shl": 0, "ashr": 0, "lshr": 0,
+}  # fmt: skip
+
+# x op n = 0.
+_RIGHT_ZEROS = {"mul": 0, "and": 0, "srem": 1, "urem": 1}
+
+_COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "smin", "smax", "umin", "umax"})
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "slt": lambda a, b: a < b,
+    "sle": lambda a, b: a <= b,
+    "sgt": lambda a, b: a > b,
+    "sge": lambda a, b: a >= b,
+    "ult": lambda a, b: a & _UNSIGNED < b & _UNSIGNED,
+    "ule": lambda a, b: a & _UNSIGNED <= b & _UNSIGNED,
+    "ugt": lambda a, b: a & _UNSIGNED > b & _UNSIGNED,
+    "uge": lambda a, b: a & _UNSIGNED >= b & _UNSIGNED,
+}
+
+
+class IntegerOperation:
+    """One integer instruction of a function builder, scalars and vectors alike.
+
+    Two numbers fold to a number, as i64; x op n folds where it is x, and to the number 0 where that is the result.
+    """
+
+    __slots__ = ("_append", "_builder", "_fold", "_identity", "_opcode", "_zero")
+
+    def __init__(self, builder: "FunctionBuilder", opcode: str) -> None:
+        self._builder = builder
+        self._opcode = opcode
+        self._fold = _FOLDS[opcode]
+        self._identity = _RIGHT_IDENTITIES.get(opcode)
+        self._zero = _RIGHT_ZEROS.get(opcode)
+
+    def apply(self, a: Int, b: Int) -> Int:
+        if isinstance(b, int):
+            if isinstance(a, int):
+                return _wrap(self._fold(a, b))
+            if b == self._identity:
+                return a
+            if b == self._zero:
+                return 0 if a.type == "i64" else constant(a.type, 0)
+            type, left, right = a.type, a.text, literal(a.type, b)
+        elif isinstance(a, int):
+            if self._opcode in _COMMUTATIVE:
+                return self.apply(b, a)
+            type, left, right = b.type, literal(b.type, a), b.text
+        else:
+            type, left, right = a.type, a.text, b.text
+        return self._emit(type, left, right)
+
+    def _emit(self, type: str, left: str, right: str) -> Reg:
+        return self._builder.value(f"{self._opcode} {type} {left}, {right}", type)
+
+
+class ClosedOperation(IntegerOperation):
+    """An integer instruction that gives a register as soon as one operand is a register."""
+
+    __slots__ = ()
+
+    @overload
+    def __call__(self, a: Reg, b: Int) -> Reg: ...
+    @overload
+    def __call__(self, a: Int, b: Reg) -> Reg: ...
+    @overload
+    def __call__(self, a: Int, b: Int) -> Int: ...
+    def __call__(self, a: Int, b: Int) -> Int:
+        return self.apply(a, b)
+
+
+class FoldingOperation(IntegerOperation):
+    """An integer instruction that may give the number 0 for an i64 register and a number: x * 0, x % 1, x & 0."""
+
+    __slots__ = ()
+
+    @overload
+    def __call__(self, a: Reg, b: Reg) -> Reg: ...
+    @overload
+    def __call__(self, a: Int, b: Int) -> Int: ...
+    def __call__(self, a: Int, b: Int) -> Int:
+        return self.apply(a, b)
+
+
+class IntrinsicOperation(ClosedOperation):
+    """smin, smax, umin, umax."""
+
+    __slots__ = ()
+
+    def _emit(self, type: str, left: str, right: str) -> Reg:
+        return self._builder.intrinsic(f"llvm.{self._opcode}.*", type, Reg(left, type), Reg(right, type))
+
+
+class FloatOperation:
+    """One floating-point instruction of a function builder; `flags` are fast-math flags, "contract" for example."""
+
+    __slots__ = ("_builder", "_opcode")
+
+    def __init__(self, builder: "FunctionBuilder", opcode: str) -> None:
+        self._builder = builder
+        self._opcode = opcode
+
+    def __call__(self, a: Float, b: Float, flags: str = "") -> Reg:
+        type = _common_type(a, b)
+        opcode = _flagged(self._opcode, flags)
+        return self._builder.value(f"{opcode} {type} {_text(a, type)}, {_text(b, type)}", type)
+
+
+def _text(value: Reg | float, type: str) -> str:
+    return value.text if isinstance(value, Reg) else literal(type, value)
+
+
+def _flagged(opcode: str, flags: str) -> str:
+    return f"{opcode} {flags}" if flags else opcode
+
+
+def _common_type(*values: Reg | float) -> str:
+    for value in values:
+        if isinstance(value, Reg):
+            return value.type
+    raise AssertionError(f"no operand carries a type: {values}")
+
+
+def as_reg(value: Int) -> Reg:
+    """The operand as a register; a number becomes an i64 literal."""
+    return value if isinstance(value, Reg) else constant("i64", value)
+
+
+class FunctionBuilder:
+    """One function, written from top to bottom; every method that gives a value appends the instruction for it.
+
+    A parameter's type may carry attributes, "ptr noalias" for example. Names depend on the order of calls alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, str]],
+        returns: str = "void",
+        internal: bool = False,
+        attributes: str = "nounwind",
+    ) -> None:
+        self.name = name
+        self.returns = returns
+        self.declarations: dict[str, str] = {}
+        self.parameters = tuple(Reg(f"%{name}", _bare_type(type)) for type, name in parameters)
+        self._signature = ", ".join(f"{type} %{name}" for type, name in parameters)
+        self._linkage = "internal " if internal else ""
+        self._attributes = attributes
+        self._lines: list[str] = []
+        self._allocas: list[str] = []
+        self._values = 0
+        self._labels = 0
+        self._block = "entry"
+        self._is_open = True
+
+        self.add = ClosedOperation(self, "add")
+        self.sub = ClosedOperation(self, "sub")
+        self.mul = FoldingOperation(self, "mul")
+        self.sdiv = ClosedOperation(self, "sdiv")
+        self.udiv = ClosedOperation(self, "udiv")
+        self.srem = FoldingOperation(self, "srem")
+        self.urem = FoldingOperation(self, "urem")
+        self.and_ = FoldingOperation(self, "and")
+        self.or_ = ClosedOperation(self, "or")
+        self.xor = ClosedOperation(self, "xor")
+        self.shl = ClosedOperation(self, "shl")
+        self.ashr = ClosedOperation(self, "ashr")
+        self.lshr = ClosedOperation(self, "lshr")
+        self.smin = IntrinsicOperation(self, "smin")
+        self.smax = IntrinsicOperation(self, "smax")
+        self.umin = IntrinsicOperation(self, "umin")
+        self.umax = IntrinsicOperation(self, "umax")
+        self.fadd = FloatOperation(self, "fadd")
+        self.fsub = FloatOperation(self, "fsub")
+        self.fmul = FloatOperation(self, "fmul")
+        self.fdiv = FloatOperation(self, "fdiv")
+        self.frem = FloatOperation(self, "frem")
+
+    def text(self) -> str:
+        """The definition, complete once every block has ended in `ret`."""
+        assert not self._is_open, f"function {self.name} does not end in ret"
+        head = f"define {self._linkage}{self.returns} @{self.name}({self._signature}) {self._attributes} {{\nentry:"
+        return "\n".join([head, *self._allocas, *self._lines, "}\n"])
+
+    def value(self, instruction: str, type: str) -> Reg:
+        """The result of an instruction given as text, for what has no method here."""
+        self._values = number = self._values + 1
+        name = f"%.{number}"
+        self._lines.append(f"  {name} = {instruction}")
+        return Reg(name, type)
+
+    def emit(self, instruction: str) -> None:
+        """Appends an instruction without a result."""
+        self._lines.append(f"  {instruction}")
+
+    def constant(self, type: str, value: float | Sequence[float]) -> Reg:
+        """A literal, exact for every type; a number is repeated in every lane of a vector type."""
+        return constant(type, value)
+
+    # Arithmetic
+
+    def neg(self, a: Int) -> Int:
+        return self.sub(0, a)
+
+    def fneg(self, a: Reg, flags: str = "") -> Reg:
+        return self.value(f"{_flagged('fneg', flags)} {a.type} {a.text}", a.type)
+
+    def fma(self, a: Float, b: Float, c: Float, flags: str = "") -> Reg:
+        """a * b + c rounded once; a library call on targets without the instruction."""
+        type = _common_type(a, b, c)
+        operands = [value if isinstance(value, Reg) else constant(type, value) for value in (a, b, c)]
+        return self.intrinsic("llvm.fma.*", type, *operands, flags=flags)
+
+    def icmp(self, predicate: str, a: Int, b: Int) -> Reg:
+        """i1 per lane; predicates are LLVM's: eq ne slt sle sgt sge ult ule ugt uge."""
+        if isinstance(a, int) and isinstance(b, int):
+            return TRUE if _COMPARISONS[predicate](a, b) else FALSE
+        type = _common_type(a, b)
+        return self.value(f"icmp {predicate} {type} {_text(a, type)}, {_text(b, type)}", boolean_type(type))
+
+    def fcmp(self, predicate: str, a: Float, b: Float, flags: str = "") -> Reg:
+        """i1 per lane; predicates are LLVM's: ordered (oeq, olt, …), unordered (une, ult, …), ord, uno."""
+        type = _common_type(a, b)
+        opcode = f"{_flagged('fcmp', flags)} {predicate}"
+        return self.value(f"{opcode} {type} {_text(a, type)}, {_text(b, type)}", boolean_type(type))
+
+    def select(self, condition: Reg, a: Reg | float, b: Reg | float, flags: str = "") -> Reg:
+        """a where the condition holds, else b; two numbers are i64."""
+        type = _common_type(a, b, constant("i64", 0))
+        if condition.is_literal and condition.type == "i1":
+            chosen = a if condition.text == "true" else b
+            return chosen if isinstance(chosen, Reg) else constant(type, chosen)
+        operands = f"{condition.type} {condition.text}, {type} {_text(a, type)}, {type} {_text(b, type)}"
+        return self.value(f"{_flagged('select', flags)} {operands}", type)
+
+    def convert(self, op: str, x: Int, type: str) -> Reg:
+        """A cast by its LLVM name: sitofp fptosi uitofp fptoui trunc zext sext fpext fptrunc bitcast ptrtoint inttoptr."""
+        x = as_reg(x)
+        if x.type == type:
+            return x
+        return self.value(f"{op} {x.type} {x.text} to {type}", type)
+
+    # Memory
+
+    def gep(self, pointer: Reg, offset: Int, element_type: str = "i8") -> Reg:
+        """The address `offset` elements behind the pointer, or one per lane for a vector of offsets."""
+        if isinstance(offset, int):
+            if offset == 0:
+                return pointer
+            return self.value(f"getelementptr {element_type}, ptr {pointer.text}, i64 {offset}", "ptr")
+        type = vector_type("ptr", max(offset.lanes, pointer.lanes))
+        return self.value(
+            f"getelementptr {element_type}, {pointer.type} {pointer.text}, {offset.type} {offset.text}", type
+        )
+
+    def load(self, type: str, pointer: Reg, align: int = 1) -> Reg:
+        return self.value(f"load {type}, ptr {pointer.text}, align {align}", type)
+
+    def store(self, value: Int, pointer: Reg, align: int = 1) -> None:
+        value = as_reg(value)
+        self.emit(f"store {value.type} {value.text}, ptr {pointer.text}, align {align}")
+
+    # LLVM 22 moved the alignment of these four from an argument to an attribute; it still reads the argument.
+
+    def masked_load(self, type: str, pointer: Reg, mask: Reg, align: int = 1, passthru: Reg | None = None) -> Reg:
+        """The lanes of the mask; memory of the others is not touched and they are `passthru`, undefined without."""
+        other = passthru.text if passthru is not None else "poison"
+        arguments = (pointer, constant("i32", align), mask, Reg(other, type))
+        return self.intrinsic(f"llvm.masked.load.{intrinsic_suffix(type)}.p0", type, *arguments)
+
+    def masked_store(self, value: Reg, pointer: Reg, mask: Reg, align: int = 1) -> None:
+        name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
+        self.call(name, "void", value, pointer, constant("i32", align), mask)
+
+    def gather(self, type: str, base: Reg, indices: Reg, mask: Reg | None = None, align: int = 1,
+               passthru: Reg | None = None) -> Reg:  # fmt: skip
+        """base[index] in each lane of the mask (all without one); indices count elements and are signed."""
+        pointers = self.gep(base, indices, vector_shape(type)[1])
+        mask = mask if mask is not None else constant(boolean_type(type), 1)
+        other = passthru.text if passthru is not None else "poison"
+        name = f"llvm.masked.gather.{intrinsic_suffix(type)}.{intrinsic_suffix(pointers.type)}"
+        return self.intrinsic(name, type, pointers, constant("i32", align), mask, Reg(other, type))
+
+    def scatter(self, value: Reg, base: Reg, indices: Reg, mask: Reg | None = None, align: int = 1) -> None:
+        """base[index] = value in each lane of the mask, in the order of the lanes."""
+        pointers = self.gep(base, indices, value.element)
+        mask = mask if mask is not None else constant(boolean_type(value.type), 1)
+        name = f"llvm.masked.scatter.{intrinsic_suffix(value.type)}.{intrinsic_suffix(pointers.type)}"
+        self.call(name, "void", value, pointers, constant("i32", align), mask)
+
+    def alloca(self, type: str, count: int = 1, align: int = 64) -> Reg:
+        """Stack memory for `count` elements, reserved once per call of the function."""
+        name = f"%stack.{len(self._allocas)}"
+        self._allocas.append(f"  {name} = alloca {type}, i64 {count}, align {align}")
+        return Reg(name, "ptr")
+
+    # Atomics; orderings are LLVM's: monotonic acquire release acq_rel seq_cst
+
+    def atomic_load(self, type: str, pointer: Reg, ordering: str = "acquire") -> Reg:
+        return self.value(f"load atomic {type}, ptr {pointer.text} {ordering}, align {_scalar_bytes(type)}", type)
+
+    def atomic_store(self, value: Reg, pointer: Reg, ordering: str = "release") -> None:
+        align = _scalar_bytes(value.type)
+        self.emit(f"store atomic {value.type} {value.text}, ptr {pointer.text} {ordering}, align {align}")
+
+    def atomic_rmw(self, op: str, pointer: Reg, value: Int, ordering: str = "acq_rel") -> Reg:
+        """What was there before; op is add, sub, xchg, and, or, max, umax, …"""
+        value = as_reg(value)
+        return self.value(f"atomicrmw {op} ptr {pointer.text}, {value.type} {value.text} {ordering}", value.type)
+
+    def compare_exchange(self, pointer: Reg, expected: Int, desired: Int, ordering: str = "acq_rel",
+                         failure: str = "acquire") -> tuple[Reg, Reg]:  # fmt: skip
+        """(what was there, i1 whether it was the expected value and is now the desired one)."""
+        type = _common_type(expected, desired, constant("i64", 0))
+        operands = f"{type} {_text(expected, type)}, {type} {_text(desired, type)}"
+        pair = self.value(f"cmpxchg ptr {pointer.text}, {operands} {ordering} {failure}", f"{{ {type}, i1 }}")
+        found = self.value(f"extractvalue {pair.type} {pair.text}, 0", type)
+        return found, self.value(f"extractvalue {pair.type} {pair.text}, 1", "i1")
+
+    def fence(self, ordering: str = "seq_cst") -> None:
+        self.emit(f"fence {ordering}")
+
+    # Vectors
+
+    def splat(self, x: Reg, lanes: int) -> Reg:
+        """x in every lane; one lane is x itself."""
+        if lanes == 1:
+            return x
+        type = vector_type(x.type, lanes)
+        if x.is_literal:
+            return Reg(f"splat ({x.type} {x.text})", type)
+        single = self.value(f"insertelement {type} poison, {x.type} {x.text}, i64 0", type)
+        zeros = vector_type("i32", lanes)
+        return self.value(f"shufflevector {type} {single.text}, {type} poison, {zeros} zeroinitializer", type)
+
+    def lane_ids(self, type: str) -> Reg:
+        """<0, 1, 2, …>, 0 for a scalar."""
+        lanes = vector_shape(type)[0]
+        return constant(type, 0 if lanes == 1 else range(lanes))
+
+    def extract(self, vector: Reg, index: Int) -> Reg:
+        return self.value(f"extractelement {vector.type} {vector.text}, i64 {_text(index, 'i64')}", vector.element)
+
+    def insert(self, vector: Reg, x: Reg, index: Int) -> Reg:
+        operands = f"{vector.type} {vector.text}, {x.type} {x.text}, i64 {_text(index, 'i64')}"
+        return self.value(f"insertelement {operands}", vector.type)
+
+    def shuffle(self, a: Reg, b: Reg | None, indices: Sequence[int]) -> Reg:
+        """Lane i is lane indices[i] of a followed by b; -1 leaves it undefined."""
+        mask = ", ".join(f"i32 {index}" if index >= 0 else "i32 poison" for index in indices)
+        operands = f"{a.type} {a.text}, {a.type} {b.text if b is not None else 'poison'}"
+        type = f"<{len(indices)} x {a.element}>"
+        result = self.value(f"shufflevector {operands}, <{len(indices)} x i32> <{mask}>", type)
+        return result if len(indices) > 1 else self.extract(result, 0)
+
+    def tail_mask(self, lanes: int, count: Int) -> Reg:
+        """<lanes x i1>, true for the lanes below `count`: none for count <= 0, all for count >= lanes."""
+        if isinstance(count, int):
+            if lanes == 1:
+                return TRUE if count > 0 else FALSE
+            kept = min(max(count, 0), lanes)
+            return constant(vector_type("i1", lanes), [i < kept for i in range(lanes)])
+        if lanes == 1:
+            return self.icmp("sgt", count, 0)
+        # The lanes of one register compare in one instruction, where 64-bit lanes would need two or more.
+        element = "i32" if lanes <= 16 else "i16" if lanes <= 32 or lanes > 64 else "i8"
+        clamped = self.smin(self.smax(count, 0), lanes)
+        limit = self.splat(self.convert("trunc", clamped, element), lanes)
+        return self.icmp("slt", self.lane_ids(limit.type), limit)
+
+    def reduce_lanes(self, kind: Reduction, vector: Reg, ordered: bool = False) -> Reg:
+        """All lanes folded into one; fadd and fmul as a tree unless `ordered` asks for lane 0 first, one by one.
+
+        fmin and fmax drop NaN, fminimum and fmaximum keep it.
+        """
+        if vector.lanes == 1:
+            return vector
+        start = _REDUCTION_STARTS.get(kind)
+        operands = [vector] if start is None else [constant(vector.element, start), vector]
+        flags = "reassoc" if start is not None and not ordered else ""
+        name = f"llvm.vector.reduce.{kind}.{intrinsic_suffix(vector.type)}"
+        return self.intrinsic(name, vector.element, *operands, flags=flags)
+
+    # Calls
+
+    def intrinsic(self, name: str, type: str, *arguments: Reg, flags: str = "") -> Reg:
+        """The value of an intrinsic; a * in its name stands for the result type: "llvm.sqrt.*"."""
+        if name[-1] == "*":
+            name = name[:-1] + intrinsic_suffix(type)
+        result = self.call(name, type, *arguments, flags=flags)
+        assert result is not None, f"{name} gives nothing"
+        return result
+
+    def call(self, name: str, type: str, *arguments: Int, flags: str = "") -> Reg | None:
+        """The result of a function by name, None for void; it is declared where the module does not define it."""
+        operands = [as_reg(argument) for argument in arguments]
+        if name not in self.declarations:
+            self.declarations[name] = f"declare {type} @{name}({', '.join(x.type for x in operands)})"
+        return self._call(f"@{name}", type, operands, flags)
+
+    def call_pointer(self, pointer: Reg, type: str, *arguments: Int) -> Reg | None:
+        """The result of the function at an address, None for void."""
+        return self._call(pointer.text, type, [as_reg(argument) for argument in arguments], "")
+
+    def symbol(self, name: str) -> Reg:
+        """The address of a function or constant that the module defines or declares."""
+        return Reg(f"@{name}", "ptr")
+
+    def _call(self, callee: str, type: str, arguments: Sequence[Reg], flags: str) -> Reg | None:
+        operands = ", ".join([f"{x.type} {x.text}" for x in arguments])
+        text = f"{_flagged('call', flags)} {type} {callee}({operands})"
+        if type == "void":
+            self.emit(text)
+            return None
+        return self.value(text, type)
+
+    # Control flow
+
+    def ret(self, value: Int | None = None) -> None:
+        """Leaves the function; nothing may follow in the same block."""
+        self.emit("ret void" if value is None else f"ret {self.returns} {_text(value, self.returns)}")
+        self._is_open = False
+
+    def loop(
+        self,
+        start: Int,
+        stop: Int,
+        step: Int,
+        body: Callable[..., Sequence[Int] | None],
+        carried: Sequence[Int] = (),
+        unroll: bool = False,
+        at_least_once: bool = False,
+    ) -> tuple[Reg, ...]:
+        """The carried values after `body(i, *carried)` has run for i = start, start + step, … below stop.
+
+        The body gives the next carried values. Zero iterations give the initial ones, unless `at_least_once` promises
+        start < stop and saves the test. `unroll` repeats the body for constant bounds; one iteration is never a loop.
+        """
+        values = tuple(as_reg(value) for value in carried)
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+            assert step > 0, f"the step of a loop is {step}"
+            if unroll or stop - start <= step:
+                for i in range(start, stop, step):
+                    values = _next_values(body(i, *values), values)
+                return values
+            at_least_once = True
+        before, head, after = self._block, self._label("loop"), self._label("end")
+        if at_least_once:
+            self._branch(head)
+        else:
+            self._branch_if(self.icmp("slt", start, stop), head, after)
+        self._begin(head)
+        phis = self._reserve()
+        index, arguments = self._register("i64"), tuple(self._register(value.type) for value in values)
+        following = _next_values(body(index, *arguments), values)
+        assert self._is_open, "the body of a loop ends in ret"
+        next_index = self.add(index, step)
+        latch = self._block
+        self._branch_if(self.icmp("slt", next_index, stop), head, after)
+        initial = (as_reg(start), *values)
+        self._fill(phis, (index, *arguments), [(before, initial), (latch, (next_index, *following))])
+        self._begin(after)
+        if at_least_once:
+            return following
+        return self._merge([(before, values), (latch, following)])
+
+    def while_(
+        self,
+        carried: Sequence[Int],
+        condition: Callable[..., Reg],
+        body: Callable[..., Sequence[Int] | None],
+    ) -> tuple[Reg, ...]:
+        """The carried values once `condition(*carried)` is false; `body(*carried)` gives the next ones."""
+        values = tuple(as_reg(value) for value in carried)
+        before, head, inside, after = self._block, self._label("while"), self._label("do"), self._label("end")
+        self._branch(head)
+        self._begin(head)
+        phis = self._reserve()
+        arguments = tuple(self._register(value.type) for value in values)
+        self._branch_if(condition(*arguments), inside, after)
+        self._begin(inside)
+        following = _next_values(body(*arguments), values)
+        arms = [(before, values)]
+        if self._is_open:
+            arms.append((self._block, following))
+            self._branch(head)
+        self._fill(phis, arguments, arms)
+        self._begin(after)
+        return arguments
+
+    def if_(
+        self,
+        condition: Reg,
+        then: Callable[[], Sequence[Int] | None],
+        otherwise: Callable[[], Sequence[Int] | None] | None = None,
+    ) -> tuple[Reg, ...]:
+        """The results of the branch taken. A branch may end in `ret`; without `otherwise`, `then` has no results."""
+        if condition.is_literal:
+            taken = then if condition.text == "true" else otherwise
+            return tuple(as_reg(value) for value in (taken() if taken is not None else None) or ())
+        first, after = self._label("then"), self._label("end")
+        second = self._label("else") if otherwise is not None else after
+        self._branch_if(condition, first, second)
+        arms = []
+        for label, branch in ((first, then), (second, otherwise)):
+            if branch is None:
+                continue
+            self._begin(label)
+            results = tuple(as_reg(value) for value in branch() or ())
+            assert otherwise is not None or not results, "results need a value for both branches"
+            if self._is_open:
+                arms.append((self._block, results))
+                self._branch(after)
+        if not arms and otherwise is not None:
+            return ()
+        self._begin(after)
+        return self._merge(arms)
+
+    def _label(self, prefix: str) -> str:
+        self._labels += 1
+        return f"{prefix}.{self._labels}"
+
+    def _register(self, type: str) -> Reg:
+        self._values += 1
+        return Reg(f"%.{self._values}", type)
+
+    def _begin(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._block = label
+        self._is_open = True
+
+    def _branch(self, label: str) -> None:
+        self._lines.append(f"  br label %{label}")
+        self._is_open = False
+
+    def _branch_if(self, condition: Reg, then: str, otherwise: str) -> None:
+        self._lines.append(f"  br i1 {condition.text}, label %{then}, label %{otherwise}")
+        self._is_open = False
+
+    def _reserve(self) -> int:
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def _fill(self, position: int, results: Sequence[Reg], arms: Sequence[tuple[str, Sequence[Reg]]]) -> None:
+        """Writes the phis of a block whose values from below were not known at its head."""
+        self._lines[position] = "\n".join(
+            f"  {result.text} = phi {result.type} "
+            + ", ".join(f"[ {values[k].text}, %{label} ]" for label, values in arms)
+            for k, result in enumerate(results)
+        )
+
+    def _merge(self, arms: Sequence[tuple[str, Sequence[Reg]]]) -> tuple[Reg, ...]:
+        """One value for each position of the arms that reach this block."""
+        if len(arms) <= 1:
+            return tuple(arms[0][1]) if arms else ()
+        counts = [len(values) for _, values in arms]
+        assert len(set(counts)) == 1, f"the branches give {counts} values"
+        if counts[0] == 0:
+            return ()
+        position = self._reserve()
+        results = tuple(self._register(value.type) for value in arms[0][1])
+        self._fill(position, results, arms)
+        return results
+
+
+def _next_values(given: Sequence[Int] | None, previous: Sequence[Reg]) -> tuple[Reg, ...]:
+    values = tuple(as_reg(value) for value in given or ())
+    assert len(values) == len(previous), f"the body gives {len(values)} values and carries {len(previous)}"
+    return values
+
+
+def _bare_type(type: str) -> str:
+    """The type of a parameter without its attributes."""
+    return type if type[0] == "<" else type.partition(" ")[0]
+
+
+def _scalar_bytes(type: str) -> int:
+    return 8 if type == "ptr" else max(1, int(type[1:]) // 8)
+
+
+class ModuleBuilder:
+    """Functions, constants and declarations; the text lists them in the order they were added."""
+
+    def __init__(self) -> None:
+        self._constants: list[str] = []
+        self._functions: dict[str, FunctionBuilder] = {}
+        self._declarations: dict[str, str] = {}
+
+    def add(self, function: FunctionBuilder) -> "ModuleBuilder":
+        assert function.name not in self._functions, f"function {function.name} is there already"
+        self._functions[function.name] = function
+        return self
+
+    def declare(self, name: str, returns: str, parameters: Sequence[str]) -> None:
+        """Names a function of another object, where its address is used; calls declare on their own."""
+        self._declarations[name] = f"declare {returns} @{name}({', '.join(parameters)})"
+
+    def global_constant(self, name: str, type: str, values: Sequence[float] | bytes, align: int = 64) -> Reg:
+        """The address of an array of elements of `type`, given as numbers or as the bytes in memory (type i8)."""
+        if isinstance(values, bytes):
+            assert type == "i8", f"bytes are i8, not {type}"
+            data = 'c"' + "".join(f"\\{byte:02X}" for byte in values) + '"'
+        else:
+            data = "[" + ", ".join(f"{type} {scalar_literal(type, value)}" for value in values) + "]"
+        self._constants.append(
+            f"@{name} = internal unnamed_addr constant [{len(values)} x {type}] {data}, align {align}"
+        )
+        return Reg(f"@{name}", "ptr")
+
+    def text(self) -> str:
+        declarations = dict(self._declarations)
+        for function in self._functions.values():
+            declarations.update(function.declarations)
+        needed = [line for name, line in declarations.items() if name not in self._functions]
+        return "\n".join([*self._constants, *(f.text() for f in self._functions.values()), *needed, ""])

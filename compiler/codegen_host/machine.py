@@ -1,0 +1,73 @@
+"""Object code and assembly of LLVM IR text, for any processor target."""
+
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from compiler.target import Target
+from runtime.cpu import host_architecture
+
+_TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+
+# Processor names that are ours and not LLVM's.
+_LLVM_NAMES = {"aarch64": "generic"}
+
+
+def compile_object(ir_text: str, target: Target, pipeline: int | None = None) -> bytes:
+    """A position-independent ELF object with the code of a module, the same bytes for the same text.
+
+    The instructions are selected and scheduled at the highest level; the IR is taken as written, unless `pipeline`
+    (1 to 3) asks for LLVM's optimisations first.
+    """
+    machine = _target_machine(target)
+    object_code: bytes = machine.emit_object(_parse(ir_text, machine, pipeline))
+    return object_code
+
+
+def assembly(ir_text: str, target: Target, pipeline: int | None = None) -> str:
+    """The same code as text."""
+    machine = _target_machine(target)
+    text: str = machine.emit_assembly(_parse(ir_text, machine, pipeline))
+    return text
+
+
+@cache
+def _target_machine(target: Target) -> llvm.TargetMachine:
+    assert target.kind == "cpu", f"no object code for {target}"
+    if target.arch == host_architecture():
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    features = [f"+{feature}" for feature in target.extras]
+    if target.vector_bits == 512:
+        # LLVM avoids 512-bit registers on processors whose clock once fell with them.
+        features.append("-prefer-256-bit")
+    return llvm.Target.from_triple(_TRIPLES[target.arch]).create_target_machine(
+        cpu=_LLVM_NAMES.get(target.name, target.name),
+        features=",".join(features),
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _parse(ir_text: str, machine: llvm.TargetMachine, pipeline: int | None) -> llvm.ModuleRef:
+    """The module, verified; a context of its own makes the result independent of what was compiled before."""
+    try:
+        module = llvm.parse_assembly(ir_text, context=llvm.create_context())
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise AssertionError(f"LLVM rejects the generated code: {error}\n{_numbered(ir_text)}") from error
+    if pipeline is not None:
+        options = llvm.create_pipeline_tuning_options(speed_level=pipeline)
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _numbered(text: str) -> str:
+    return "\n".join(f"{number:5} {line}" for number, line in enumerate(text.splitlines(), 1))

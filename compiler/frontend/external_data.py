@@ -1,0 +1,118 @@
+"""Tensor data in files beside the model: mapped once each, read-only, and never from outside the model's folder.
+
+A model file may come from anyone, so a location may not reach anything that the model's folder does not hold itself:
+no absolute path, no `..`, no symbolic link anywhere along the way, no hard link, nothing but plain files.
+"""
+
+import errno
+import mmap
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from compiler.frontend.tensor_error import TensorError
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+class ExternalFiles:
+    """The files beside a model, by location; `folder` is None for a model that is no file."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._mapped: dict[PurePosixPath, memoryview] = {}
+
+    def view(self, entries: Mapping[str, str], size: int) -> memoryview:
+        """The `size` bytes that the external_data entries of a tensor name; TensorError says why there are none."""
+        location = _location(entries)
+        offset = _number(entries, "offset", default=0)
+        length = _number(entries, "length", default=size)
+        if length != size:
+            raise TensorError(
+                "external-data-length", f'its type and shape take {size} bytes, its entry "length" says {length}'
+            )
+        data = self._map(location)
+        if offset + length > len(data):
+            raise TensorError(
+                "external-data-range",
+                f'bytes {offset} to {offset + length} of "{location}" are asked for, which has {len(data)}',
+            )
+        return data[offset : offset + length]
+
+    def _map(self, location: PurePosixPath) -> memoryview:
+        if location not in self._mapped:
+            if self.folder is None:
+                raise TensorError(
+                    "external-data-without-folder",
+                    f'its data is in the file "{location}", and a model given as bytes or as an object has no folder: '
+                    "pass the path of the model file",
+                )
+            self._mapped[location] = _map_beneath(self.folder, location)
+        return self._mapped[location]
+
+
+def _location(entries: Mapping[str, str]) -> PurePosixPath:
+    text = entries.get("location", "")
+    if not text:
+        raise TensorError("external-data-location", 'its data is in another file, and no entry "location" names it')
+    location = PurePosixPath(text)
+    if "\0" in text or location.is_absolute() or ".." in location.parts or not location.parts:
+        raise TensorError(
+            "external-data-location", f"the location {text!r} of its data is not a file below the model's folder"
+        )
+    return location
+
+
+def _number(entries: Mapping[str, str], key: str, *, default: int) -> int:
+    text = entries.get(key)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise TensorError("external-data-entry", f"the entry {key!r} of its data is {text!r}, not a count of bytes")
+    return int(text)
+
+
+def _map_beneath(folder: Path, location: PurePosixPath) -> memoryview:
+    """All of a file; it is opened step by step, so that no link is followed and nothing changes between two looks."""
+    try:
+        descriptor = _open_beneath(folder, location)
+    except FileNotFoundError:
+        raise TensorError("external-data-not-found", f'the file "{location}" with its data does not exist') from None
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise TensorError(
+                "external-data-link",
+                f'"{location}" leads through a symbolic link or a file: put the data itself into the model\'s folder',
+            ) from None
+        reason = f'the file "{location}" with its data cannot be opened: {problem.strerror}'
+        raise TensorError("external-data-unreadable", reason) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise TensorError("external-data-not-a-file", f'"{location}" with its data is not a plain file')
+        if status.st_nlink > 1:
+            raise TensorError(
+                "external-data-link",
+                f'"{location}" has {status.st_nlink} hard links, so it may be a file of elsewhere: copy it',
+            )
+        if status.st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+    finally:
+        os.close(descriptor)
+
+
+def _open_beneath(folder: Path, location: PurePosixPath) -> int:
+    *folders, name = location.parts
+    current = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in folders:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+            os.close(current)
+            current = inner
+        # A FIFO opened without O_NONBLOCK would wait for a writer.
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=current)
+    finally:
+        os.close(current)

@@ -1,0 +1,135 @@
+"""A checked model: names resolved, operator versions chosen, functions inlined, tensors readable.
+
+Nothing here knows the wire format. No name is defined twice along a path from a graph to its subgraphs, so a name means
+one value wherever it is visible; an empty name is an operand that is left out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+import numpy as np
+
+from compiler.diagnostics import Diagnostic, Location
+from compiler.frontend.schemas import Schema
+from compiler.ir.dtypes import DType
+from compiler.ir.types import Type
+
+AttributeValue = Union[
+    int,
+    float,
+    str,
+    "Tensor",
+    "Graph",
+    Type,
+    tuple[int, ...],
+    tuple[float, ...],
+    tuple[str, ...],
+    tuple["Tensor", ...],
+    tuple["Graph", ...],
+    tuple[Type, ...],
+]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A constant of the model; its elements are read when asked for."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    load: Callable[[], np.ndarray] = field(repr=False, compare=False)
+
+    def array(self) -> np.ndarray:
+        """The elements, read-only and aligned; large ones are mapped, not copied, where the file's alignment permits.
+
+        Each call reads anew. Strings come as an object array of `str`.
+        """
+        return self.load()
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """A name and what is declared of its type, if anything."""
+
+    name: str
+    type: Type | None
+
+    def __str__(self) -> str:
+        return self.name if self.type is None else f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults."""
+
+    operator: str
+    domain: str
+    since: int
+    opset: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, AttributeValue]
+    location: Location
+    schema: Schema
+
+    def __str__(self) -> str:
+        attributes = [f"{name} = {_attribute_text(value)}" for name, value in self.attributes.items()]
+        results = ", ".join(name or "_" for name in self.outputs)
+        operands = ", ".join(name or "_" for name in self.inputs)
+        text = f"{results} = {self.schema.identity}({operands})"
+        return f"{text} {{{', '.join(attributes)}}}" if attributes else text
+
+    def subgraphs(self) -> Iterator["Graph"]:
+        """The graphs among the attributes, in order."""
+        for value in self.attributes.values():
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, Graph):
+                    yield part
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order of execution; `inputs` includes those that an initializer backs."""
+
+    name: str
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    initializers: Mapping[str, Tensor]
+    nodes: tuple[GraphNode, ...]
+    value_infos: Mapping[str, ValueInfo]
+
+    def __str__(self) -> str:
+        lines = [f"graph {self.name}({', '.join(map(str, self.inputs))}) {{"]
+        lines += [f"  {name} = constant : {tensor}" for name, tensor in self.initializers.items()]
+        for node in self.nodes:
+            lines += ["  " + line for line in str(node).split("\n")]
+        return "\n".join([*lines, f"  return {', '.join(map(str, self.outputs))}", "}"])
+
+
+@dataclass(frozen=True)
+class CheckedModel:
+    """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name."""
+
+    graph: Graph
+    name: str
+    ir_version: int
+    opsets: Mapping[str, int]
+    warnings: tuple[Diagnostic, ...]
+    digest: str
+    metadata: Mapping[str, str]
+
+    def __str__(self) -> str:
+        opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in self.opsets.items())
+        return f"model {self.name} (ir {self.ir_version}, {opsets})\n{self.graph}"
+
+
+def _attribute_text(value: AttributeValue) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_attribute_text(part) for part in value)}]"
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value)

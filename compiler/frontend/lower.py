@@ -1,0 +1,254 @@
+"""CheckedModel to Module: every node becomes primitives, typed as they are made.
+
+This walk is also type and shape inference: the type of an ONNX value is the type of the IR value that was built for
+it. All nodes that cannot be lowered are reported together.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import compiler.frontend.operators  # noqa: F401  (fills the registry)
+from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
+from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
+from compiler.frontend.operator import OPERATORS, Node, NotYetSupported
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, Size
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Function, Module, Value
+from compiler.ir.types import TensorType, Type, substitute_type, type_symbols
+from runtime.errors import InputError
+
+SizeRange = tuple[int, int | None]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How the inputs of this compilation differ from what the model declares.
+
+    `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
+    initializers that are also graph inputs stay inputs with a default.
+    """
+
+    dims: Mapping[str, int | SizeRange] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
+    dtypes: Mapping[str, DType] = field(default_factory=dict)
+    freeze_params: bool = True
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The module, and the type that was inferred for each ONNX value of the main graph and its subgraphs."""
+
+    module: Module
+    types: Mapping[str, Type]
+
+
+def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Module:
+    """The typed module of `model`.
+
+    Raises ModelError with all type findings, else UnsupportedError with all nodes that cannot be lowered yet.
+    """
+    return lower_typed(model, options).module
+
+
+def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Lowered:
+    """As `lower_model`, with the types of the ONNX values."""
+    options = options or InputOptions()
+    walk = _Walk()
+    ir = walk.ir
+    scope: dict[str, Value | None] = {}
+    parameters, defaults = [], {}
+    for info in model.graph.inputs:
+        tensor = model.graph.initializers.get(info.name)
+        if tensor is not None and options.freeze_params:
+            continue
+        parameter = ir.parameter(info.name, _input_type(info, options, ir))
+        parameters.append(parameter)
+        scope[info.name] = parameter
+        if tensor is not None:
+            defaults[info.name] = tensor.array()
+    _expect_known_names(options, [info.name for info in model.graph.inputs], ir)
+    walk.initializers(model.graph, scope)
+    results = walk.graph(model.graph, scope)
+    walk.finish()
+    body = ir.block(parameters, [result for result in results if result is not None])
+    names = tuple(info.name for info in model.graph.outputs)
+    bound = frozenset().union(*(type_symbols(parameter.type) for parameter in parameters))
+    ranges = {name: span for name, span in ir.symbols.ranges.items() if name in bound}
+    function = Function("main", body, names, ranges, defaults)
+    return Lowered(Module(model.graph.name or "main", (function,)), walk.types)
+
+
+def _input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
+    type = info.type
+    if not isinstance(type, TensorType):
+        if type is None:
+            raise model_error([error("input-without-type", f"input {info.name} has no type", Location())])
+        return type
+    shape = type.shape
+    if info.name in options.shapes:
+        shape = _overridden_shape(info.name, options.shapes[info.name], shape)
+    type = TensorType(options.dtypes.get(info.name, type.dtype), shape)
+    fixed: dict[str, Dim] = {name: size for name, size in options.dims.items() if isinstance(size, int)}
+    type = _as_declared(substitute_type(type, fixed))
+    for name in sorted(type_symbols(type)):
+        span = options.dims.get(name, (0, None))
+        ir.symbols.ranges[name] = span if isinstance(span, tuple) else (0, None)
+    return type
+
+
+def _as_declared(type: Type) -> TensorType:
+    assert isinstance(type, TensorType), type
+    return type
+
+
+def _overridden_shape(
+    name: str, given: Sequence[int | str | None], declared: tuple[Dim, ...] | None
+) -> tuple[Dim, ...]:
+    if declared is not None and len(given) != len(declared):
+        raise InputError(
+            f"shapes gives input {name} {len(given)} axes, the model declares {len(declared)}", code="shape-rank"
+        )
+    shape: list[Dim] = []
+    for axis, size in enumerate(given):
+        known = declared[axis] if declared is not None else Size.symbol(f"{name}_dim{axis}")
+        chosen: Dim = known if size is None else Size.symbol(size) if isinstance(size, str) else size
+        if isinstance(known, int) and chosen != known:
+            message = f"shapes gives axis {axis} of input {name} as {size}, the model declares {known}"
+            raise InputError(message, code="shape-contradiction")
+        shape.append(chosen)
+    return tuple(shape)
+
+
+def _expect_known_names(options: InputOptions, inputs: Sequence[str], ir: Builder) -> None:
+    for option, names, known in (
+        ("shapes", options.shapes, inputs),
+        ("dtypes", options.dtypes, inputs),
+    ):
+        for name in names:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise InputError(f"{option} names {name!r}, the inputs are {listed}", code="unknown-input")
+
+
+class _Walk:
+    """The state of one lowering: the builder, the types found, and the findings so far."""
+
+    def __init__(self) -> None:
+        self.ir = Builder()
+        self.types: dict[str, Type] = {}
+        self.findings: list[Diagnostic] = []
+        self.unsupported: list[tuple[Location, str]] = []
+
+    def finish(self) -> None:
+        """Raises what was found."""
+        if self.findings:
+            raise model_error(self.findings)
+        if self.unsupported:
+            raise unsupported_error(self.unsupported)
+
+    def initializers(self, graph: Graph, scope: dict[str, Value | None], ir: Builder | None = None) -> None:
+        """Binds the initializers that are not bound yet, as constants."""
+        for name, tensor in graph.initializers.items():
+            if name not in scope:
+                scope[name] = (ir or self.ir).constant(tensor.array())
+
+    def graph(self, graph: Graph, scope: dict[str, Value | None], ir: Builder | None = None) -> list[Value | None]:
+        """Lowers the nodes of `graph` in order; the values of its outputs, None where a finding is in the way."""
+        ir = ir or self.ir
+        for name, value in scope.items():
+            if value is not None:
+                self.types[name] = value.type
+        for node in graph.nodes:
+            with ir.at(node.location):
+                self._node(node, graph, scope, ir)
+        with ir.at(Location(node.location.graph if graph.nodes else "main")):
+            return [self._declared(info, scope.get(info.name)) for info in graph.outputs]
+
+    def _node(self, node: GraphNode, graph: Graph, scope: dict[str, Value | None], ir: Builder) -> None:
+        operands = tuple(scope[name] if name else None for name in node.inputs)
+        results: Sequence[Value | None] = (None,) * len(node.outputs)
+        if not any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
+            results = self._lower(Node(node, operands, self._subgraph(node, scope)), ir)
+        for name, result in zip(node.outputs, results, strict=False):
+            if name:
+                scope[name] = self._declared(graph.value_infos.get(name), result)
+                if result is not None:
+                    self.types[name] = result.type
+
+    def _lower(self, node: Node, ir: Builder) -> Sequence[Value | None]:
+        lowering = OPERATORS.get((node.graph_node.domain, node.operator, node.since))
+        if lowering is None:
+            self.unsupported.append((node.location, "no lowering of this operator version"))
+            return (None,) * node.output_count
+        try:
+            lowered = lowering(node, ir)
+        except NotYetSupported as reason:
+            self.unsupported.append((node.location, str(reason)))
+            return (None,) * node.output_count
+        except DiagnosedModelError as found:
+            self.findings += found.diagnostics
+            return (None,) * node.output_count
+        return lowered if isinstance(lowered, tuple) else (lowered,)
+
+    def _declared(self, info: ValueInfo | None, value: Value | None) -> Value | None:
+        """`value`, checked against what the model declares for it: a provable contradiction is a finding."""
+        if info is None or value is None or info.type is None:
+            return value
+        reason = contradiction(info.type, value.type)
+        if reason is not None:
+            message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
+            self.findings.append(error("declared-type", message, self.ir.location, (), "ONNX IR, value_info"))
+        return value
+
+    def _subgraph(self, node: GraphNode, scope: Mapping[str, Value | None]) -> "_Subgraph":
+        return _Subgraph(self, node, scope)
+
+
+@dataclass(frozen=True)
+class _Subgraph:
+    """Lowers the graph attributes of one node, in the scope of that node."""
+
+    walk: _Walk
+    node: GraphNode
+    scope: Mapping[str, Value | None]
+
+    def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
+        inner = dict(self.scope)
+        for info, parameter in zip(graph.inputs, parameters, strict=True):
+            inner[info.name] = parameter
+        for name in graph.initializers:
+            if name not in {info.name for info in graph.inputs}:
+                inner.pop(name, None)
+        self.walk.initializers(graph, inner, ir)
+        before = len(self.walk.findings), len(self.walk.unsupported)
+        results = self.walk.graph(graph, inner, ir)
+        missing = [info.name for info, result in zip(graph.outputs, results, strict=True) if result is None]
+        if missing and before == (len(self.walk.findings), len(self.walk.unsupported)):
+            raise NotYetSupported(f"the subgraph results {', '.join(missing)} could not be lowered")
+        if missing:
+            raise _SubgraphFailed
+        return tuple(result for result in results if result is not None)
+
+
+class _SubgraphFailed(NotYetSupported):
+    """A node whose subgraph has findings of its own, which are already collected."""
+
+    def __str__(self) -> str:
+        return "its subgraph could not be lowered"
+
+
+def contradiction(declared: Type, inferred: Type) -> str | None:
+    """Why a value cannot have both types, or None where it can; symbols contradict nothing."""
+    if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
+        return None if type(declared) is type(inferred) else "they are of different kinds"
+    if declared.dtype != inferred.dtype:
+        return "the element types differ"
+    if declared.shape is None or inferred.shape is None:
+        return None
+    if len(declared.shape) != len(inferred.shape):
+        return "the ranks differ"
+    for axis, (left, right) in enumerate(zip(declared.shape, inferred.shape, strict=True)):
+        if isinstance(left, int) and isinstance(right, int) and left != right:
+            return f"axis {axis} differs"
+    return None

@@ -1,0 +1,238 @@
+"""What an operator's lowering sees: the registry, and the view of one node with its operands as IR values.
+
+An operator is a function from a `Node` and a `Builder` to the values of its outputs. Names, arity, attribute types and
+defaults come from the schema table; the function says only what the operator computes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from compiler.diagnostics import Location, error, model_error
+from compiler.frontend.element_types import dtype_of_element_type
+from compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
+from compiler.frontend.schemas import Formal
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Value
+from compiler.ir.types import TensorType
+
+Lowered = Value | tuple[Value | None, ...]
+Lowering = Callable[["Node", Builder], Lowered]
+OperatorKey = tuple[str, str, int]
+
+_OPERATORS: dict[OperatorKey, Lowering] = {}
+OPERATORS: Mapping[OperatorKey, Lowering] = _OPERATORS
+"""Lowering of each (domain, name, since_version)."""
+
+
+def operator(name: str, since: Sequence[int], domain: str = "") -> Callable[[Lowering], Lowering]:
+    """Registers the decorated function as the lowering of the schema versions `since` of an operator."""
+
+    def register(lowering: Lowering) -> Lowering:
+        for version in since:
+            key = (domain, name, version)
+            assert key not in _OPERATORS, key
+            _OPERATORS[key] = lowering
+        return lowering
+
+    return register
+
+
+class NotYetSupported(Exception):
+    """A legal node that the frontend cannot lower yet; collected, and raised as one UnsupportedError."""
+
+
+class SubgraphLowering(Protocol):
+    """Lowers a graph attribute within the scope of its node."""
+
+    def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
+        """The results of `graph` with its inputs bound to `parameters`; ops are made by `ir`."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node to lower. Operands are None where an optional input is absent."""
+
+    graph_node: GraphNode
+    operands: tuple[Value | None, ...]
+    lower_subgraph: SubgraphLowering
+
+    @property
+    def operator(self) -> str:
+        return self.graph_node.operator
+
+    @property
+    def since(self) -> int:
+        """The schema version that was chosen for the node."""
+        return self.graph_node.since
+
+    @property
+    def opset(self) -> int:
+        return self.graph_node.opset
+
+    @property
+    def location(self) -> Location:
+        return self.graph_node.location
+
+    # Inputs and outputs
+
+    def inputs(self, *names: str) -> tuple[Value, ...]:
+        """The required tensors of these names."""
+        return tuple(self.input(name) for name in names)
+
+    def input(self, name: str) -> Value:
+        """The required tensor `name`."""
+        value = self.optional(name)
+        if value is None:
+            self.fail("missing-input", f"input {name} is required and absent", rule=f"ONNX {self.operator}")
+        return value
+
+    def optional(self, name: str) -> Value | None:
+        """The tensor `name`, or None where it is absent."""
+        place = next(i for i, formal in enumerate(self._formals()) if formal.name == name)
+        value = self.operands[place] if place < len(self.operands) else None
+        return None if value is None else self._tensor(value)
+
+    def variadic(self) -> tuple[Value, ...]:
+        """All inputs, as tensors."""
+        return tuple(self._tensor(value) for value in self.operands if value is not None)
+
+    def host_input(self, name: str) -> Value | None:
+        """The input `name` of whatever type, or None."""
+        place = next(i for i, formal in enumerate(self._formals()) if formal.name == name)
+        return self.operands[place] if place < len(self.operands) else None
+
+    def _formals(self) -> Sequence[Formal]:
+        return self.graph_node.schema.inputs
+
+    def _tensor(self, value: Value) -> Value:
+        if not isinstance(value.type, TensorType):
+            self.unsupported(f"an operand is {value.type}, not a tensor")
+        if value.type.shape is None:
+            self.unsupported("the rank of an operand is only known at run time; give the input a shape with shapes=")
+        return value
+
+    @property
+    def output_count(self) -> int:
+        return len(self.graph_node.outputs)
+
+    def wants(self, index: int) -> bool:
+        """Whether output `index` is used under a name."""
+        return index < len(self.graph_node.outputs) and self.graph_node.outputs[index] != ""
+
+    # Attributes
+
+    def has(self, name: str) -> bool:
+        """Whether the attribute is given, or has a default in the schema."""
+        return name in self.graph_node.attributes
+
+    def _attribute(self, name: str) -> AttributeValue:
+        if name not in self.graph_node.attributes:
+            self.fail("missing-attribute", f"attribute {name} is required and absent", rule=f"ONNX {self.operator}")
+        return self.graph_node.attributes[name]
+
+    def _wrong(self, name: str, kind: str) -> NoReturn:
+        self.fail("attribute-type", f"attribute {name} is not {kind}", rule=f"ONNX {self.operator}, attribute {name}")
+
+    def int(self, name: str, default: int | None = None) -> int:
+        """An integer attribute."""
+        if default is not None and not self.has(name):
+            return default
+        value = self._attribute(name)
+        return value if isinstance(value, int) else self._wrong(name, "an integer")
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        """An integer attribute that is 0 or not."""
+        return self.int(name, None if default is None else int(default)) != 0
+
+    def float(self, name: str, default: float | None = None) -> float:
+        """A float attribute."""
+        if default is not None and not self.has(name):
+            return default
+        value = self._attribute(name)
+        return float(value) if isinstance(value, int | float) else self._wrong(name, "a float")
+
+    def string(self, name: str, default: str | None = None) -> str:
+        """A text attribute."""
+        if default is not None and not self.has(name):
+            return default
+        value = self._attribute(name)
+        return value if isinstance(value, str) else self._wrong(name, "a string")
+
+    def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
+        """A text attribute that must be one of `options`."""
+        value = self.string(name, default)
+        if value not in options:
+            message = f"{name} is {value!r}, not one of {', '.join(options)}"
+            self.fail("attribute-value", message, rule=f"ONNX {self.operator}, attribute {name}")
+        return value
+
+    def _list(self, name: str) -> tuple[object, ...]:
+        value = self._attribute(name)
+        return value if isinstance(value, tuple) else self._wrong(name, "a list")
+
+    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute that is a list of integers."""
+        if default is not None and not self.has(name):
+            return tuple(default)
+        return tuple(item for item in self._list(name) if isinstance(item, int))
+
+    def floats(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        """An attribute that is a list of floats."""
+        if default is not None and not self.has(name):
+            return tuple(default)
+        return tuple(item for item in self._list(name) if isinstance(item, float))
+
+    def strings(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """An attribute that is a list of texts."""
+        if default is not None and not self.has(name):
+            return tuple(default)
+        return tuple(item for item in self._list(name) if isinstance(item, str))
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor attribute."""
+        value = self._attribute(name)
+        return value.array() if isinstance(value, Tensor) else self._wrong(name, "a tensor")
+
+    def dtype(self, name: str) -> DType:
+        """An integer attribute that numbers an element type."""
+        dtype = dtype_of_element_type(self.int(name))
+        if dtype is None:
+            message = f"{name} is {self.int(name)}, which is no element type"
+            self.fail("unknown-element-type", message, rule="TensorProto.DataType")
+        return dtype
+
+    def graph(self, name: str) -> Graph:
+        """A graph attribute."""
+        value = self._attribute(name)
+        return value if isinstance(value, Graph) else self._wrong(name, "a graph")
+
+    def axis(self, name: str, rank: int, default: int | None = None) -> int:
+        """An integer attribute that is an axis, counted from the start."""
+        return self.axes_list((self.int(name, default),), rank, name)[0]
+
+    def axes_list(self, axes: Sequence[int], rank: int, name: str = "axes") -> tuple[int, ...]:
+        """`axes` counted from the start; error axis-out-of-range, or repeated-axis, where they are not axes."""
+        for axis in axes:
+            if not -rank <= axis < rank:
+                message = f"{name} is {axis}, outside [{-rank}, {rank - 1}]"
+                self.fail("axis-out-of-range", message, rule=f"ONNX {self.operator}, {name}")
+        found = tuple(axis % rank for axis in axes)
+        if len(set(found)) != len(found):
+            self.fail("repeated-axis", f"{name} {list(axes)} names an axis twice", rule=f"ONNX {self.operator}, {name}")
+        return found
+
+    # Errors
+
+    def fail(self, code: str, message: str, rule: str = "") -> NoReturn:
+        """A ModelError at this node, which lists the operands."""
+        listed = zip(self.graph_node.inputs, self.operands, strict=False)
+        values = [f'"{name}" : {value.type}' for name, value in listed if value is not None]
+        raise model_error([error(code, message, self.location, values, rule)])
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """This legal node cannot be lowered yet, because of `reason`."""
+        raise NotYetSupported(reason)

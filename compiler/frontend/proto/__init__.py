@@ -1,0 +1,1 @@
+"""The wire format of ONNX models: `onnxc.proto` and the classes generated from it."""

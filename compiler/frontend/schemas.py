@@ -1,0 +1,194 @@
+"""Operator schemas: names, arity, types, attributes and defaults of every operator version that ONNX has defined.
+
+The facts are in schema_data.json.gz, which tools/generate_schemas.py makes; a schema becomes an object when it is asked
+for.
+"""
+
+import gzip
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias, TypedDict
+
+Option = Literal["single", "optional", "variadic"]
+Default: TypeAlias = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+# What max_inputs and max_outputs are where there is no limit.
+UNBOUNDED = 2**31 - 1
+
+_OPTIONS: tuple[Option, ...] = ("single", "optional", "variadic")
+_DATA = Path(__file__).with_name("schema_data.json.gz")
+
+
+@dataclass(frozen=True)
+class Formal:
+    """A parameter or result; `type_str` is a type, "tensor(int64)", or the name of a constraint, "T"."""
+
+    name: str
+    type_str: str
+    option: Option
+    homogeneous: bool
+    min_arity: int
+
+
+@dataclass(frozen=True)
+class AttributeSchema:
+    """An attribute; `kind` is the lower-case name of its AttributeProto.AttributeType."""
+
+    name: str
+    kind: str
+    required: bool
+    default: Default | None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One version of an operator; domain ai.onnx is the empty string."""
+
+    domain: str
+    name: str
+    since_version: int
+    deprecated: bool
+    min_inputs: int
+    max_inputs: int
+    min_outputs: int
+    max_outputs: int
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+    attributes: Mapping[str, AttributeSchema]
+    type_constraints: Mapping[str, tuple[str, ...]]
+    has_function: bool
+
+    @property
+    def identity(self) -> str:
+        """Domain, name and version as people write them: ai.onnx.Gather-13."""
+        return f"{self.domain or 'ai.onnx'}.{self.name}-{self.since_version}"
+
+    def __str__(self) -> str:
+        return self.identity
+
+    def input(self, position: int) -> Formal | None:
+        """The formal of the input at `position`; all inputs from a variadic one on belong to it."""
+        return _formal_at(self.inputs, position)
+
+    def output(self, position: int) -> Formal | None:
+        """The formal of the output at `position`."""
+        return _formal_at(self.outputs, position)
+
+
+def _formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
+    if position < len(formals):
+        return formals[position]
+    return formals[-1] if formals and formals[-1].option == "variadic" else None
+
+
+_FormalRow: TypeAlias = tuple[str, str, int, int, int]
+_DefaultRow: TypeAlias = int | float | str | list[int] | list[float] | list[str] | None
+_AttributeRow: TypeAlias = tuple[str, str, int, _DefaultRow]
+_Row: TypeAlias = tuple[
+    int,
+    int,
+    tuple[int, int, int, int],
+    list[_FormalRow],
+    list[_FormalRow],
+    list[_AttributeRow],
+    list[tuple[str, int]],
+]
+
+
+class _Tables(TypedDict):
+    ir_version: int
+    types: list[str]
+    type_sets: list[list[int]]
+    schemas: dict[str, dict[str, list[_Row]]]
+
+
+def schema(domain: str, name: str, opset_version: int) -> Schema | None:
+    """The version of an operator that holds in an opset: the newest that is not newer than it."""
+    domain = normal_domain(domain)
+    rows = _tables()["schemas"].get(domain, {}).get(name, [])
+    position = bisect_right(rows, opset_version, key=lambda row: row[0]) - 1
+    return _make(domain, name, position) if position >= 0 else None
+
+
+def all_schemas() -> Iterable[Schema]:
+    """Every version of every operator, by domain, name and version."""
+    for domain, operators in _tables()["schemas"].items():
+        for name, rows in operators.items():
+            for position in range(len(rows)):
+                yield _make(domain, name, position)
+
+
+def versions(domain: str, name: str) -> tuple[int, ...]:
+    """The versions of an operator, oldest first; none for an unknown one."""
+    return tuple(row[0] for row in _tables()["schemas"].get(normal_domain(domain), {}).get(name, []))
+
+
+def newest_ir_version() -> int:
+    """The newest version of the IR."""
+    return _tables()["ir_version"]
+
+
+@cache
+def newest_opset(domain: str) -> int | None:
+    """The newest opset of a domain, None for a domain that ONNX does not define."""
+    operators = _tables()["schemas"].get(normal_domain(domain))
+    return None if operators is None else max(rows[-1][0] for rows in operators.values())
+
+
+def normal_domain(domain: str) -> str:
+    """`domain`, with ai.onnx under its other name, the empty string."""
+    return "" if domain == "ai.onnx" else domain
+
+
+@cache
+def _tables() -> _Tables:
+    tables: _Tables = json.loads(gzip.decompress(_DATA.read_bytes()))
+    return tables
+
+
+@cache
+def _make(domain: str, name: str, position: int) -> Schema:
+    tables = _tables()
+    since, flags, (min_inputs, max_inputs, min_outputs, max_outputs), inputs, outputs, attributes, constraints = tables[
+        "schemas"
+    ][domain][name][position]
+    return Schema(
+        domain=domain,
+        name=name,
+        since_version=since,
+        deprecated=bool(flags & 1),
+        min_inputs=min_inputs,
+        max_inputs=max_inputs,
+        min_outputs=min_outputs,
+        max_outputs=max_outputs,
+        inputs=tuple(map(_formal, inputs)),
+        outputs=tuple(map(_formal, outputs)),
+        attributes={attribute.name: attribute for attribute in map(_attribute, attributes)},
+        type_constraints={
+            constraint: tuple(tables["types"][index] for index in tables["type_sets"][types])
+            for constraint, types in constraints
+        },
+        has_function=bool(flags & 2),
+    )
+
+
+def _formal(row: _FormalRow) -> Formal:
+    name, type_str, option, homogeneous, min_arity = row
+    return Formal(name, type_str, _OPTIONS[option], bool(homogeneous), min_arity)
+
+
+def _attribute(row: _AttributeRow) -> AttributeSchema:
+    name, kind, required, default = row
+    return AttributeSchema(name, kind, bool(required), _default(default))
+
+
+def _default(value: _DefaultRow) -> Default | None:
+    return _tuple(value) if isinstance(value, list) else value
+
+
+def _tuple(values: list[int] | list[float] | list[str]) -> Default:
+    return tuple(values)  # type: ignore[arg-type]

@@ -1,0 +1,3 @@
+"""What a program is and what it means: sizes, types, ops, their tables, printing, checking and interpreting."""
+
+from compiler.ir import primitives as primitives

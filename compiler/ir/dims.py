@@ -1,0 +1,520 @@
+"""Symbolic sizes: integer expressions over named symbols, kept in one canonical form.
+
+A `Dim` is an int or a `Size`; two are equal exactly when their canonical forms are. A form is a sum of products of
+atoms; an atom is a symbol, or one of floordiv, mod, min, max and bcast applied to dims. A symbol stands for a size and
+is at least 0, unless its name starts with `?`: then it is an integer of any sign that was read from data.
+Nothing here knows of tensors.
+
+Division is by the positive or, where the divisor is 0, gives 0; but `floordiv(p*q, q)` is `p` whatever `q` is, the one
+answer that keeps the number of elements of a Reshape by -1 when another size is 0.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Union
+
+Dim = Union[int, "Size"]
+Bounds = Mapping[str, tuple[int, int | None]]
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An atom that is a function of dims: floordiv, mod, min, max or bcast."""
+
+    function: str
+    arguments: tuple[Dim, ...]
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(str(argument) for argument in self.arguments)})"
+
+
+Atom = str | Apply
+Monomial = tuple[Atom, ...]
+
+
+def _order(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
+    """Higher degrees first, then by text."""
+    return (-len(monomial), tuple(map(str, monomial)))
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """A sum of products that is not a plain integer; make one with `symbol` and arithmetic, never directly."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    @staticmethod
+    def symbol(name: str) -> "Size":
+        """The size that `name` stands for."""
+        return Size((((name,), 1),))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Size) and self._hash == other._hash and self.terms == other.terms)
+
+    def __add__(self, other: Dim) -> Dim:
+        return _sum((self, other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return _sum((self, -other))
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return _sum((other, -self))
+
+    def __mul__(self, other: Dim) -> Dim:
+        if isinstance(other, int):
+            return _collect({monomial: factor * other for monomial, factor in self.terms})
+        total: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in other.terms:
+                monomial = tuple(sorted(left + right, key=str))
+                total[monomial] = total.get(monomial, 0) + a * b
+        return _collect(total)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+    @cached_property
+    def _text(self) -> str:
+        return render(self, _symbol_text)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _collect(total: Mapping[Monomial, int]) -> Dim:
+    terms = sorted(((monomial, factor) for monomial, factor in total.items() if factor), key=lambda t: _order(t[0]))
+    if not terms:
+        return 0
+    if len(terms) == 1 and terms[0][0] == ():
+        return terms[0][1]
+    return Size(tuple(terms))
+
+
+def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(dim, Size):
+        return dim.terms
+    return (((), dim),) if dim else ()
+
+
+def _sum(dims: Iterable[Dim]) -> Dim:
+    total: dict[Monomial, int] = {}
+    for dim in dims:
+        for monomial, factor in _terms(dim):
+            total[monomial] = total.get(monomial, 0) + factor
+    return _collect(total)
+
+
+def _atom(function: str, arguments: Iterable[Dim]) -> Size:
+    return Size((((Apply(function, tuple(arguments)),), 1),))
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of `dims`; 1 of none."""
+    total: Dim = 1
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
+    """`a / b` where `b` is one product that divides every term of `a`, else None."""
+    terms = _terms(b)
+    if len(terms) != 1:
+        return 1 if a == b else _polynomial_quotient(a, b)
+    (divisor, factor), quotient = terms[0], {}
+    for monomial, coefficient in _terms(a):
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % factor:
+            return None
+        quotient[tuple(rest)] = coefficient // factor
+    return _collect(quotient)
+
+
+def _polynomial_quotient(a: Dim, b: Dim) -> Dim | None:
+    """`a / b` by long division on leading terms, or None where a remainder is left."""
+    (lead, factor), quotient, rest = _terms(b)[0], 0, a
+    quotient_sum: Dim = quotient
+    for _ in range(len(_terms(a))):
+        if rest == 0:
+            break
+        monomial, coefficient = _terms(rest)[0]
+        step = _exact_quotient(_collect({monomial: coefficient}), _collect({lead: factor}))
+        if step is None:
+            return None
+        quotient_sum = quotient_sum + step
+        rest = rest - step * b
+    return quotient_sum if rest == 0 else None
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """The floor of `a / b`; 0 where `b` is 0."""
+    if b == 0:
+        return 0
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    exact = _exact_quotient(a, b)
+    if exact is not None:
+        return exact
+    if isinstance(b, int):
+        whole = {monomial: factor // b for monomial, factor in _terms(a) if factor % b == 0}
+        rest = _collect({monomial: factor for monomial, factor in _terms(a) if factor % b})
+        if whole:
+            return _sum((_collect(whole), floordiv(rest, b)))
+        constant = dict(_terms(rest)).get((), 0)
+        if constant and constant // b:
+            return floordiv(rest - constant // b * b, b) + constant // b
+    return _atom("floordiv", (a, b))
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """`a - b * floordiv(a, b)`: the remainder with the sign of `b`; `a` where `b` is 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b if b else a
+    quotient = _exact_quotient(a, b) if b != 0 else None
+    if quotient is not None:
+        return 0
+    if isinstance(b, int):
+        if b == 0:
+            return a
+        rest = _collect({monomial: factor % b for monomial, factor in _terms(a)})
+        return rest if isinstance(rest, int) else _atom("mod", (rest, b))
+    return _atom("mod", (a, b))
+
+
+def _flatten(function: str, dims: Iterable[Dim]) -> list[Dim]:
+    flat: list[Dim] = []
+    for dim in dims:
+        atom = _only_atom(dim)
+        if isinstance(atom, Apply) and atom.function == function:
+            flat += atom.arguments
+        else:
+            flat.append(dim)
+    return flat
+
+
+def _only_atom(dim: Dim) -> Atom | None:
+    if isinstance(dim, Size) and len(dim.terms) == 1:
+        monomial, factor = dim.terms[0]
+        if factor == 1 and len(monomial) == 1:
+            return monomial[0]
+    return None
+
+
+def _extremum(function: str, dims: Iterable[Dim], keeps_first: Callable[[Dim, Dim], bool]) -> Dim:
+    """The canonical min or max: of two that are ordered whatever the symbols are, only the winner stays."""
+    kept: list[Dim] = []
+    for dim in _flatten(function, dims):
+        if any(keeps_first(other, dim) for other in kept):
+            continue
+        kept = [other for other in kept if not keeps_first(dim, other)] + [dim]
+    if len(kept) == 1:
+        return kept[0]
+    return _atom(function, sorted(kept, key=str))
+
+
+def minimum(*dims: Dim) -> Dim:
+    """The smallest of `dims`."""
+    return _extremum("min", dims, lambda a, b: at_least(b, a))
+
+
+def maximum(*dims: Dim) -> Dim:
+    """The largest of `dims`."""
+    return _extremum("max", dims, at_least)
+
+
+def bcast(*dims: Dim) -> Dim:
+    """The broadcast of sizes that are equal or 1: a 1 yields to the other, a 0 stays 0."""
+    kept: list[Dim] = []
+    for dim in _flatten("bcast", dims):
+        if isinstance(dim, int) and dim != 1:
+            return dim
+        if dim != 1 and dim not in kept:
+            kept.append(dim)
+    if not kept:
+        return 1
+    return kept[0] if len(kept) == 1 else _atom("bcast", sorted(kept, key=str))
+
+
+def lower_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
+    """A number that `dim` is never below, or None where none is known."""
+    return _bound(dim, bounds or {}, upper=False)
+
+
+def upper_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
+    """A number that `dim` is never above, or None where none is known."""
+    return _bound(dim, bounds or {}, upper=True)
+
+
+def _bound(dim: Dim, bounds: Bounds, *, upper: bool) -> int | None:
+    total = 0
+    for monomial, factor in _terms(dim):
+        side = upper if factor > 0 else not upper
+        value = 1
+        for atom in monomial:
+            low, high = _atom_range(atom, bounds)
+            if low is None or low < 0:
+                if len(monomial) > 1:
+                    return None
+                low = low if low is not None else None
+            chosen = high if side else low
+            if chosen is None:
+                return None
+            value *= chosen
+        total += factor * value
+    return total
+
+
+def _atom_range(atom: Atom, bounds: Bounds) -> tuple[int | None, int | None]:
+    if isinstance(atom, str):
+        if atom in bounds:
+            return bounds[atom]
+        return (None, None) if atom.startswith("?") else (0, None)
+    lows = [_bound(argument, bounds, upper=False) for argument in atom.arguments]
+    highs = [_bound(argument, bounds, upper=True) for argument in atom.arguments]
+    known_lows = [low for low in lows if low is not None]
+    known_highs = [high for high in highs if high is not None]
+    match atom.function:
+        case "min":
+            low = min(known_lows) if len(known_lows) == len(lows) else None
+            return low, min(known_highs, default=None)
+        case "max":
+            high = max(known_highs) if len(known_highs) == len(highs) else None
+            return max(known_lows, default=None), high
+        case "bcast":
+            return 0, max(known_highs) if len(known_highs) == len(highs) else None
+        case "mod":
+            positive = lows[1] is not None and lows[1] > 0
+            return (0, highs[1] - 1 if highs[1] is not None else None) if positive else (None, None)
+    if lows[0] is not None and lows[0] >= 0 and lows[1] is not None and lows[1] >= 0:
+        return 0, highs[0]
+    if isinstance(atom.arguments[1], int) and atom.arguments[1] > 0:
+        divisor = atom.arguments[1]
+        return (
+            lows[0] // divisor if lows[0] is not None else None,
+            highs[0] // divisor if highs[0] is not None else None,
+        )
+    return None, None
+
+
+def at_least(a: Dim, b: Dim, bounds: Bounds | None = None) -> bool:
+    """Whether `a >= b` is certain for all values of the symbols within `bounds`."""
+    low = lower_bound(a - b, bounds)
+    return low is not None and low >= 0
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """The number that `dim` is when each symbol has its value; KeyError names a symbol that has none."""
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, factor in dim.terms:
+        for atom in monomial:
+            factor *= values[atom] if isinstance(atom, str) else _apply(atom, values)
+        total += factor
+    return total
+
+
+def _apply(atom: Apply, values: Mapping[str, int]) -> int:
+    result = _FUNCTIONS[atom.function](*(evaluate(argument, values) for argument in atom.arguments))
+    assert isinstance(result, int), (atom, result)
+    return result
+
+
+
+_FUNCTIONS: dict[str, Callable[..., Dim]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+    "bcast": bcast,
+}
+
+
+def symbols_of(dim: Dim) -> frozenset[str]:
+    """The names of the symbols in `dim`."""
+    if isinstance(dim, int):
+        return frozenset()
+    found: set[str] = set()
+    for monomial, _ in dim.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                found.add(atom)
+            else:
+                found.update(*(symbols_of(argument) for argument in atom.arguments))
+    return frozenset(found)
+
+
+def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
+    """`dim` with symbols replaced, in canonical form again."""
+    if isinstance(dim, int) or not replacements:
+        return dim
+    terms: list[Dim] = []
+    for monomial, factor in dim.terms:
+        term: Dim = factor
+        for atom in monomial:
+            if isinstance(atom, str):
+                term = term * replacements.get(atom, Size.symbol(atom))
+            else:
+                arguments = (substitute(argument, replacements) for argument in atom.arguments)
+                term = term * _FUNCTIONS[atom.function](*arguments)
+        terms.append(term)
+    return _sum(terms)
+
+
+_PLAIN_SYMBOL = re.compile(r"[A-Za-z_?][A-Za-z0-9_.?$:/]*")
+
+
+def _symbol_text(name: str) -> str:
+    return name if _PLAIN_SYMBOL.fullmatch(name) and name not in _FUNCTIONS else f"`{name}`"
+
+
+def render(dim: Dim, symbol: Callable[[str], str]) -> str:
+    """The canonical text of `dim`, with each symbol written by `symbol`."""
+    if isinstance(dim, int):
+        return str(dim)
+    parts: list[str] = []
+    for monomial, factor in dim.terms:
+        atoms = [
+            symbol(atom)
+            if isinstance(atom, str)
+            else f"{atom.function}({', '.join(render(argument, symbol) for argument in atom.arguments)})"
+            for atom in monomial
+        ]
+        magnitude = [str(abs(factor))] if abs(factor) != 1 or not atoms else []
+        sign = ("-" if factor < 0 else "") if not parts else (" - " if factor < 0 else " + ")
+        parts.append(sign + "*".join(magnitude + atoms))
+    return "".join(parts)
+
+
+class DimSyntaxError(ValueError):
+    """A text that is not a size expression."""
+
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_?][A-Za-z0-9_.?$:/]*?(?=//|[^A-Za-z0-9_.?$:/]|$))|`([^`]*)`|(//|[-+*%(),]))")
+
+
+def parse_dim(text: str) -> Dim:
+    """The size that `text` says: integers, symbols, `+ - * // %`, and floordiv, mod, min, max (Min, Max), bcast.
+
+    Raises DimSyntaxError where the text is none.
+    """
+    parser = _Parser(_tokens(text), text)
+    dim = parser.sum(0)
+    if parser.peek() is not None:
+        raise DimSyntaxError(f"unexpected {parser.peek()!r} in {text!r}")
+    return dim
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens, position = [], 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise DimSyntaxError(f"unexpected {text[position:].strip()[0]!r} in {text!r}")
+        number, name, quoted, sign = match.groups()
+        if number is not None:
+            tokens.append(("number", number))
+        elif sign is not None:
+            tokens.append(("sign", sign))
+        else:
+            tokens.append(("name" if quoted is None else "quoted", name if quoted is None else quoted))
+        position = match.end()
+    return tokens
+
+
+class _Parser:
+    """Precedence climbing over the tokens of one size; nesting is bounded so that no text exhausts the stack."""
+
+    LIMIT = 100
+
+    def __init__(self, tokens: list[tuple[str, str]], text: str) -> None:
+        self.tokens, self.position, self.text = tokens, 0, text
+
+    def peek(self) -> str | None:
+        return self.tokens[self.position][1] if self.position < len(self.tokens) else None
+
+    def take(self) -> tuple[str, str]:
+        if self.position >= len(self.tokens):
+            raise DimSyntaxError(f"{self.text!r} ends too early")
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def takes(self, *signs: str) -> str | None:
+        if self.position < len(self.tokens) and self.tokens[self.position] in [("sign", sign) for sign in signs]:
+            return self.take()[1]
+        return None
+
+    def expect(self, sign: str) -> None:
+        if self.takes(sign) is None:
+            raise DimSyntaxError(f"expected {sign!r} in {self.text!r}")
+
+    def sum(self, depth: int) -> Dim:
+        if depth > self.LIMIT:
+            raise DimSyntaxError("the size is nested too deeply")
+        total = self.product(depth)
+        while sign := self.takes("+", "-"):
+            right = self.product(depth)
+            total = total + right if sign == "+" else total - right
+        return total
+
+    def product(self, depth: int) -> Dim:
+        total = self.factor(depth)
+        while sign := self.takes("*", "//", "%"):
+            right = self.factor(depth)
+            total = total * right if sign == "*" else (floordiv if sign == "//" else mod)(total, right)
+        return total
+
+    def factor(self, depth: int) -> Dim:
+        if self.takes("-"):
+            return -self.factor(depth + 1) if depth <= self.LIMIT else self.sum(depth + 1)
+        if self.takes("("):
+            inner = self.sum(depth + 1)
+            self.expect(")")
+            return inner
+        kind, token = self.take()
+        if kind == "number":
+            return int(token)
+        if kind == "sign":
+            raise DimSyntaxError(f"unexpected {token!r} in {self.text!r}")
+        function = _FUNCTIONS.get(token.lower()) if kind == "name" else None
+        if function is None or self.takes("(") is None:
+            return Size.symbol(token)
+        arguments = [self.sum(depth + 1)]
+        while self.takes(","):
+            arguments.append(self.sum(depth + 1))
+        self.expect(")")
+        if token.lower() in ("floordiv", "mod") and len(arguments) != 2:
+            raise DimSyntaxError(f"{token} takes two sizes, in {self.text!r}")
+        return function(*arguments)

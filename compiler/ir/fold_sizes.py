@@ -1,0 +1,167 @@
+"""Integer tensors known in sizes: reading them, and computing on them while the program is built.
+
+This is what turns the chains of Shape, Gather, Mul, Concat that exporters write into symbolic sizes: an op whose
+operands are all known is replaced by its value. Nothing here makes ops.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce as fold
+
+import numpy as np
+
+from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product
+from compiler.ir.dtypes import I32, I64
+from compiler.ir.meanings import apply_meaning
+from compiler.ir.module import Attributes, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.types import TensorType, Type
+from runtime.host import MEANINGS
+
+LIMIT = 1024
+"""The most elements a tensor may have to be followed as sizes; longer integer tensors are data."""
+
+Undecided = None
+
+
+def known_elements(value: Value) -> np.ndarray | None:
+    """The elements of an integer or bool tensor of rank 0 or 1, an object array of Dims, or None where data decides."""
+    op = value.op
+    if op is None:
+        return None
+    if op.name == "sizes":
+        elements = np.empty(len(op.dims("values")), object)
+        elements[:] = op.dims("values")
+        return elements.reshape(tuple(size for size in value.shape if isinstance(size, int)))
+    if op.name == "constant" and (value.dtype.is_integer or value.dtype.is_bool):
+        array = op.array()
+        if array.ndim <= 1 and array.size <= LIMIT:
+            return np.array(array.astype(np.int64), object)
+    return None
+
+
+def fold_known(
+    name: str, operands: Sequence[Value], attributes: Attributes, types: Sequence[Type]
+) -> tuple[np.ndarray, ...] | None:
+    """The results of an op in sizes, or None where it is not one on known integers, or its answer is undecided."""
+    if name in ("constant", "sizes") or not operands or len(types) != 1:
+        return None
+    (type,) = types
+    if PRIMITIVES[name].structural or name not in MEANINGS:
+        return None
+    if not isinstance(type, TensorType) or type.shape is None or len(type.shape) > 1 or not type.is_static:
+        return None
+    if not (type.dtype.is_integer or type.dtype.is_bool) or _count(type) > LIMIT:
+        return None
+    elements = [known_elements(operand) for operand in operands]
+    known = [array for array in elements if array is not None]
+    if len(known) != len(operands):
+        return None
+    arrays = [operand.op.array() for operand in operands if operand.op is not None and operand.op.name == "constant"]
+    if len(arrays) == len(operands):
+        result: np.ndarray | None = apply_meaning(name, arrays, attributes, {})[0].astype(np.int64).astype(object)
+    else:
+        result = _fold(name, known, attributes)
+    return None if result is None else (result.reshape(tuple(size for size in type.shape if isinstance(size, int))),)
+
+
+def _count(type: TensorType) -> int:
+    count = product(type.known_shape)
+    return count if isinstance(count, int) else LIMIT + 1
+
+
+def _fold(name: str, operands: list[np.ndarray], attributes: Attributes) -> np.ndarray | None:
+    if PRIMITIVES[name].kind == "movement":
+        return MEANINGS[name](operands, attributes)[0]
+    if name == "gather" and all(isinstance(index, int) for index in operands[1].flat):
+        return MEANINGS[name]([operands[0], operands[1].astype(np.int64)], attributes)[0]
+    if name == "cast":
+        return operands[0] if attributes["dtype"] in (I64, I32) else None
+    if name == "reduce" and operands[0].ndim == 1 and operands[0].size:
+        combine = _COMBINE.get(str(attributes["kind"]))
+        return None if combine is None else _array([fold(combine, operands[0].tolist())])
+    function = _ELEMENTWISE.get(name)
+    if function is None:
+        return None
+    results = [function(*elements) for elements in zip(*(operand.flat for operand in operands), strict=True)]
+    decided = [result for result in results if result is not Undecided]
+    return _array(decided) if len(decided) == len(results) else None
+
+
+def _array(elements: Sequence[Dim]) -> np.ndarray:
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array
+
+
+def _divide(a: Dim, b: Dim) -> Dim | None:
+    """Truncated division; decided where both sides are certainly of one sign, or plain integers."""
+    if isinstance(a, int) and isinstance(b, int):
+        return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return floordiv(a, b) if at_least(a, 0) and at_least(b, 0) else Undecided
+
+
+def _remainder(a: Dim, b: Dim) -> Dim | None:
+    if isinstance(a, int) and isinstance(b, int):
+        return 0 if b == 0 else abs(a) % abs(b) * (1 if a >= 0 else -1)
+    return mod(a, b) if at_least(a, 0) and at_least(b, 1) else Undecided
+
+
+def _equal(a: Dim, b: Dim) -> int | None:
+    if a == b:
+        return 1
+    if (isinstance(a, int) and isinstance(b, int)) or at_least(a, b + 1) or at_least(b, a + 1):
+        return 0
+    return Undecided
+
+
+def _less(a: Dim, b: Dim) -> int | None:
+    if at_least(b, a + 1):
+        return 1
+    return 0 if at_least(a, b) else Undecided
+
+
+def _less_equal(a: Dim, b: Dim) -> int | None:
+    opposite = _less(b, a)
+    return Undecided if opposite is None else 1 - opposite
+
+
+def _select(condition: Dim, a: Dim, b: Dim) -> Dim | None:
+    if isinstance(condition, Size):
+        return a if a == b else Undecided
+    return a if condition else b
+
+
+def _logic(combine: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim | None]:
+    return lambda a, b: combine(a, b) if isinstance(a, int) and isinstance(b, int) else Undecided
+
+
+def _absolute(a: Dim) -> Dim | None:
+    if at_least(a, 0):
+        return a
+    return -a if at_least(-a, 0) else Undecided
+
+
+_COMBINE: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "sum": lambda a, b: a + b,
+    "prod": lambda a, b: a * b,
+    "min": minimum,
+    "max": maximum,
+}
+
+_ELEMENTWISE: dict[str, Callable[..., Dim | None]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "rem": _remainder,
+    "min": minimum,
+    "max": maximum,
+    "neg": lambda a: -a,
+    "abs": _absolute,
+    "equal": _equal,
+    "less": _less,
+    "less_equal": _less_equal,
+    "select": _select,
+    "and": _logic(lambda a, b: a & b),
+    "or": _logic(lambda a, b: a | b),
+}

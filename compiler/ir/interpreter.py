@@ -1,0 +1,155 @@
+"""Running a module on NumPy arrays, op by op, through the meaning of each primitive.
+
+The oracle of every back end, and what `target="interpreter"` runs. Nothing is compiled and nothing is fast.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from compiler.ir.dims import Dim, Size, evaluate
+from compiler.ir.meanings import apply_meaning
+from compiler.ir.module import Block, Function, Module, Op, Value
+from compiler.ir.types import TensorType
+from runtime.errors import InputError
+
+Array = np.ndarray
+
+
+def interpret(module: Module, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The results of the main function; parameters with a default may be left out.
+
+    Raises InputError where sizes do not agree or a guard does not hold.
+    """
+    function = module.main
+    arguments = [_argument(function, parameter, inputs) for parameter in function.body.parameters]
+    return _Run(module).block(function.body, arguments, {})
+
+
+def _argument(function: Function, parameter: Value, inputs: Mapping[str, Array]) -> Array:
+    name = parameter.producer.name
+    if name in inputs:
+        return inputs[name]
+    if name not in function.defaults:
+        raise InputError(f"input {name} is missing", code="missing-input")
+    return function.defaults[name]
+
+
+def bind_parameter(type: TensorType, shape: Sequence[int], sizes: dict[str, int], name: str) -> None:
+    """Binds the symbols that stand alone in `type` to the numbers in `shape`; InputError where they disagree."""
+    if len(shape) != type.rank:
+        raise InputError(f"{name} has rank {len(shape)}, its type is {type}", code="input-rank")
+    for dim, size in zip(type.known_shape, shape, strict=True):
+        symbol = single_symbol(dim)
+        if symbol is not None:
+            sizes.setdefault(symbol, size)
+
+
+def check_parameter(type: TensorType, shape: Sequence[int], sizes: Mapping[str, int], name: str) -> None:
+    """InputError unless `shape` is what `type` says under `sizes`."""
+    for axis, (dim, size) in enumerate(zip(type.known_shape, shape, strict=True)):
+        expected = evaluate(dim, sizes)
+        if expected != size:
+            raise InputError(f"axis {axis} of {name} is {size}, expected {dim} = {expected}", code="input-shape")
+
+
+def single_symbol(dim: Dim) -> str | None:
+    """The name of the symbol that `dim` is, or None where it is something else."""
+    if isinstance(dim, Size) and len(dim.terms) == 1:
+        (monomial, factor) = dim.terms[0]
+        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+            return monomial[0]
+    return None
+
+
+class _Run:
+    """One run of a module."""
+
+    def __init__(self, module: Module) -> None:
+        self.functions = {function.name: function for function in module.functions}
+
+    def block(self, block: Block, arguments: Sequence[Array], outer: Mapping[str, int]) -> tuple[Array, ...]:
+        """The results of `block`; its parameters bind symbols anew, over those of `outer`."""
+        own: dict[str, int] = {}
+        tensors = [
+            (parameter.producer.name, parameter.type, argument)
+            for parameter, argument in zip(block.parameters, arguments, strict=True)
+            if isinstance(parameter.type, TensorType) and parameter.type.shape is not None
+        ]
+        for name, type, argument in tensors:
+            bind_parameter(type, np.shape(argument), own, name)
+        sizes = {**outer, **own}
+        for name, type, argument in tensors:
+            check_parameter(type, np.shape(argument), sizes, name)
+        values: dict[Value, Array] = dict(zip(block.parameters, arguments, strict=True))
+        for op in block.ops:
+            results = self.op(op, [values[operand] for operand in op.operands], sizes)
+            values.update(zip(op.results, results, strict=True))
+        return tuple(values[result] for result in block.results)
+
+    def op(self, op: Op, operands: Sequence[Array], sizes: dict[str, int]) -> tuple[Array, ...]:
+        """The results of one op; ops that bind symbols add them to `sizes`."""
+        match op.name:
+            case "bind_sizes":
+                names = op.attributes["symbols"]
+                assert isinstance(names, tuple)
+                sizes.update(zip(map(str, names), operands[0].tolist(), strict=True))
+                return ()
+            case "guard":
+                check_guard(op, sizes)
+                return ()
+            case "if":
+                results = self.block(op.blocks[0 if operands[0].item() else 1], operands[1:], sizes)
+            case "while":
+                results = self._while(op, operands, sizes)
+            case "call":
+                results = self.block(self.functions[op.text("function")].body, operands, {})
+            case _:
+                results = apply_meaning(op.name, operands, op.attributes, sizes)
+        for value, array in zip(op.results, results, strict=True):
+            if isinstance(value.type, TensorType) and value.type.shape is not None:
+                bind_parameter(value.type, np.shape(array), sizes, op.name)
+        return results
+
+    def _while(self, op: Op, operands: Sequence[Array], sizes: dict[str, int]) -> tuple[Array, ...]:
+        """See primitives/control.py."""
+        carried_count, scan_count = op.int("carried"), op.int("scans")
+        limit, condition, *rest = operands
+        carried, captures = rest[:carried_count], rest[carried_count:]
+        scans: list[list[Array]] = [[] for _ in range(scan_count)]
+        iteration, going = 0, bool(condition.item())
+        while iteration < limit.item() and going:
+            arguments = [np.array(iteration, np.int64), *carried, *captures]
+            condition, *results = self.block(op.blocks[0], arguments, sizes)
+            carried, going = results[:carried_count], bool(condition.item())
+            for scan, element in zip(scans, results[carried_count:], strict=True):
+                scan.append(element)
+            iteration += 1
+        sizes[op.text("symbol")] = iteration
+        stacked = [
+            np.stack(scan) if scan else empty_scan(value, sizes)
+            for scan, value in zip(scans, op.results[carried_count:], strict=True)
+        ]
+        return (*carried, *stacked)
+
+
+def empty_scan(value: Value, sizes: Mapping[str, int]) -> Array:
+    """What stacking no elements gives: sizes that no iteration decided are 0."""
+    shape = (0, *(_size_or_zero(dim, sizes) for dim in value.shape[1:]))
+    return np.zeros(shape, value.dtype.numpy)
+
+
+def _size_or_zero(dim: Dim, sizes: Mapping[str, int]) -> int:
+    try:
+        return evaluate(dim, sizes)
+    except KeyError:
+        return 0
+
+
+def check_guard(op: Op, sizes: Mapping[str, int]) -> None:
+    """InputError with the message of a `guard` whose relation does not hold."""
+    left, right = (evaluate(dim, sizes) for dim in (op.dim("left"), op.dim("right")))
+    holds = {"equal": left == right, "broadcast": left == right or 1 in (left, right), "at_least": left >= right}
+    if not holds[op.text("relation")]:
+        where = f"\n  --> {op.location}" if op.location is not None else ""
+        raise InputError(f"{op.text('message')} (here {left} and {right}){where}", code="sizes-disagree")

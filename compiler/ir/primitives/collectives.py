@@ -1,0 +1,49 @@
+"""Collectives: exchanges within a group of devices. `group` is the number of devices that take part."""
+
+from collections.abc import Sequence
+
+from compiler.ir.dims import floordiv
+from compiler.ir.module import Attributes, Block, Op
+from compiler.ir.primitive import AxisLink, Primitive, define, tensors
+from compiler.ir.primitives.movement import axis_of, int_of
+from compiler.ir.primitives.pointwise import pointwise_axes
+from compiler.ir.types import TensorType, Type
+
+
+def _resized(value: TensorType, axis: int, group: int, *, grows: bool) -> TensorType:
+    size = value.known_shape[axis]
+    size = size * group if grows else floordiv(size, group)
+    return TensorType(value.dtype, (*value.known_shape[:axis], size, *value.known_shape[axis + 1 :]))
+
+
+def _same(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    return tensors(operands, 1)
+
+
+def _all_gather(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    (value,) = tensors(operands, 1)
+    return (_resized(value, axis_of(attributes, value.rank), int_of(attributes, "group"), grows=True),)
+
+
+def _reduce_scatter(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    (value,) = tensors(operands, 1)
+    return (_resized(value, axis_of(attributes, value.rank), int_of(attributes, "group"), grows=False),)
+
+
+def _all_to_all(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    (value,) = tensors(operands, 1)
+    group = int_of(attributes, "group")
+    split = _resized(value, axis_of(attributes, value.rank, "split_axis"), group, grows=False)
+    return (_resized(split, axis_of(attributes, value.rank, "concat_axis"), group, grows=True),)
+
+
+def _untouched_axes(op: Op) -> tuple[AxisLink, ...]:
+    touched = {op.attributes.get(name) for name in ("axis", "split_axis", "concat_axis")}
+    return tuple(AxisLink("map", (axis,), (axis,)) for axis in range(op.results[0].rank) if axis not in touched)
+
+
+define(Primitive("all_reduce", "collective", _same, pointwise_axes, effects=True))
+define(Primitive("all_gather", "collective", _all_gather, _untouched_axes, effects=True))
+define(Primitive("reduce_scatter", "collective", _reduce_scatter, _untouched_axes, effects=True))
+define(Primitive("all_to_all", "collective", _all_to_all, _untouched_axes, effects=True))
+define(Primitive("permute", "collective", _same, pointwise_axes, effects=True))

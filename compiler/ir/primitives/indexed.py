@@ -1,0 +1,125 @@
+"""Indexed access: elements picked, or replaced, at places that data gives.
+
+Indices are i64 and non-negative; one outside its axis is clamped here and reported as an InputError by the call.
+"""
+
+from collections.abc import Sequence
+
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Attributes, Block, Op
+from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from compiler.ir.primitives.movement import axis_of, int_of
+from compiler.ir.types import TensorType, Type
+
+SCATTER_KINDS = ("set", "add", "mul", "min", "max")
+
+
+def _expect_indices(indices: TensorType) -> None:
+    if indices.dtype != I64:
+        raise TypeRuleError(f"the indices are {indices}, not i64")
+
+
+def _gather(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """data: T[d...], indices: i64[q...] -> T[d before axis, q..., d after axis]"""
+    data, indices = tensors(operands, 2)
+    _expect_indices(indices)
+    axis = axis_of(attributes, data.rank)
+    shape = data.known_shape[:axis] + indices.known_shape + data.known_shape[axis + 1 :]
+    return (TensorType(data.dtype, shape),)
+
+
+def _gather_axes(op: Op) -> tuple[AxisLink, ...]:
+    data, indices, axis = *op.operands, op.int("axis")
+    links = [AxisLink("map", (place, None), (place,)) for place in range(axis)]
+    links += [AxisLink("map", (None, place), (axis + place,)) for place in range(indices.rank)]
+    links += [AxisLink("map", (place, None), (place + indices.rank - 1,)) for place in range(axis + 1, data.rank)]
+    return (*links, AxisLink("gather", (axis, None), (None,)))
+
+
+def _gather_along(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """data: T[d...], indices: i64[q...] of the same rank, no q larger than d off the axis -> T[q...]"""
+    data, indices = tensors(operands, 2)
+    _expect_indices(indices)
+    axis_of(attributes, data.rank)
+    if data.rank != indices.rank:
+        raise TypeRuleError(f"{data} and {indices} differ in rank")
+    return (TensorType(data.dtype, indices.shape),)
+
+
+def _gather_along_axes(op: Op) -> tuple[AxisLink, ...]:
+    data, indices, axis = *op.operands, op.int("axis")
+    links = [AxisLink("map", (None, axis), (axis,)), AxisLink("gather", (axis, None), (None,))]
+    same = (place for place in range(data.rank) if place != axis and data.shape[place] == indices.shape[place])
+    return (*links, *(AxisLink("map", (place, place), (place,)) for place in same))
+
+
+def _gather_nd(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """data: T[b..., d...], indices: i64[b..., q..., k] -> T[b..., q..., d after the first k]"""
+    data, indices = tensors(operands, 2)
+    _expect_indices(indices)
+    batch = int_of(attributes, "batch_dims")
+    depth = indices.known_shape[-1] if indices.rank else None
+    if not isinstance(depth, int) or not 0 <= batch < indices.rank or batch + depth > data.rank:
+        raise TypeRuleError(f"{indices} with {batch} batch axes does not index {data}")
+    return (TensorType(data.dtype, indices.known_shape[:-1] + data.known_shape[batch + depth :]),)
+
+
+def _gather_nd_axes(op: Op) -> tuple[AxisLink, ...]:
+    data, indices, batch = *op.operands, op.int("batch_dims")
+    depth = indices.shape[-1]
+    assert isinstance(depth, int)
+    links = [AxisLink("map", (place, place), (place,)) for place in range(batch)]
+    links += [AxisLink("map", (None, place), (place,)) for place in range(batch, indices.rank - 1)]
+    shift = indices.rank - 1 - batch - depth
+    links += [AxisLink("map", (place, None), (place + shift,)) for place in range(batch + depth, data.rank)]
+    return (*links, *(AxisLink("gather", (place, None), (None,)) for place in range(batch, batch + depth)))
+
+
+def _scatter_kind(attributes: Attributes) -> None:
+    if attributes.get("kind") not in SCATTER_KINDS:
+        raise TypeRuleError(f"kind is {attributes.get('kind')}, not one of {', '.join(SCATTER_KINDS)}")
+
+
+def _scatter_along(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """data: T[d...], indices: i64[q...], updates: T[q...] -> T[d...]; updates are applied in row-major order."""
+    data, indices, updates = tensors(operands, 3)
+    _expect_indices(indices)
+    _scatter_kind(attributes)
+    axis_of(attributes, data.rank)
+    if indices.rank != data.rank or updates != TensorType(data.dtype, indices.shape):
+        raise TypeRuleError(f"{updates} at {indices} does not fit {data}")
+    return (data,)
+
+
+def _scatter_along_axes(op: Op) -> tuple[AxisLink, ...]:
+    data, indices, _ = op.operands
+    same = (axis for axis in range(data.rank) if axis != op.int("axis") and data.shape[axis] == indices.shape[axis])
+    return tuple(AxisLink("map", (axis, axis, axis), (axis,)) for axis in same)
+
+
+def _scatter_nd(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """data: T[d...], indices: i64[q..., k], updates: T[q..., d after the first k] -> T[d...], in row-major order"""
+    data, indices, updates = tensors(operands, 3)
+    _expect_indices(indices)
+    _scatter_kind(attributes)
+    depth = indices.known_shape[-1] if indices.rank else None
+    if not isinstance(depth, int) or depth > data.rank:
+        raise TypeRuleError(f"{indices} does not index {data}")
+    if updates != TensorType(data.dtype, indices.known_shape[:-1] + data.known_shape[depth:]):
+        raise TypeRuleError(f"{updates} at {indices} does not fit {data}")
+    return (data,)
+
+
+def _scatter_nd_axes(op: Op) -> tuple[AxisLink, ...]:
+    data, indices, _ = op.operands
+    depth = indices.shape[-1]
+    assert isinstance(depth, int)
+    shift = indices.rank - 1 - depth
+    return tuple(AxisLink("map", (axis, None, axis + shift), (axis,)) for axis in range(depth, data.rank))
+
+
+define(Primitive("gather", "indexed", _gather, _gather_axes))
+define(Primitive("gather_along", "indexed", _gather_along, _gather_along_axes))
+define(Primitive("gather_nd", "indexed", _gather_nd, _gather_nd_axes))
+define(Primitive("scatter_along", "indexed", _scatter_along, _scatter_along_axes))
+define(Primitive("scatter_nd", "indexed", _scatter_nd, _scatter_nd_axes))

@@ -1,0 +1,42 @@
+"""Ordering: sorting along an axis, the largest or smallest k, and the places of what is not zero."""
+
+from collections.abc import Sequence
+
+from compiler.ir.dims import Size
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Attributes, Block
+from compiler.ir.primitive import Primitive, TypeRuleError, define, no_axes, tensors
+from compiler.ir.primitives.movement import axis_of
+from compiler.ir.primitives.reductions import other_axes
+from compiler.ir.types import TensorType, Type
+
+
+def _sort(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """T[d...] -> T[d...] in order along the axis, i64[d...] where each was; stable, NaN after every number."""
+    (value,) = tensors(operands, 1)
+    axis_of(attributes, value.rank)
+    return value, TensorType(I64, value.shape)
+
+
+def _top_k(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """T[d...] -> T[..., k, ...] in order along the axis, i64[..., k, ...] where each was; of equals the first first."""
+    (value,) = tensors(operands, 1)
+    axis, k = axis_of(attributes, value.rank), attributes.get("k")
+    if not isinstance(k, int | Size):
+        raise TypeRuleError(f"k is {k}, not a size")
+    shape = (*value.known_shape[:axis], k, *value.known_shape[axis + 1 :])
+    return TensorType(value.dtype, shape), TensorType(I64, shape)
+
+
+def _non_zero(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """T[d0 ... dr-1] -> i64[r, symbol]: the coordinates of what is not zero, in row-major order; binds `symbol`."""
+    (value,) = tensors(operands, 1)
+    symbol = attributes.get("symbol")
+    if not isinstance(symbol, str):
+        raise TypeRuleError(f"symbol is {symbol}, not a name")
+    return (TensorType(I64, (value.rank, Size.symbol(symbol))),)
+
+
+define(Primitive("sort", "ordering", _sort, other_axes))
+define(Primitive("top_k", "ordering", _top_k, other_axes))
+define(Primitive("non_zero", "ordering", _non_zero, no_axes))

@@ -1,0 +1,101 @@
+"""Types of IR values: tensors with symbolic shapes, and the host-only sequences, optionals and maps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from compiler.ir.dims import Dim, product, substitute, symbols_of
+from compiler.ir.dtypes import DType
+
+Type = Union["TensorType", "SequenceType", "OptionalType", "MapType"]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A dense tensor; `shape` is None where only data decides the rank, which makes it a host value."""
+
+    dtype: DType
+    shape: tuple[Dim, ...] | None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.dtype}[...]"
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def rank(self) -> int:
+        return len(self.known_shape)
+
+    @property
+    def known_shape(self) -> tuple[Dim, ...]:
+        """The shape of a tensor whose rank is known; asking it of another is a defect of the caller."""
+        assert self.shape is not None, "the rank of this tensor is only known at run time"
+        return self.shape
+
+    @property
+    def is_static(self) -> bool:
+        return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
+    @property
+    def elements(self) -> Dim:
+        return product(self.known_shape)
+
+
+@dataclass(frozen=True)
+class SequenceType:
+    """Any number of values of one type."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"sequence({self.element})"
+
+
+@dataclass(frozen=True)
+class OptionalType:
+    """A value that may be absent."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"optional({self.element})"
+
+
+@dataclass(frozen=True)
+class MapType:
+    """A map from integers or strings to values of one type."""
+
+    key: DType
+    value: Type
+
+    def __str__(self) -> str:
+        return f"map({self.key}, {self.value})"
+
+
+def is_host_type(type: Type) -> bool:
+    """Whether values of `type` live on the host only: not a dense tensor of numbers of known rank."""
+    return not isinstance(type, TensorType) or type.shape is None or type.dtype.is_string
+
+
+def type_symbols(type: Type) -> frozenset[str]:
+    """The symbols in the sizes of `type`."""
+    match type:
+        case TensorType(shape=shape):
+            return frozenset().union(*(symbols_of(dim) for dim in shape or ()))
+        case SequenceType(element) | OptionalType(element):
+            return type_symbols(element)
+        case MapType(value=value):
+            return type_symbols(value)
+
+
+def substitute_type(type: Type, replacements: Mapping[str, Dim]) -> Type:
+    """`type` with symbols replaced in its sizes."""
+    match type:
+        case TensorType(dtype, shape):
+            return TensorType(dtype, None if shape is None else tuple(substitute(dim, replacements) for dim in shape))
+        case SequenceType(element):
+            return SequenceType(substitute_type(element, replacements))
+        case OptionalType(element):
+            return OptionalType(substitute_type(element, replacements))
+        case MapType(key, value):
+            return MapType(key, substitute_type(value, replacements))

@@ -1,0 +1,28 @@
+"""The errors that people see: every one carries a kebab-case code and a text that says what to do next.
+
+Anything else that escapes from onnxc is a defect of ours.
+"""
+
+
+class OnnxcError(Exception):
+    """The base of all onnxc errors; `code` is a stable kebab-case name, `str()` the full text."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(f"error[{code}]: {message}" if not message.startswith("error[") else message)
+        self.code = code
+
+
+class ModelError(OnnxcError):
+    """The model is wrong: malformed, or not legal ONNX."""
+
+
+class UnsupportedError(OnnxcError):
+    """The model is legal, and onnxc cannot compile it yet; the text lists every such node."""
+
+
+class InputError(OnnxcError, ValueError):
+    """The caller is wrong: an option or an input does not fit what the model declares."""
+
+
+class DeviceError(OnnxcError):
+    """A device, driver, library or compiled image is missing or does not fit."""

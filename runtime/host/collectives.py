@@ -1,0 +1,54 @@
+"""Collectives: values exchanged in a group. The operands are one value per device of the group, the results likewise."""
+
+import numpy as np
+
+from runtime.host.attributes import integer, integer_pairs, text
+from runtime.host.reductions import reduce_axes
+from runtime.host.registry import Arrays, Attributes, meaning
+
+
+@meaning("all_reduce")
+def all_reduce(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """n × x: T[...]  ->  n × T[...], the elements of all devices combined by kind."""
+    return tuple(_combined(operands, attributes).copy() for _ in operands)
+
+
+@meaning("all_gather")
+def all_gather(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """n × x: T[... d ...]  ->  n × T[... n·d ...], the values of all devices one after the other along axis."""
+    gathered = np.concatenate(operands, axis=integer(attributes, "axis"))
+    return tuple(gathered.copy() for _ in operands)
+
+
+@meaning("reduce_scatter")
+def reduce_scatter(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """n × x: T[... n·d ...]  ->  n × T[... d ...], of the combined elements each device its block along axis."""
+    blocks = _blocks(_combined(operands, attributes), len(operands), integer(attributes, "axis"))
+    return tuple(block.copy() for block in blocks)
+
+
+@meaning("all_to_all")
+def all_to_all(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """n × x: T[... n·d ...]  ->  n × T[...]: device j receives block j along split_axis of every device, joined along concat_axis."""
+    split = [_blocks(x, len(operands), integer(attributes, "split_axis")) for x in operands]
+    axis = integer(attributes, "concat_axis")
+    return tuple(np.concatenate(received, axis=axis) for received in zip(*split, strict=True))
+
+
+@meaning("permute")
+def permute(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """n × x: T[...]  ->  n × T[...] by pairs of (source, destination); zeros where nothing arrives."""
+    sources = {destination: source for source, destination in integer_pairs(attributes, "pairs")}
+    return tuple(
+        operands[sources[device]].copy() if device in sources else np.zeros_like(x) for device, x in enumerate(operands)
+    )
+
+
+def _combined(operands: Arrays, attributes: Attributes) -> np.ndarray:
+    return reduce_axes(np.stack(operands), text(attributes, "kind"), (0,))
+
+
+def _blocks(x: np.ndarray, count: int, axis: int) -> list[np.ndarray]:
+    """`x` in `count` blocks of ⌈size / count⌉ along `axis`, the last ones short or empty."""
+    size = -(-x.shape[axis] // count)
+    return np.split(x, [size * block for block in range(1, count)], axis=axis)

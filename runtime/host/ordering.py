@@ -1,0 +1,47 @@
+"""Ordering: sort, top_k and non_zero. NaN counts as greater than every number."""
+
+import numpy as np
+
+from runtime.host.attributes import flag, integer
+from runtime.host.elements import widen
+from runtime.host.registry import Arrays, Attributes, meaning
+
+
+@meaning("sort")
+def sort(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T[...]  ->  values: T[...], indices: i64[...], sorted along axis; equal elements keep their order."""
+    (x,) = operands
+    axis = integer(attributes, "axis")
+    order = _order(x, axis, descending=flag(attributes, "descending", default=False))
+    return np.take_along_axis(x, order, axis), order
+
+
+@meaning("top_k")
+def top_k(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T[... n ...]  ->  values: T[... k ...], indices: i64[... k ...], the best first; of equals the lower index.
+
+    With k > n all n are given.
+    """
+    (x,) = operands
+    axis = integer(attributes, "axis")
+    order = _order(x, axis, descending=flag(attributes, "largest", default=True))
+    best = order[(slice(None),) * axis + (slice(integer(attributes, "k")),)].copy()
+    return np.take_along_axis(x, best, axis), best
+
+
+def _order(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
+    """The indices that sort `x` along `axis`, equal elements in their order."""
+    keys = widen(x)
+    if not descending:
+        return np.argsort(keys, axis=axis, kind="stable").astype(np.int64)
+    # Ascending on the reversed axis, read backwards, has the largest first and equal elements in their order.
+    backwards = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
+    return (x.shape[axis] - 1 - np.flip(backwards, axis)).astype(np.int64)
+
+
+@meaning("non_zero")
+def non_zero(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T[d0 ... dr-1]  ->  i64[r, n], the indices of the n elements that are not zero, in row-major order."""
+    (x,) = operands
+    found = np.argwhere(widen(x) != 0).astype(np.int64)
+    return (np.ascontiguousarray(found.T),)

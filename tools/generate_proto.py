@@ -1,0 +1,25 @@
+"""Make compiler/frontend/proto/onnxc_pb2.py and .pyi from onnxc.proto.
+
+Run with a Python that has grpcio-tools of the 1.72 line (protoc 30, protobuf 6.30): what that compiler writes runs on
+protobuf 6.30 and later, protobuf 7 included; what a later one writes needs a protobuf at least as new as itself.
+
+    python -m venv /tmp/protoc && /tmp/protoc/bin/pip install "grpcio-tools==1.72.*"
+    /tmp/protoc/bin/python tools/generate_proto.py
+"""
+
+import sys
+from pathlib import Path
+
+from grpc_tools import protoc
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = "compiler/frontend/proto/onnxc.proto"
+
+
+def main() -> int:
+    """The exit status of protoc; the file's name in the descriptor pool is its path from the repository's root."""
+    return int(protoc.main(["protoc", f"--proto_path={ROOT}", f"--python_out={ROOT}", f"--pyi_out={ROOT}", SOURCE]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

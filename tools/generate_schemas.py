@@ -1,0 +1,99 @@
+"""Make compiler/frontend/schema_data.json.gz: what the `onnx` package's registry says of every operator version.
+
+    python tools/generate_schemas.py
+
+The file is a JSON object, compressed reproducibly:
+  "ir_version": the newest version of the IR
+  "types":     all type strings, "tensor(float)" and so on; referred to by index below
+  "type_sets": all sets of allowed types, as lists of indices into "types"
+  "schemas":   domain -> operator -> one row per version, oldest first:
+               [since, flags (1 deprecated, 2 has a function body), [min inputs, max inputs, min outputs, max outputs],
+                inputs, outputs, attributes, constraints]
+               a formal is [name, type, option (0 single, 1 optional, 2 variadic), homogeneous, min arity]
+               an attribute is [name, kind, required, default or null]
+               a constraint is [name, index into "type_sets"]
+"""
+
+import gzip
+import json
+from pathlib import Path
+
+import onnx
+from onnx import defs, helper
+
+TARGET = Path(__file__).resolve().parent.parent / "compiler" / "frontend" / "schema_data.json.gz"
+
+FormalRow = list[str | int]
+AttributeRow = list[object]
+SchemaRow = list[object]
+
+
+class Table:
+    """Values by index, each once."""
+
+    def __init__(self) -> None:
+        self.values: dict[object, int] = {}
+
+    def index(self, value: object) -> int:
+        """The index of `value`, which is added if it is new."""
+        return self.values.setdefault(value, len(self.values))
+
+
+def _formal(formal: defs.OpSchema.FormalParameter) -> FormalRow:
+    option = ["Single", "Optional", "Variadic"].index(formal.option.name)
+    return [formal.name, formal.type_str, option, int(formal.is_homogeneous), formal.min_arity]
+
+
+def _attribute(attribute: defs.OpSchema.Attribute) -> AttributeRow:
+    return [attribute.name, attribute.type.name.lower(), int(attribute.required), _default(attribute.default_value)]
+
+
+def _default(default: onnx.AttributeProto) -> object:
+    if default.type == onnx.AttributeProto.UNDEFINED:
+        return None
+    value = helper.get_attribute_value(default)
+    if isinstance(value, list):
+        return [item.decode() if isinstance(item, bytes) else item for item in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _schema(schema: defs.OpSchema, types: Table, type_sets: Table) -> SchemaRow:
+    has_function = schema.has_function or schema.has_context_dependent_function
+    constraints = [
+        [constraint.type_param_str, type_sets.index(tuple(types.index(text) for text in constraint.allowed_type_strs))]
+        for constraint in schema.type_constraints
+    ]
+    return [
+        schema.since_version,
+        int(schema.deprecated) | int(has_function) << 1,
+        [schema.min_input, schema.max_input, schema.min_output, schema.max_output],
+        [_formal(formal) for formal in schema.inputs],
+        [_formal(formal) for formal in schema.outputs],
+        [_attribute(attribute) for _, attribute in sorted(schema.attributes.items())],
+        constraints,
+    ]
+
+
+def schema_tables() -> dict[str, object]:
+    """The whole registry as plain data."""
+    types, type_sets = Table(), Table()
+    schemas: dict[str, dict[str, list[SchemaRow]]] = {}
+    for schema in sorted(defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version)):
+        rows = schemas.setdefault(schema.domain, {}).setdefault(schema.name, [])
+        rows.append(_schema(schema, types, type_sets))
+    return {
+        "ir_version": onnx.IR_VERSION,
+        "types": list(types.values),
+        "type_sets": list(type_sets.values),
+        "schemas": schemas,
+    }
+
+
+def main() -> None:
+    """Write the file; equal registries give equal bytes."""
+    text = json.dumps(schema_tables(), separators=(",", ":"), ensure_ascii=False)
+    TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    main()
