@@ -1,7 +1,7 @@
 """The manifest beside a folder of models, and seeded inputs of a model at given sizes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +52,10 @@ def size_of(size: int | str, values: Mapping[str, int]) -> int:
     return size if isinstance(size, int) else sum(values[part.strip()] for part in size.split("+"))
 
 
-def make_inputs(model: ModelSpec, values: Mapping[str, int], seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs of the model at the given sizes, the same for the same seed."""
+def make_inputs(inputs: Iterable[InputSpec], values: Mapping[str, int], seed: int = 0) -> dict[str, np.ndarray]:
+    """Arrays for the inputs at the given sizes, the same for the same seed."""
     rng = np.random.default_rng(seed)
-    return {spec.name: make_input(spec, values, rng) for spec in model.inputs}
+    return {spec.name: make_input(spec, values, rng) for spec in inputs}
 
 
 def make_input(spec: InputSpec, values: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:

@@ -20,7 +20,7 @@ class Target:
     """A kind of device and what it can execute; `parse_target(str(target)) == target`.
 
     name: the processor as LLVM calls it, "x86-64-v4" or "znver4", or the GPU's "sm_90"; empty if not yet known.
-    features: LLVM's names of the instruction sets that kernels ask for, sorted; extras: those that `name` does not imply.
+    features: LLVM's names of the instruction sets that kernels ask for; extras: those that `name` does not imply.
     vector_bits, vector_registers: the widest vectors that kernels should use, and how many of them there are.
     """
 

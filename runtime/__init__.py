@@ -1,1 +1,1 @@
-"""Runs artifacts: loading, calling, devices, and the NumPy meanings of the primitives. Nothing here knows the compiler."""
+"""Runs artifacts: loading, calling, devices, and the NumPy meanings of primitives. It knows nothing of the compiler."""

@@ -99,7 +99,7 @@ def load_image(source: bytes | memoryview | Path, offset: int = 0, size: int | N
 
 
 def allocate_aligned(nbytes: int, huge_pages: bool = False) -> npt.NDArray[np.uint8]:
-    """Uninitialised memory on a cache-line boundary; with `huge_pages` zeroed memory, backed by huge pages if it can be."""
+    """Uninitialised memory on a cache-line boundary; with `huge_pages` zeroed, in such pages if the system has them."""
     if not huge_pages or nbytes == 0:
         block = np.empty(nbytes + CACHE_LINE_BYTES, np.uint8)
         start = -block.ctypes.data % CACHE_LINE_BYTES

@@ -16,9 +16,15 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "compiler/frontend/proto/onnxc.proto"
 
 
+STUB_HEADER = '# mypy: disable-error-code="type-arg"\n'
+
+
 def main() -> int:
     """The exit status of protoc; the file's name in the descriptor pool is its path from the repository's root."""
-    return int(protoc.main(["protoc", f"--proto_path={ROOT}", f"--python_out={ROOT}", f"--pyi_out={ROOT}", SOURCE]))
+    status = int(protoc.main(["protoc", f"--proto_path={ROOT}", f"--python_out={ROOT}", f"--pyi_out={ROOT}", SOURCE]))
+    stub = ROOT / SOURCE.replace(".proto", "_pb2.pyi")
+    stub.write_text(STUB_HEADER + stub.read_text())
+    return status
 
 
 if __name__ == "__main__":

@@ -39,13 +39,23 @@ class Table:
         return self.values.setdefault(value, len(self.values))
 
 
+def _enumerator(member: object) -> str:
+    """The last part of AttrType.INT and the like."""
+    return str(member).rpartition(".")[2]
+
+
 def _formal(formal: defs.OpSchema.FormalParameter) -> FormalRow:
-    option = ["Single", "Optional", "Variadic"].index(formal.option.name)
+    option = ["Single", "Optional", "Variadic"].index(_enumerator(formal.option))
     return [formal.name, formal.type_str, option, int(formal.is_homogeneous), formal.min_arity]
 
 
 def _attribute(attribute: defs.OpSchema.Attribute) -> AttributeRow:
-    return [attribute.name, attribute.type.name.lower(), int(attribute.required), _default(attribute.default_value)]
+    return [
+        attribute.name,
+        _enumerator(attribute.type).lower(),
+        int(attribute.required),
+        _default(attribute.default_value),
+    ]
 
 
 def _default(default: onnx.AttributeProto) -> object:
@@ -58,7 +68,8 @@ def _default(default: onnx.AttributeProto) -> object:
 
 
 def _schema(schema: defs.OpSchema, types: Table, type_sets: Table) -> SchemaRow:
-    has_function = schema.has_function or schema.has_context_dependent_function
+    # The stubs of onnx leave these two out.
+    has_function = schema.has_function or schema.has_context_dependent_function  # type: ignore[attr-defined]
     constraints = [
         [constraint.type_param_str, type_sets.index(tuple(types.index(text) for text in constraint.allowed_type_strs))]
         for constraint in schema.type_constraints

@@ -14,11 +14,11 @@ from compiler.codegen_host.relocations import MACHINES, Machine, RelocationType,
 
 # What LLVM may call on its own, or for an intrinsic without an instruction; the f forms are for float.
 _LIBM_STEMS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
-    "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmax", "fmaximum", "fmaximum_num", "fmin", "fminimum",
-    "fminimum_num", "fmod", "frexp", "hypot", "ldexp", "lgamma", "llrint", "llround", "log", "log10", "log1p", "log2",
-    "logb", "lrint", "lround", "modf", "nearbyint", "nextafter", "pow", "remainder", "rint", "round", "roundeven",
-    "scalbn", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
+    "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmax", "fmaximum", "fmaximum_num", "fmin",
+    "fminimum", "fminimum_num", "fmod", "frexp", "hypot", "ldexp", "lgamma", "llrint", "llround", "log", "log10",
+    "log1p", "log2", "logb", "lrint", "lround", "modf", "nearbyint", "nextafter", "pow", "remainder", "rint",
+    "round", "roundeven", "scalbn", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
 )  # fmt: skip
 _LIBM = frozenset(stem + suffix for stem in _LIBM_STEMS for suffix in ("", "f"))
 _LIBC = frozenset({"bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})

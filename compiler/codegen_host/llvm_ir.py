@@ -13,6 +13,16 @@ arithmetic on numbers known while writing is done here; everything else is left 
 from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
+from compiler.codegen_host.llvm_arithmetic import (
+    COMPARISONS,
+    ClosedOperation,
+    FloatOperation,
+    FoldingOperation,
+    IntrinsicOperation,
+    common_type,
+    flagged,
+    operand_text,
+)
 from compiler.codegen_host.llvm_values import (
     Float,
     Int,
@@ -20,7 +30,6 @@ from compiler.codegen_host.llvm_values import (
     boolean_type,
     constant,
     intrinsic_suffix,
-    literal,
     scalar_literal,
     vector_shape,
     vector_type,
@@ -38,165 +47,6 @@ Reduction = Literal[
 
 # fadd and fmul reductions fold the lanes into a start value; these leave the lanes as they are (-0.0 + x = x).
 _REDUCTION_STARTS = {"fadd": -0.0, "fmul": 1.0}
-
-
-def _wrap(value: int) -> int:
-    """The value as a signed 64-bit integer."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _truncated_quotient(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_UNSIGNED = (1 << 64) - 1
-
-# What each opcode gives for two numbers, as i64.
-_FOLDS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "sdiv": _truncated_quotient,
-    "srem": lambda a, b: a - b * _truncated_quotient(a, b),
-    "udiv": lambda a, b: (a & _UNSIGNED) // (b & _UNSIGNED),
-    "urem": lambda a, b: (a & _UNSIGNED) % (b & _UNSIGNED),
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "ashr": lambda a, b: a >> b,
-    "lshr": lambda a, b: (a & _UNSIGNED) >> b,
-    "smin": min,
-    "smax": max,
-    "umin": lambda a, b: min(a, b, key=lambda x: x & _UNSIGNED),
-    "umax": lambda a, b: max(a, b, key=lambda x: x & _UNSIGNED),
-}
-
-# x op n = x.
-_RIGHT_IDENTITIES = {
-    "add": 0, "sub": 0, "mul": 1, "sdiv": 1, "udiv": 1, "and": -1, "or": 0, "xor": 0, "shl": 0, "ashr": 0, "lshr": 0,
-}  # fmt: skip
-
-# x op n = 0.
-_RIGHT_ZEROS = {"mul": 0, "and": 0, "srem": 1, "urem": 1}
-
-_COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "smin", "smax", "umin", "umax"})
-
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "slt": lambda a, b: a < b,
-    "sle": lambda a, b: a <= b,
-    "sgt": lambda a, b: a > b,
-    "sge": lambda a, b: a >= b,
-    "ult": lambda a, b: a & _UNSIGNED < b & _UNSIGNED,
-    "ule": lambda a, b: a & _UNSIGNED <= b & _UNSIGNED,
-    "ugt": lambda a, b: a & _UNSIGNED > b & _UNSIGNED,
-    "uge": lambda a, b: a & _UNSIGNED >= b & _UNSIGNED,
-}
-
-
-class IntegerOperation:
-    """One integer instruction of a function builder, scalars and vectors alike.
-
-    Two numbers fold to a number, as i64; x op n folds where it is x, and to the number 0 where that is the result.
-    """
-
-    __slots__ = ("_append", "_builder", "_fold", "_identity", "_opcode", "_zero")
-
-    def __init__(self, builder: "FunctionBuilder", opcode: str) -> None:
-        self._builder = builder
-        self._opcode = opcode
-        self._fold = _FOLDS[opcode]
-        self._identity = _RIGHT_IDENTITIES.get(opcode)
-        self._zero = _RIGHT_ZEROS.get(opcode)
-
-    def apply(self, a: Int, b: Int) -> Int:
-        if isinstance(b, int):
-            if isinstance(a, int):
-                return _wrap(self._fold(a, b))
-            if b == self._identity:
-                return a
-            if b == self._zero:
-                return 0 if a.type == "i64" else constant(a.type, 0)
-            type, left, right = a.type, a.text, literal(a.type, b)
-        elif isinstance(a, int):
-            if self._opcode in _COMMUTATIVE:
-                return self.apply(b, a)
-            type, left, right = b.type, literal(b.type, a), b.text
-        else:
-            type, left, right = a.type, a.text, b.text
-        return self._emit(type, left, right)
-
-    def _emit(self, type: str, left: str, right: str) -> Reg:
-        return self._builder.value(f"{self._opcode} {type} {left}, {right}", type)
-
-
-class ClosedOperation(IntegerOperation):
-    """An integer instruction that gives a register as soon as one operand is a register."""
-
-    __slots__ = ()
-
-    @overload
-    def __call__(self, a: Reg, b: Int) -> Reg: ...
-    @overload
-    def __call__(self, a: Int, b: Reg) -> Reg: ...
-    @overload
-    def __call__(self, a: Int, b: Int) -> Int: ...
-    def __call__(self, a: Int, b: Int) -> Int:
-        return self.apply(a, b)
-
-
-class FoldingOperation(IntegerOperation):
-    """An integer instruction that may give the number 0 for an i64 register and a number: x * 0, x % 1, x & 0."""
-
-    __slots__ = ()
-
-    @overload
-    def __call__(self, a: Reg, b: Reg) -> Reg: ...
-    @overload
-    def __call__(self, a: Int, b: Int) -> Int: ...
-    def __call__(self, a: Int, b: Int) -> Int:
-        return self.apply(a, b)
-
-
-class IntrinsicOperation(ClosedOperation):
-    """smin, smax, umin, umax."""
-
-    __slots__ = ()
-
-    def _emit(self, type: str, left: str, right: str) -> Reg:
-        return self._builder.intrinsic(f"llvm.{self._opcode}.*", type, Reg(left, type), Reg(right, type))
-
-
-class FloatOperation:
-    """One floating-point instruction of a function builder; `flags` are fast-math flags, "contract" for example."""
-
-    __slots__ = ("_builder", "_opcode")
-
-    def __init__(self, builder: "FunctionBuilder", opcode: str) -> None:
-        self._builder = builder
-        self._opcode = opcode
-
-    def __call__(self, a: Float, b: Float, flags: str = "") -> Reg:
-        type = _common_type(a, b)
-        opcode = _flagged(self._opcode, flags)
-        return self._builder.value(f"{opcode} {type} {_text(a, type)}, {_text(b, type)}", type)
-
-
-def _text(value: Reg | float, type: str) -> str:
-    return value.text if isinstance(value, Reg) else literal(type, value)
-
-
-def _flagged(opcode: str, flags: str) -> str:
-    return f"{opcode} {flags}" if flags else opcode
-
-
-def _common_type(*values: Reg | float) -> str:
-    for value in values:
-        if isinstance(value, Reg):
-            return value.type
-    raise AssertionError(f"no operand carries a type: {values}")
 
 
 def as_reg(value: Int) -> Reg:
@@ -282,38 +132,40 @@ class FunctionBuilder:
         return self.sub(0, a)
 
     def fneg(self, a: Reg, flags: str = "") -> Reg:
-        return self.value(f"{_flagged('fneg', flags)} {a.type} {a.text}", a.type)
+        return self.value(f"{flagged('fneg', flags)} {a.type} {a.text}", a.type)
 
     def fma(self, a: Float, b: Float, c: Float, flags: str = "") -> Reg:
         """a * b + c rounded once; a library call on targets without the instruction."""
-        type = _common_type(a, b, c)
+        type = common_type(a, b, c)
         operands = [value if isinstance(value, Reg) else constant(type, value) for value in (a, b, c)]
         return self.intrinsic("llvm.fma.*", type, *operands, flags=flags)
 
     def icmp(self, predicate: str, a: Int, b: Int) -> Reg:
         """i1 per lane; predicates are LLVM's: eq ne slt sle sgt sge ult ule ugt uge."""
         if isinstance(a, int) and isinstance(b, int):
-            return TRUE if _COMPARISONS[predicate](a, b) else FALSE
-        type = _common_type(a, b)
-        return self.value(f"icmp {predicate} {type} {_text(a, type)}, {_text(b, type)}", boolean_type(type))
+            return TRUE if COMPARISONS[predicate](a, b) else FALSE
+        type = common_type(a, b)
+        return self.value(
+            f"icmp {predicate} {type} {operand_text(a, type)}, {operand_text(b, type)}", boolean_type(type)
+        )
 
     def fcmp(self, predicate: str, a: Float, b: Float, flags: str = "") -> Reg:
         """i1 per lane; predicates are LLVM's: ordered (oeq, olt, …), unordered (une, ult, …), ord, uno."""
-        type = _common_type(a, b)
-        opcode = f"{_flagged('fcmp', flags)} {predicate}"
-        return self.value(f"{opcode} {type} {_text(a, type)}, {_text(b, type)}", boolean_type(type))
+        type = common_type(a, b)
+        opcode = f"{flagged('fcmp', flags)} {predicate}"
+        return self.value(f"{opcode} {type} {operand_text(a, type)}, {operand_text(b, type)}", boolean_type(type))
 
     def select(self, condition: Reg, a: Reg | float, b: Reg | float, flags: str = "") -> Reg:
         """a where the condition holds, else b; two numbers are i64."""
-        type = _common_type(a, b, constant("i64", 0))
+        type = common_type(a, b, constant("i64", 0))
         if condition.is_literal and condition.type == "i1":
             chosen = a if condition.text == "true" else b
             return chosen if isinstance(chosen, Reg) else constant(type, chosen)
-        operands = f"{condition.type} {condition.text}, {type} {_text(a, type)}, {type} {_text(b, type)}"
-        return self.value(f"{_flagged('select', flags)} {operands}", type)
+        operands = f"{condition.type} {condition.text}, {type} {operand_text(a, type)}, {type} {operand_text(b, type)}"
+        return self.value(f"{flagged('select', flags)} {operands}", type)
 
     def convert(self, op: str, x: Int, type: str) -> Reg:
-        """A cast by its LLVM name: sitofp fptosi uitofp fptoui trunc zext sext fpext fptrunc bitcast ptrtoint inttoptr."""
+        """A cast by its LLVM name: sitofp uitofp fptosi fptoui trunc zext sext fpext fptrunc bitcast ptrtoint …"""
         x = as_reg(x)
         if x.type == type:
             return x
@@ -390,8 +242,8 @@ class FunctionBuilder:
     def compare_exchange(self, pointer: Reg, expected: Int, desired: Int, ordering: str = "acq_rel",
                          failure: str = "acquire") -> tuple[Reg, Reg]:  # fmt: skip
         """(what was there, i1 whether it was the expected value and is now the desired one)."""
-        type = _common_type(expected, desired, constant("i64", 0))
-        operands = f"{type} {_text(expected, type)}, {type} {_text(desired, type)}"
+        type = common_type(expected, desired, constant("i64", 0))
+        operands = f"{type} {operand_text(expected, type)}, {type} {operand_text(desired, type)}"
         pair = self.value(f"cmpxchg ptr {pointer.text}, {operands} {ordering} {failure}", f"{{ {type}, i1 }}")
         found = self.value(f"extractvalue {pair.type} {pair.text}, 0", type)
         return found, self.value(f"extractvalue {pair.type} {pair.text}, 1", "i1")
@@ -418,10 +270,12 @@ class FunctionBuilder:
         return constant(type, 0 if lanes == 1 else range(lanes))
 
     def extract(self, vector: Reg, index: Int) -> Reg:
-        return self.value(f"extractelement {vector.type} {vector.text}, i64 {_text(index, 'i64')}", vector.element)
+        return self.value(
+            f"extractelement {vector.type} {vector.text}, i64 {operand_text(index, 'i64')}", vector.element
+        )
 
     def insert(self, vector: Reg, x: Reg, index: Int) -> Reg:
-        operands = f"{vector.type} {vector.text}, {x.type} {x.text}, i64 {_text(index, 'i64')}"
+        operands = f"{vector.type} {vector.text}, {x.type} {x.text}, i64 {operand_text(index, 'i64')}"
         return self.value(f"insertelement {operands}", vector.type)
 
     def shuffle(self, a: Reg, b: Reg | None, indices: Sequence[int]) -> Reg:
@@ -466,10 +320,12 @@ class FunctionBuilder:
         """The value of an intrinsic; a * in its name stands for the result type: "llvm.sqrt.*"."""
         if name[-1] == "*":
             name = name[:-1] + intrinsic_suffix(type)
-        result = self.call(name, type, *arguments, flags=flags)
-        assert result is not None, f"{name} gives nothing"
-        return result
+        return self.call(name, type, *arguments, flags=flags)
 
+    @overload
+    def call(self, name: str, type: Literal["void"], *arguments: Int, flags: str = "") -> None: ...  # type: ignore[overload-overlap]
+    @overload
+    def call(self, name: str, type: str, *arguments: Int, flags: str = "") -> Reg: ...
     def call(self, name: str, type: str, *arguments: Int, flags: str = "") -> Reg | None:
         """The result of a function by name, None for void; it is declared where the module does not define it."""
         operands = [as_reg(argument) for argument in arguments]
@@ -477,6 +333,10 @@ class FunctionBuilder:
             self.declarations[name] = f"declare {type} @{name}({', '.join(x.type for x in operands)})"
         return self._call(f"@{name}", type, operands, flags)
 
+    @overload
+    def call_pointer(self, pointer: Reg, type: Literal["void"], *arguments: Int) -> None: ...  # type: ignore[overload-overlap]
+    @overload
+    def call_pointer(self, pointer: Reg, type: str, *arguments: Int) -> Reg: ...
     def call_pointer(self, pointer: Reg, type: str, *arguments: Int) -> Reg | None:
         """The result of the function at an address, None for void."""
         return self._call(pointer.text, type, [as_reg(argument) for argument in arguments], "")
@@ -487,7 +347,7 @@ class FunctionBuilder:
 
     def _call(self, callee: str, type: str, arguments: Sequence[Reg], flags: str) -> Reg | None:
         operands = ", ".join([f"{x.type} {x.text}" for x in arguments])
-        text = f"{_flagged('call', flags)} {type} {callee}({operands})"
+        text = f"{flagged('call', flags)} {type} {callee}({operands})"
         if type == "void":
             self.emit(text)
             return None
@@ -497,7 +357,7 @@ class FunctionBuilder:
 
     def ret(self, value: Int | None = None) -> None:
         """Leaves the function; nothing may follow in the same block."""
-        self.emit("ret void" if value is None else f"ret {self.returns} {_text(value, self.returns)}")
+        self.emit("ret void" if value is None else f"ret {self.returns} {operand_text(value, self.returns)}")
         self._is_open = False
 
     def loop(

@@ -10,7 +10,7 @@ from typing import Literal
 from compiler.ir import dtypes
 from compiler.ir.dtypes import DType
 
-__all__ = ["ELEMENT_TYPES", "DataField", "ElementType", "number_of"]
+__all__ = ["ELEMENT_TYPES", "DataField", "ElementType", "dtype_of_element_type", "number_of"]
 
 DataField = Literal["float_data", "int32_data", "int64_data", "uint64_data", "double_data", "string_data"]
 
@@ -79,6 +79,12 @@ ELEMENT_TYPES: Mapping[int, ElementType] = _table(
 )
 
 _NUMBERS = {element.dtype: number for number, element in ELEMENT_TYPES.items()}
+
+
+def dtype_of_element_type(number: int) -> DType | None:
+    """The element type that ONNX gives `number`, None where it gives none."""
+    element = ELEMENT_TYPES.get(number)
+    return None if element is None else element.dtype
 
 
 def number_of(dtype: DType) -> int:

@@ -15,20 +15,8 @@ from compiler.frontend.schemas import Schema
 from compiler.ir.dtypes import DType
 from compiler.ir.types import Type
 
-AttributeValue = Union[
-    int,
-    float,
-    str,
-    "Tensor",
-    "Graph",
-    Type,
-    tuple[int, ...],
-    tuple[float, ...],
-    tuple[str, ...],
-    tuple["Tensor", ...],
-    tuple["Graph", ...],
-    tuple[Type, ...],
-]
+AttributeScalar = Union[int, float, str, "Tensor", "Graph", Type]
+AttributeValue = AttributeScalar | tuple[AttributeScalar, ...]
 
 
 @dataclass(frozen=True)

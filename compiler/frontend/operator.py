@@ -23,6 +23,10 @@ Lowered = Value | tuple[Value | None, ...]
 Lowering = Callable[["Node", Builder], Lowered]
 OperatorKey = tuple[str, str, int]
 
+# `Node` has methods named like the types.
+Int = int
+Float = float
+
 _OPERATORS: dict[OperatorKey, Lowering] = {}
 OPERATORS: Mapping[OperatorKey, Lowering] = _OPERATORS
 """Lowering of each (domain, name, since_version)."""
@@ -65,12 +69,12 @@ class Node:
         return self.graph_node.operator
 
     @property
-    def since(self) -> int:
+    def since(self) -> Int:
         """The schema version that was chosen for the node."""
         return self.graph_node.since
 
     @property
-    def opset(self) -> int:
+    def opset(self) -> Int:
         return self.graph_node.opset
 
     @property
@@ -116,10 +120,10 @@ class Node:
         return value
 
     @property
-    def output_count(self) -> int:
+    def output_count(self) -> Int:
         return len(self.graph_node.outputs)
 
-    def wants(self, index: int) -> bool:
+    def wants(self, index: Int) -> bool:
         """Whether output `index` is used under a name."""
         return index < len(self.graph_node.outputs) and self.graph_node.outputs[index] != ""
 
@@ -137,7 +141,7 @@ class Node:
     def _wrong(self, name: str, kind: str) -> NoReturn:
         self.fail("attribute-type", f"attribute {name} is not {kind}", rule=f"ONNX {self.operator}, attribute {name}")
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def int(self, name: str, default: Int | None = None) -> Int:
         """An integer attribute."""
         if default is not None and not self.has(name):
             return default
@@ -148,7 +152,7 @@ class Node:
         """An integer attribute that is 0 or not."""
         return self.int(name, None if default is None else int(default)) != 0
 
-    def float(self, name: str, default: float | None = None) -> float:
+    def float(self, name: str, default: Float | None = None) -> Float:
         """A float attribute."""
         if default is not None and not self.has(name):
             return default
@@ -174,13 +178,13 @@ class Node:
         value = self._attribute(name)
         return value if isinstance(value, tuple) else self._wrong(name, "a list")
 
-    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+    def ints(self, name: str, default: Sequence[Int] | None = None) -> tuple[Int, ...]:
         """An attribute that is a list of integers."""
         if default is not None and not self.has(name):
             return tuple(default)
         return tuple(item for item in self._list(name) if isinstance(item, int))
 
-    def floats(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+    def floats(self, name: str, default: Sequence[Float] | None = None) -> tuple[Float, ...]:
         """An attribute that is a list of floats."""
         if default is not None and not self.has(name):
             return tuple(default)
@@ -210,11 +214,11 @@ class Node:
         value = self._attribute(name)
         return value if isinstance(value, Graph) else self._wrong(name, "a graph")
 
-    def axis(self, name: str, rank: int, default: int | None = None) -> int:
+    def axis(self, name: str, rank: Int, default: Int | None = None) -> Int:
         """An integer attribute that is an axis, counted from the start."""
         return self.axes_list((self.int(name, default),), rank, name)[0]
 
-    def axes_list(self, axes: Sequence[int], rank: int, name: str = "axes") -> tuple[int, ...]:
+    def axes_list(self, axes: Sequence[Int], rank: Int, name: str = "axes") -> tuple[Int, ...]:
         """`axes` counted from the start; error axis-out-of-range, or repeated-axis, where they are not axes."""
         for axis in axes:
             if not -rank <= axis < rank:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict
 
 Option = Literal["single", "optional", "variadic"]
-Default: TypeAlias = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+Default: TypeAlias = int | float | str | tuple[int | float | str, ...]
 
 # What max_inputs and max_outputs are where there is no limit.
 UNBOUNDED = 2**31 - 1
@@ -86,7 +86,7 @@ def _formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
 
 
 _FormalRow: TypeAlias = tuple[str, str, int, int, int]
-_DefaultRow: TypeAlias = int | float | str | list[int] | list[float] | list[str] | None
+_DefaultRow: TypeAlias = int | float | str | list[int | float | str] | None
 _AttributeRow: TypeAlias = tuple[str, str, int, _DefaultRow]
 _Row: TypeAlias = tuple[
     int,
@@ -183,12 +183,4 @@ def _formal(row: _FormalRow) -> Formal:
 
 def _attribute(row: _AttributeRow) -> AttributeSchema:
     name, kind, required, default = row
-    return AttributeSchema(name, kind, bool(required), _default(default))
-
-
-def _default(value: _DefaultRow) -> Default | None:
-    return _tuple(value) if isinstance(value, list) else value
-
-
-def _tuple(values: list[int] | list[float] | list[str]) -> Default:
-    return tuple(values)  # type: ignore[arg-type]
+    return AttributeSchema(name, kind, bool(required), tuple(default) if isinstance(default, list) else default)

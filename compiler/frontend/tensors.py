@@ -46,7 +46,9 @@ def read_tensor(proto: TensorProto, store: TensorStore) -> Tensor:
     if proto.HasField("segment"):
         raise TensorError("tensor-segment", "it holds a segment of a larger tensor")
     if proto.data_location not in (_DEFAULT, _EXTERNAL):
-        raise TensorError("tensor-data-location", f"its data location is {proto.data_location}, which ONNX does not know")
+        raise TensorError(
+            "tensor-data-location", f"its data location is {proto.data_location}, which ONNX does not know"
+        )
     fields = [name for name in _FIELDS if len(getattr(proto, name))]
     has_raw = proto.HasField("raw_data") and len(proto.raw_data) > 0
     used = fields + ["raw_data"] * has_raw + ["external data"] * (proto.data_location == _EXTERNAL)
@@ -66,14 +68,18 @@ def read_sparse_tensor(proto: SparseTensorProto, store: TensorStore) -> Tensor:
     values = read_tensor(proto.values, store)
     shape = _shape(proto.dims, _element_type(proto.values.data_type))
     if not shape or 0 in shape:
-        raise TensorError("sparse-shape", f"the shape of a sparse tensor is {list(shape)}, with no axis or with an empty one")
+        raise TensorError(
+            "sparse-shape", f"the shape of a sparse tensor is {list(shape)}, with no axis or with an empty one"
+        )
     dense_bytes = math.prod(shape) * values.dtype.itemsize
     if dense_bytes > DENSE_LIMIT_BYTES:
         raise TensorError(
             "sparse-tensor-too-large", f"made dense it takes {dense_bytes} bytes; the limit is {DENSE_LIMIT_BYTES}"
         )
     if len(values.shape) != 1:
-        raise TensorError("sparse-shape", f"the values of a sparse tensor have shape {list(values.shape)}, not one axis")
+        raise TensorError(
+            "sparse-shape", f"the values of a sparse tensor have shape {list(values.shape)}, not one axis"
+        )
     positions = _positions(proto, values.shape[0], shape, store)
     return Tensor(proto.values.name, values.dtype, shape, partial(_densify, values, positions, shape))
 
@@ -168,8 +174,8 @@ def _decode_bytes(data: Buffer, element: ElementType, shape: tuple[int, ...]) ->
     if element.dtype.is_string or not count:
         return _frozen(np.zeros(0, numpy), shape)
     if element.dtype.is_bool:
-        flags = np.frombuffer(data, np.uint8)
-        return _frozen(flags.view(np.bool_) if flags.max() <= 1 else flags != 0, shape)
+        codes = np.frombuffer(data, np.uint8)
+        return _frozen(codes.view(np.bool_) if codes.max() <= 1 else np.not_equal(codes, 0), shape)
     if element.raw_bits >= 8:
         elements = np.frombuffer(data, numpy)
         return _frozen(elements if elements.flags.aligned else elements.copy(), shape)
@@ -192,7 +198,9 @@ def _decode_field(proto: TensorProto, element: ElementType, shape: tuple[int, ..
     if dtype.is_bool:
         return _frozen(entries != 0, shape)
     if dtype.bits in (2, 4):
-        return _frozen(_unpack_fractions(entries.astype(np.uint8), dtype.bits)[: math.prod(shape)].view(dtype.numpy), shape)
+        return _frozen(
+            _unpack_fractions(entries.astype(np.uint8), dtype.bits)[: math.prod(shape)].view(dtype.numpy), shape
+        )
     # The bit pattern of a narrow element is in the low bits of its entry.
     return _frozen(entries.astype(f"u{dtype.itemsize}").view(dtype.numpy), shape)
 
@@ -228,15 +236,18 @@ def _positions(proto: SparseTensorProto, count: int, shape: tuple[int, ...], sto
     if proto.indices.data_type != TensorProto.INT64:
         raise TensorError("sparse-indices", "the indices of a sparse tensor are not int64")
     indices = read_tensor(proto.indices, store).array()
+    inside: np.ndarray
     if indices.shape == (count,):
         positions = indices
         inside = (indices >= 0) & (indices < math.prod(shape))
     elif indices.shape == (count, len(shape)):
         positions = indices @ np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
-        inside = ((indices >= 0) & (indices < np.array(shape, np.int64))).all(axis=1)
+        inside = np.all((indices >= 0) & (indices < np.array(shape, np.int64)), axis=1)
     else:
         wanted = f"[{count}] or [{count}, {len(shape)}]"
-        raise TensorError("sparse-indices", f"the indices of a sparse tensor have shape {list(indices.shape)}, not {wanted}")
+        raise TensorError(
+            "sparse-indices", f"the indices of a sparse tensor have shape {list(indices.shape)}, not {wanted}"
+        )
     if not inside.all():
         outside = int(inside.argmin())
         raise TensorError("sparse-index-range", f"index {indices[outside]} is outside the shape {list(shape)}")

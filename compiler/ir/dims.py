@@ -397,7 +397,8 @@ _PLAIN_SYMBOL = re.compile(r"[A-Za-z_?][A-Za-z0-9_.?$:/]*")
 
 
 def _symbol_text(name: str) -> str:
-    return name if _PLAIN_SYMBOL.fullmatch(name) and name not in _FUNCTIONS else f"`{name}`"
+    plain = _PLAIN_SYMBOL.fullmatch(name) and "//" not in name and name.lower() not in _FUNCTIONS
+    return name if plain else f"`{name.replace('`', '``')}`"
 
 
 def render(dim: Dim, symbol: Callable[[str], str]) -> str:
@@ -422,7 +423,7 @@ class DimSyntaxError(ValueError):
     """A text that is not a size expression."""
 
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_?][A-Za-z0-9_.?$:/]*?(?=//|[^A-Za-z0-9_.?$:/]|$))|`([^`]*)`|(//|[-+*%(),]))")
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_?][A-Za-z0-9_.?$:/]*?(?=//|[^A-Za-z0-9_.?$:/]|$))|`((?:[^`]|``)*)`|(//|[-+*%(),]))")
 
 
 def parse_dim(text: str) -> Dim:
@@ -449,7 +450,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         elif sign is not None:
             tokens.append(("sign", sign))
         else:
-            tokens.append(("name" if quoted is None else "quoted", name if quoted is None else quoted))
+            tokens.append(("name", name) if quoted is None else ("quoted", quoted.replace("``", "`")))
         position = match.end()
     return tokens
 

@@ -1,4 +1,4 @@
-"""Collectives: values exchanged in a group. The operands are one value per device of the group, the results likewise."""
+"""Collectives: values exchanged within a group of devices. Operands and results are one value per device."""
 
 import numpy as np
 
@@ -29,7 +29,10 @@ def reduce_scatter(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray
 
 @meaning("all_to_all")
 def all_to_all(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    """n × x: T[... n·d ...]  ->  n × T[...]: device j receives block j along split_axis of every device, joined along concat_axis."""
+    """n × x: T[... n·d ...]  ->  n × T[...], device j receives block j of every device.
+
+    The blocks are cut along split_axis and joined along concat_axis.
+    """
     split = [_blocks(x, len(operands), integer(attributes, "split_axis")) for x in operands]
     axis = integer(attributes, "concat_axis")
     return tuple(np.concatenate(received, axis=axis) for received in zip(*split, strict=True))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from runtime.host.attributes import flag, integer, number, text
-from runtime.host.elements import F32, in_double, narrow, widen
+from runtime.host.elements import F32, in_double, narrow, widen, wider
 from runtime.host.erf import erf
 from runtime.host.reductions import reduce_axes
 from runtime.host.registry import Arrays, Attributes, meaning
@@ -37,7 +37,7 @@ def log_softmax(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
 
 
 def _below_maximum(x: np.ndarray, axis: int) -> np.ndarray:
-    return x - reduce_axes(x, "max", (axis,), keepdims=True)
+    return np.asarray(x - reduce_axes(x, "max", (axis,), keepdims=True))
 
 
 @meaning("layer_norm")
@@ -74,7 +74,7 @@ def rms_norm(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]
 def _mean(x: np.ndarray, axis: int) -> np.ndarray:
     """The mean over the axes from `axis` on, which stay with size 1."""
     axes = tuple(range(axis, x.ndim))
-    return reduce_axes(x, "sum", axes, keepdims=True) / math.prod(x.shape[axis:])
+    return np.asarray(reduce_axes(x, "sum", axes, keepdims=True) / math.prod(x.shape[axis:]))
 
 
 @meaning("gelu")
@@ -86,40 +86,40 @@ def gelu(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    # The operands that in_double leaves in f32 are widened float16 and such, for which erf in f64 is no loss.
     return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))
 
 
 def _gelu_by_tanh(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+    return np.asarray(0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))))
 
 
 @meaning("attention")
 def attention(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """q: T[B, H, S, D], k: T[B, G, T, D], v: T[B, G, T, E], mask: U[B|1, H|1, S, T]?  ->  T[B, H, S, E]
 
-    softmax(q √scale · k √scale + mask) · v, head h of q meeting head h // (H / G) of k and v. softcap > 0 bounds the scores
-    before the mask; causal lets query i see the keys j <= i. A row that the mask or causal closes, or whose scores are all
-    -inf, gives zeros. Each step is rounded to T, as by the function body of the operator.
+    softmax(q √scale · k √scale + mask) · v, head h of q meeting head h // (H / G) of k and v. softcap > 0 bounds the
+    scores before the mask; causal lets query i see the keys j <= i. A row that the mask or causal closes, or whose
+    scores are all -inf, gives zeros. Each step is rounded to T, as by the function body of the operator.
     Source: https://onnx.ai/onnx/operators/onnx__Attention.html
     """
     q, k, v, *masks = operands
     step = _rounding_to(q.dtype)
-    scale = step(np.sqrt(np.asarray(number(attributes, "scale"), F32 if widen(q).dtype == F32 else q.dtype)))
+    scale = step(np.sqrt(np.asarray(number(attributes, "scale"), wider(q.dtype))))
     heads, groups = q.shape[1], k.shape[1]
     grouped = (q.shape[0], groups, heads // max(groups, 1))
-    queries, keys, values = (step(widen(x)) for x in (q, k, v))
-    queries = step(queries * scale).reshape(*grouped, *q.shape[2:])
-    keys = np.swapaxes(step(keys * scale), -1, -2)[:, :, np.newaxis]
+    queries = step(widen(q) * scale).reshape(*grouped, *q.shape[2:])
+    keys = np.swapaxes(step(widen(k) * scale), -1, -2)[:, :, np.newaxis]
     scores = step(queries @ keys).reshape(*q.shape[:3], k.shape[2])
     softcap = number(attributes, "softcap", 0.0)
     if softcap > 0:
         scores = step(step(_tanh(step(scores / softcap))) * softcap)
 
     bias = _bias(masks, q.shape[2], k.shape[2], causal=flag(attributes, "causal", default=False))
-    weights = _masked_softmax(scores, bias, step if not masks or masks[0].dtype == q.dtype else _rounding_to(F32))
-    weights = step(weights).reshape(*grouped, *scores.shape[2:])
-    result = weights @ values[:, :, np.newaxis]
+    # A mask in another type takes the softmax with it into the wider of the two.
+    same = all(mask.dtype == q.dtype for mask in masks)
+    softmax_step = step if same else _rounding_to(np.promote_types(scores.dtype, bias.dtype))
+    weights = step(_masked_softmax(scores, bias, softmax_step)).reshape(*grouped, *scores.shape[2:])
+    result = weights @ widen(v)[:, :, np.newaxis]
     return (narrow(result.reshape(*q.shape[:3], v.shape[3]), q.dtype),)
 
 
@@ -131,10 +131,8 @@ def _rounding_to(dtype: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
 def _bias(masks: list[np.ndarray], queries: int, keys: int, *, causal: bool) -> np.ndarray:
     """What is added to the scores: the mask, and -inf for the keys after the query."""
     bias = widen(masks[0]) if masks else np.zeros((queries, keys), F32)
-    if not causal:
-        return bias
     allowed = np.arange(keys) <= np.arange(queries)[:, np.newaxis]
-    return bias + np.where(allowed, 0, -np.inf).astype(bias.dtype)
+    return np.where(allowed, bias, -np.inf) if causal else bias
 
 
 def _masked_softmax(scores: np.ndarray, bias: np.ndarray, step: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

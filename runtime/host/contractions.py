@@ -18,7 +18,7 @@ COLUMN_ELEMENTS = 1 << 24
 
 @meaning("dot")
 def dot(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    """a: T[...], b: U[...]  ->  dtype[...] by an equation such as "bmk,bkn->bmn": letters that the result lacks are summed."""
+    """a: T[...], b: U[...]  ->  dtype[...] by an equation like "bmk,bkn->bmn"; letters the result lacks are summed."""
     a, b = operands
     inputs, _, result_letters = text(attributes, "equation").replace(" ", "").partition("->")
     a_letters, b_letters = inputs.split(",")
@@ -44,7 +44,8 @@ def dot(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 def _for_accumulation(a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Both operands in the type their products are summed in."""
     types = (a.dtype, b.dtype, dtype)
-    if any(kind.kind == "c" for kind in types):
+    accumulator: np.dtype
+    if any(each.kind == "c" for each in types):
         accumulator = np.dtype(np.complex128)
     elif not (is_integer(a.dtype) and is_integer(b.dtype)):
         accumulator = F64 if F64 in types else F32
@@ -69,7 +70,7 @@ def _simplify(x: np.ndarray, letters: str, keep: str) -> tuple[np.ndarray, str]:
     if distinct != letters:
         x = np.einsum(f"{letters}->{distinct}", x)
     alone = tuple(axis for axis, letter in enumerate(distinct) if letter not in keep)
-    return np.sum(x, axis=alone), "".join(letter for letter in distinct if letter in keep)
+    return x.sum(axis=alone) if alone else x, "".join(letter for letter in distinct if letter in keep)
 
 
 def _grouped(x: np.ndarray, letters: str, groups: tuple[list[str], ...], sizes: dict[str, int]) -> np.ndarray:
@@ -85,7 +86,8 @@ def convolution(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
     input_dilations puts zeros between the elements of x, before low and high pad it with zeros.
     """
     dtype, groups = element_type(attributes), integer(attributes, "groups", 1)
-    x, w = _for_accumulation(*operands, dtype)
+    x, w = operands
+    x, w = _for_accumulation(x, w, dtype)
     spread = integers(attributes, "input_dilations") if "input_dilations" in attributes else (1,) * (x.ndim - 2)
     padded = _spread_and_pad(x, spread, integers(attributes, "low"), integers(attributes, "high"))
     strides, dilations = integers(attributes, "strides"), integers(attributes, "dilations")
@@ -101,7 +103,7 @@ def convolution(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
         chunk = taps[start : start + taps_at_once]
         columns = np.empty((groups, channels, len(chunk), batch, *places), x.dtype)
         for position, tap in enumerate(chunk):
-            view = padded[(..., *_tap_slices(tap, places, strides, dilations))]
+            view = padded[(slice(None), slice(None), *_tap_slices(tap, places, strides, dilations))]
             columns[:, :, position] = np.moveaxis(view.reshape(batch, groups, channels, *places), 0, 2)
         inner = channels * len(chunk)
         filters = weights[..., start : start + len(chunk)].reshape(groups, weights.shape[1], inner)
@@ -113,8 +115,8 @@ def convolution(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
 def _spread_and_pad(x: np.ndarray, spread: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...]) -> np.ndarray:
     extents = [max((size - 1) * step + 1, 0) for size, step in zip(x.shape[2:], spread, strict=True)]
     padded = np.zeros((*x.shape[:2], *map(sum, zip(low, extents, high, strict=True))), x.dtype)
-    inside = (slice(start, start + extent, step) for start, extent, step in zip(low, extents, spread, strict=True))
-    padded[(..., *inside)] = x
+    inside = [slice(start, start + extent, step) for start, extent, step in zip(low, extents, spread, strict=True)]
+    padded[(slice(None), slice(None), *inside)] = x
     return padded
 
 

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from runtime.host.attributes import element_type, flag, text
-from runtime.host.elements import F32, F64, is_float, is_integer, widen, wider
+from runtime.host.elements import F32, F64, finite_range, is_float, is_integer, widen, wider
 from runtime.host.registry import Arrays, Attributes, meaning
 
 F8E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
@@ -31,13 +31,14 @@ def cast(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 
 
 def convert(x: np.ndarray, dtype: np.dtype, saturate: bool = True, round_mode: str = "nearest") -> np.ndarray:
-    """`x` in `dtype`, always a new array. Floats below f32 are reached through f32; complex to real drops what is imaginary.
+    """`x` in `dtype`, always a new array.
 
-    bool is x != 0; integers to narrower integers keep the low bits.
+    bool is x != 0; integers to narrower integers keep the low bits; floats below f32 are reached through f32; complex
+    to real drops the imaginary part.
     """
     source = widen(x)
     if dtype.kind == "b":
-        return np.not_equal(source, 0)
+        return np.asarray(source != 0)
     if source.dtype.kind == "c" and dtype.kind != "c":
         source = source.real
     if is_integer(dtype):
@@ -66,15 +67,14 @@ def _to_narrow_float(x: np.ndarray, dtype: np.dtype, saturate: bool, round_mode:
     if dtype == F8E8M0:
         return _to_f8e8m0(x, saturate, round_mode)
     if saturate and dtype in FLOAT8:
-        bound = float(ml_dtypes.finfo(dtype).max)
-        x = np.clip(x, -bound, bound)
+        x = np.clip(x, *finite_range(dtype))
     return np.asarray(x).astype(dtype)
 
 
 def _to_f8e8m0(x: np.ndarray, saturate: bool, round_mode: str) -> np.ndarray:
     """f32 to a power of two: "up" away from zero, "down" toward it, "nearest" with ties up.
 
-    NaN and what is below zero give NaN. Values outside [2^-127, 2^127], zero and infinity among them, saturate or give NaN.
+    NaN and what is below zero give NaN. What is outside [2^-127, 2^127], zero and infinity too, saturates or gives NaN.
     """
     mantissa, exponent = np.frexp(x.astype(F64))
     # x is 2 * mantissa times a power of two, with mantissa in [0.5, 1).

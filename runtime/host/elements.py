@@ -51,27 +51,21 @@ def is_float(dtype: np.dtype) -> bool:
     return wider(dtype).kind == "f"
 
 
-def smallest(dtype: np.dtype) -> float | int | bool:
-    """What no value of `dtype` is less than: -inf where the type has one."""
-    return _extreme(dtype, upper=False)
+def finite_range(dtype: np.dtype) -> tuple[float, float]:
+    """The least and the greatest finite value of a float type."""
+    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return float(limits.min), float(limits.max)
 
 
-def largest(dtype: np.dtype) -> float | int | bool:
-    """What no value of `dtype` is greater than: inf where the type has one."""
-    return _extreme(dtype, upper=True)
-
-
-def _extreme(dtype: np.dtype, *, upper: bool) -> float | int | bool:
+def value_range(dtype: np.dtype) -> tuple[float | int | bool, float | int | bool]:
+    """What no value of `dtype` is less and none is greater than: infinities where the type has them."""
     if dtype.kind == "b":
-        return upper
+        return False, True
     if is_integer(dtype):
-        bounds = ml_dtypes.iinfo(dtype)
-        return int(bounds.max if upper else bounds.min)
-    infinity = np.inf if upper else -np.inf
-    if float(np.array(infinity, F32).astype(dtype)) == infinity:
-        return infinity
-    finite = ml_dtypes.finfo(dtype)
-    return float(finite.max if upper else finite.min)
+        limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+        return int(limits.min), int(limits.max)
+    has_infinity = np.isinf(np.array(np.inf, F32).astype(dtype).astype(F64))
+    return (-np.inf, np.inf) if has_infinity else finite_range(dtype)
 
 
 def in_double(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

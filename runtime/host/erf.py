@@ -37,4 +37,4 @@ def erf(x: np.ndarray) -> np.ndarray:
     distance = np.minimum(np.abs(x), _END)
     near = distance * _NEAR(distance * distance)
     far = 1.0 - np.exp(-distance * distance) * _FAR(distance)
-    return np.copysign(np.where(distance < 1.0, near, far), x)
+    return np.asarray(np.copysign(np.where(distance < 1.0, near, far), x))

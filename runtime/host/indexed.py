@@ -1,7 +1,7 @@
 """Indexed primitives: elements picked and placed by integers that are data.
 
-Indices are counted from the start. One outside its axis is clamped to it; from an axis of size 0 comes a zero, and to one
-goes nothing. Where a scatter meets an element twice, the updates are applied in row-major order: the last one stays.
+Indices are counted from the start. One outside its axis is clamped to it; from an axis of size 0 comes a zero, and to
+one goes nothing. Where a scatter meets an element twice, updates apply in row-major order: the last one set stays.
 """
 
 import math
@@ -106,4 +106,4 @@ def _flat_index(indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     rows = indices.reshape(math.prod(indices.shape[:-1]), len(shape))
     clamped = np.clip(rows, 0, np.array(shape, np.int64) - 1)
     steps = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
-    return np.sum(clamped * steps, axis=1, dtype=np.int64)
+    return np.asarray(clamped @ steps)

@@ -39,7 +39,7 @@ def slice_(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     (x,) = operands
     starts, shape, steps = (integers(attributes, name) for name in ("starts", "shape", "steps"))
     picks = tuple(_pick(start, size, step) for start, size, step in zip(starts, shape, steps, strict=True))
-    result = x[(*picks, ...)]
+    result = x[picks] if picks else x
     assert result.shape == shape, (x.shape, starts, shape, steps)
     return (result,)
 
@@ -57,9 +57,9 @@ def pad(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[...], value: T[]  ->  T[low + d + high ...]"""
     x, value = operands
     low, high = integers(attributes, "low"), integers(attributes, "high")
-    result = np.empty(tuple(before + size + after for before, size, after in zip(low, x.shape, high, strict=True)), x.dtype)
+    result = np.empty([sum(sizes) for sizes in zip(low, x.shape, high, strict=True)], x.dtype)
     result[...] = value
-    result[tuple(slice(before, before + size) for before, size in zip(low, x.shape, strict=True))] = x
+    result[tuple(slice(start, start + size) for start, size in zip(low, x.shape, strict=True))] = x
     return (result,)
 
 

@@ -36,7 +36,7 @@ def _order(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
         return np.argsort(keys, axis=axis, kind="stable").astype(np.int64)
     # Ascending on the reversed axis, read backwards, has the largest first and equal elements in their order.
     backwards = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
-    return (x.shape[axis] - 1 - np.flip(backwards, axis)).astype(np.int64)
+    return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis), np.int64)
 
 
 @meaning("non_zero")

@@ -14,7 +14,7 @@ Elementwise = Callable[..., np.ndarray]
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Integers truncate toward zero, x / 0 = 0 and INT_MIN / -1 = INT_MIN; floats follow IEEE 754."""
     if not is_integer(x.dtype):
-        return np.divide(x, y)
+        return np.asarray(np.divide(x, y))
     divisor = np.where(y == 0, 1, y)
     quotient = np.floor_divide(x, divisor)
     inexact = x - quotient * divisor != 0
@@ -25,7 +25,7 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """C's fmod, with the sign of the dividend; integers have x rem 0 = 0."""
     if not is_integer(x.dtype):
-        return np.fmod(x, y)
+        return np.asarray(np.fmod(x, y))
     return np.where(y == 0, 0, np.fmod(x, np.where(y == 0, 1, y)))
 
 
@@ -33,7 +33,7 @@ def _power(x: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """Integers wrap; below a negative exponent stands the truncated 1 / xⁿ, which is 0 unless x is 1 or -1."""
     if not is_integer(x.dtype):
         return in_double(np.power)(x, exponent)
-    power = np.power(x, np.maximum(exponent, exponent.dtype.type(0)))
+    power: np.ndarray = np.power(x, np.maximum(exponent, exponent.dtype.type(0)))
     if x.dtype.kind == "u":
         return power
     reciprocal = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (exponent & 1), 0))

@@ -17,7 +17,7 @@ _ROUNDS = 10
 
 @meaning("random_bits")
 def random_bits(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    """->  u32[*shape]: element i in row-major order is the first word of Philox4x32-10 of the counter i under the key seed.
+    """->  u32[*shape], element i in row-major order being the first word of Philox4x32-10 of counter i under key seed.
 
     The counter is (low word of i, high word of i, 0, 0), the key the two words of seed; Triton's `randint` is the same.
     Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011.

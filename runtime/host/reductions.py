@@ -7,7 +7,7 @@ in f32, integers wrap in their own type.
 import numpy as np
 
 from runtime.host.attributes import flag, integer, integers, text
-from runtime.host.elements import F32, F64, largest, narrow, smallest, widen
+from runtime.host.elements import F32, F64, narrow, value_range, widen
 from runtime.host.registry import Arrays, Attributes, meaning
 
 COMBINE: dict[str, np.ufunc] = {
@@ -21,8 +21,10 @@ COMBINE: dict[str, np.ufunc] = {
 
 
 def identity(kind: str, dtype: np.dtype) -> float | int | bool:
-    """What a reduction of nothing gives: for min and max the far end of the type."""
-    return {"sum": 0, "prod": 1, "min": largest(dtype), "max": smallest(dtype), "and": -1, "or": 0}[kind]
+    """What sum, prod, min or max of nothing gives: for the last two the far end of the type."""
+    if kind in ("min", "max"):
+        return value_range(dtype)[kind == "min"]
+    return {"sum": 0, "prod": 1}[kind]
 
 
 def accumulator(x: np.ndarray, kind: str) -> np.ndarray:

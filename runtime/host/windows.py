@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runtime.host.attributes import integers, text
-from runtime.host.elements import narrow, smallest, widen
+from runtime.host.elements import narrow, widen
 from runtime.host.reductions import COMBINE, accumulator, identity
 from runtime.host.registry import Arrays, Attributes, meaning
 
@@ -84,12 +84,12 @@ def arg_reduce_window(operands: Arrays, attributes: Attributes) -> tuple[np.ndar
     """
     (x,) = operands
     assert text(attributes, "kind") == "max", attributes["kind"]
-    best = widen(x)
+    best, least = widen(x), identity("max", x.dtype)
     positions = np.arange(np.prod(x.shape[2:], dtype=np.int64)).reshape(x.shape[2:])
     index = np.broadcast_to(positions, x.shape)
     for window in _windows(attributes):
-        values, indices = window.pad(best, smallest(x.dtype)), window.pad(index, -1)
-        best = np.full(window.places(values), smallest(x.dtype), values.dtype)
+        values, indices = window.pad(best, least), window.pad(index, -1)
+        best = np.full(window.places(values), least, values.dtype)
         index = np.full(best.shape, -1, np.int64)
         for value, candidate in zip(window.steps(values), window.steps(indices), strict=True):
             greater = (value > best) | ((value != value) & (best == best))

@@ -113,7 +113,7 @@ def _decompose_gelu(op: Op, build: "Builder") -> tuple[Value, ...]:
 def _attention(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     """q: T[B, H, S, D], k: T[B, G, T, D], v: T[B, G, T, E], mask: T broadcast to [B, H, S, T] -> T[B, H, S, E]
 
-    H is a multiple of G; head h reads group h // (H / G). Where `causal`, position s sees t <= s + T - S.
+    H is a multiple of G; head h reads group h // (H / G). Where `causal`, position s sees t <= s.
     """
     q, k, v, *mask = _floats(operands, len(operands))
     if {q.rank, k.rank, v.rank} != {4} or len(mask) > 1 or {q.dtype, k.dtype, v.dtype} != {q.dtype}:
@@ -159,7 +159,7 @@ def _decompose_attention(op: Op, build: "Builder") -> tuple[Value, ...]:
         scores = build.add(scores, build.broadcast_to(mask[0], scores.shape))
     if op.flag("causal"):
         row, column = (build.iota((queries, keys), axis, I64) for axis in (0, 1))
-        visible = build.less_equal(column, build.add(row, build.size(keys - queries)))
+        visible = build.less_equal(column, row)
         scores = build.select(build.broadcast_to(visible, scores.shape), scores, float("-inf"))
     top = build.reduce(scores, "max", [3], keepdims=True)
     exponent = build.exp(build.sub(scores, build.select(build.equal(top, float("-inf")), 0.0, top)))

@@ -1,0 +1,93 @@
+"""Iteration domains: what a kernel loops over, with axes merged where every access allows it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.ir.dims import Dim
+from compiler.ir.module import Block, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.views import View, move, row_major, whole
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A box of `shape`; `leaves` are the strided accesses of the block in it, and `output` the strides of its result."""
+
+    shape: tuple[Dim, ...]
+    leaves: Mapping[Value, View]
+    output: tuple[Dim, ...]
+
+
+def affine_domain(block: Block, barriers: Iterable[int] = ()) -> Domain | None:
+    """The merged domain of a block of pointwise ops over strided views of its parameters, or None where it is not one.
+
+    Axes on different sides of a barrier (the first axis after it) are never merged.
+    """
+    root = block.results[0]
+    leaves = _leaves(block, root.shape)
+    if leaves is None:
+        return None
+    return merge_axes(root.shape, leaves, row_major(root.shape), frozenset(barriers))
+
+
+def _leaves(block: Block, shape: Sequence[Dim]) -> dict[Value, View] | None:
+    views: dict[Value, View] = {parameter: whole(parameter) for parameter in block.parameters}
+    for op in block.ops:
+        if PRIMITIVES[op.name].kind == "movement" and len(op.operands) == 1 and op.operands[0] in views:
+            moved = move(views[op.operands[0]], op)
+            if moved is not None:
+                views[op.results[0]] = moved
+    leaves: dict[Value, View] = {}
+    for op in block.ops:
+        kind = PRIMITIVES[op.name].kind
+        if kind == "pointwise":
+            if op.results[0].shape != tuple(shape):
+                return None
+            for operand in op.operands:
+                if operand in views:
+                    leaves[operand] = views[operand]
+                elif operand.op is not None and not _is_uniform(operand) and (
+                    PRIMITIVES[operand.op.name].kind != "pointwise"
+                ):
+                    return None
+        elif op.results[0] not in views and not _is_uniform(op.results[0]):
+            return None
+    for result in block.results:
+        if result in views:
+            leaves[result] = views[result]
+    return leaves
+
+
+def _is_uniform(value: Value) -> bool:
+    """A number, or a number repeated: the same at every index."""
+    while value.op is not None and value.op.name in ("broadcast", "reshape"):
+        if value.op.operands[0].op is None:
+            return False
+        value = value.op.operands[0]
+    return value.op is not None and value.op.name in ("constant", "sizes", "cast") and value.rank == 0
+
+
+def merge_axes(
+    shape: Sequence[Dim], leaves: Mapping[Value, View], output: Sequence[Dim], barriers: frozenset[int] = frozenset()
+) -> Domain:
+    """Drops axes of size 1, and merges neighbours that every access steps through as one."""
+    axes: list[int] = []
+    sizes: list[Dim] = []
+    strides: dict[Value, list[Dim]] = {value: [] for value in leaves}
+    result: list[Dim] = []
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        rows = [(strides[value], view.strides[axis]) for value, view in leaves.items()] + [(result, output[axis])]
+        crossed = bool(axes) and any(axes[-1] < barrier <= axis for barrier in barriers)
+        if axes and not crossed and all(row[-1] == stride * size for row, stride in rows):
+            sizes[-1] = sizes[-1] * size
+            for row, stride in rows:
+                row[-1] = stride
+        else:
+            sizes.append(size)
+            for row, stride in rows:
+                row.append(stride)
+        axes.append(axis)
+    merged = {v: View(view.base, tuple(sizes), view.offset, tuple(strides[v])) for v, view in leaves.items()}
+    return Domain(tuple(sizes), merged, tuple(result))

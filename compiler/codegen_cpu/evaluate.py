@@ -1,0 +1,324 @@
+"""The value of a block at an index: movement ops become index arithmetic, pointwise ops become instructions.
+
+An index of `lanes` elements at once is affine in the lane wherever it can be, so that loads along a dense axis are one
+vector load, and what does not depend on the lane is computed once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
+from compiler.codegen_cpu.scalars import emit_pointwise
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from compiler.codegen_host.sizes import emit_size
+from compiler.ir.dims import Dim
+from compiler.ir.module import Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.views import row_major
+
+
+@dataclass(frozen=True)
+class Index:
+    """Positions along an axis: `base` + lane * `step`, plus `vector` of one i64 per lane where there is one."""
+
+    base: Int = 0
+    step: Int = 0
+    vector: Reg | None = None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all lanes are at one position."""
+        return self.vector is None and self.step == 0
+
+
+@dataclass
+class Evaluator:
+    """Evaluates values of one kernel block within one straight run of code.
+
+    `pointers` are the buffers of parameters, and of whatever else is in memory; `bound` are values given in registers.
+    `mask` are the lanes that exist, None where all do.
+    """
+
+    f: FunctionBuilder
+    lanes: int
+    symbols: Mapping[str, Int]
+    pointers: Mapping[Value, Reg]
+    bound: dict[Value, Reg] = field(default_factory=dict)
+    mask: Reg | None = None
+    memo: dict[tuple[Value, tuple[Index, ...]], Reg] = field(default_factory=dict)
+
+    def size(self, dim: Dim) -> Int:
+        """A size as a number of this kernel."""
+        return emit_size(dim, self.symbols, self.f)
+
+    # Values
+
+    def value(self, value: Value, index: Sequence[Index]) -> Reg:
+        """`value` at `index`: a scalar where no position depends on the lane, else a vector of `lanes`."""
+        if value in self.bound:
+            return self.bound[value]
+        key = (value, tuple(index))
+        if key not in self.memo:
+            self.memo[key] = self._emit(value, key[1])
+        return self.memo[key]
+
+    def vector(self, value: Value, index: Sequence[Index]) -> Reg:
+        """`value` at `index`, in every lane."""
+        return self.spread(self.value(value, index))
+
+    def spread(self, x: Reg) -> Reg:
+        """A scalar in every lane; a vector as it is."""
+        return x if x.lanes == self.lanes else self.f.splat(x, self.lanes)
+
+    def _emit(self, value: Value, index: tuple[Index, ...]) -> Reg:
+        if value in self.pointers:
+            strides = [self.size(stride) for stride in row_major(value.shape)]
+            return self.load(value, self.pointers[value], self.linear(index, strides))
+        op = value.op
+        assert op is not None, f"{value} is in no buffer"
+        if PRIMITIVES[op.name].kind == "pointwise":
+            return self._pointwise(op, index)
+        return _MOVEMENTS[op.name](self, op, index)
+
+    def _pointwise(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        operands = [self.value(operand, index) for operand in op.operands]
+        if any(operand.lanes > 1 for operand in operands):
+            operands = [self.spread(operand) for operand in operands]
+        return emit_pointwise(op, operands, self.f)
+
+    # Memory
+
+    def load(self, value: Value, pointer: Reg, place: Index) -> Reg:
+        """The elements of a buffer at linear places."""
+        f, memory = self.f, memory_type(value.dtype)
+        if place.is_uniform:
+            return from_memory(f.load(memory, f.gep(pointer, place.base, memory)), value.dtype, f)
+        vector = vector_type(memory, self.lanes)
+        if place.vector is None and place.step == 1:
+            address = f.gep(pointer, place.base, memory)
+            loaded = (
+                f.load(vector, address)
+                if self.mask is None
+                else f.masked_load(vector, address, self.mask, passthru=f.constant(vector, 0))
+            )
+        else:
+            loaded = self._gather(vector, f.gep(pointer, place.base, memory), self._lane_places(place))
+        return from_memory(loaded, value.dtype, f)
+
+    def store(self, x: Reg, dtype_pointer: Reg, memory: str, place: Index) -> None:
+        """Stores lanes, or one element where the place does not depend on the lane."""
+        f = self.f
+        if place.is_uniform:
+            f.store(x if x.lanes == 1 else f.extract(x, 0), f.gep(dtype_pointer, place.base, memory))
+        elif place.vector is None and place.step == 1:
+            address = f.gep(dtype_pointer, place.base, memory)
+            if self.mask is None:
+                f.store(self.spread(x), address)
+            else:
+                f.masked_store(self.spread(x), address, self.mask)
+        else:
+            f.scatter(self.spread(x), f.gep(dtype_pointer, place.base, memory), self._lane_places(place), self.mask)
+
+    def _gather(self, type: str, pointer: Reg, places: Reg) -> Reg:
+        passthru = self.f.constant(type, 0) if self.mask is not None else None
+        return self.f.gather(type, pointer, places, self.mask, passthru=passthru)
+
+    def _lane_places(self, place: Index) -> Reg:
+        """The part of a linear place that depends on the lane, in elements."""
+        f, type = self.f, vector_type("i64", self.lanes)
+        places = f.mul(f.lane_ids(type), self._splat_int(place.step)) if place.step != 0 else f.constant(type, 0)
+        return places if place.vector is None else f.add(places, place.vector)
+
+    def _splat_int(self, number: Int) -> Reg:
+        return self.f.splat(number if isinstance(number, Reg) else self.f.constant("i64", number), self.lanes)
+
+    # Index arithmetic
+
+    def linear(self, index: Sequence[Index], strides: Sequence[Int], offset: Int = 0) -> Index:
+        """offset + the sum of position * stride."""
+        f, base, step, vector = self.f, offset, 0, None
+        base_total: Int = base
+        step_total: Int = step
+        for place, stride in zip(index, strides, strict=True):
+            base_total = f.add(base_total, f.mul(place.base, stride))
+            step_total = f.add(step_total, f.mul(place.step, stride))
+            if place.vector is not None:
+                term = place.vector if stride == 1 else f.mul(place.vector, self._splat_int(stride))
+                vector = term if vector is None else f.add(vector, term)
+        return Index(base_total, step_total, vector)
+
+    def as_values(self, place: Index) -> Reg:
+        """The positions as i64 registers: one where they are uniform, else one per lane."""
+        f = self.f
+        base = place.base if isinstance(place.base, Reg) else f.constant("i64", place.base)
+        if place.is_uniform:
+            return base
+        return f.add(f.splat(base, self.lanes), self._lane_places(place))
+
+    def from_values(self, values: Reg) -> Index:
+        """Positions given as i64 registers."""
+        return Index(values) if values.lanes == 1 else Index(0, 0, values)
+
+    # Movement and generators
+
+    def constant(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        array = op.array()
+        assert array.size == 1, f"a constant of {array.size} elements is not in the weights"
+        number = array.reshape(()).item() if not op.results[0].dtype.is_float else float(array.reshape(()))
+        return self.f.constant(register_type(op.results[0].dtype), number)
+
+    def transpose(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        places = dict(zip(op.ints("permutation"), index, strict=True))
+        return self.value(op.operands[0], [places[axis] for axis in range(len(index))])
+
+    def broadcast(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        (operand,), shape = op.operands, op.dims("shape")
+        places = []
+        for axis, size in zip(op.ints("axes"), operand.shape, strict=True):
+            places.append(self._repeated(index[axis], size, shape[axis]))
+        return self.value(operand, places)
+
+    def _repeated(self, place: Index, size: Dim, result: Dim) -> Index:
+        """The position in an axis of `size` that is repeated to `result`."""
+        if size == result:
+            return place
+        if size == 1:
+            return Index()
+        f = self.f
+        keeps = f.convert("zext", f.icmp("ne", self.size(size), 1), "i64")
+        vector = None if place.vector is None else f.mul(place.vector, self._splat_int(keeps))
+        return Index(f.mul(place.base, keeps), f.mul(place.step, keeps), vector)
+
+    def slice(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        moved = zip(index, op.ints("steps"), op.dims("starts"), strict=True)
+        places = [self.linear([place], [step], self.size(start)) for place, step, start in moved]
+        return self.value(op.operands[0], places)
+
+    def reshape(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        (operand,), shape = op.operands, op.dims("shape")
+        kept = [place for place, size in zip(index, shape, strict=True) if size != 1]
+        if [size for size in operand.shape if size != 1] == [size for size in shape if size != 1]:
+            places = iter(kept)
+            return self.value(operand, [Index() if size == 1 else next(places) for size in operand.shape])
+        assert operand in self.pointers, f"{op.name} of {operand}, which is in no buffer"
+        place = self.linear(index, [self.size(stride) for stride in row_major(shape)])
+        return self.load(operand, self.pointers[operand], place)
+
+    def pad(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        """Loads inside only; everywhere else the padding value."""
+        f, (operand, fill) = self.f, op.operands
+        inside: Reg | None = None
+        places = []
+        for place, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
+            shifted = Index(f.sub(place.base, self.size(low)), place.step, place.vector)
+            places.append(shifted)
+            if (low, high) != (0, 0):
+                position = self.as_values(shifted)
+                fits = f.icmp("ult", position, self._like(self.size(size), position))
+                inside = fits if inside is None else self._both(inside, fits)
+        padding = self.value(fill, ())
+        if inside is None:
+            return self.value(operand, places)
+        return self._where_inside(inside, operand, places, padding)
+
+    def _like(self, number: Int, shape: Reg) -> Reg:
+        scalar = number if isinstance(number, Reg) else self.f.constant("i64", number)
+        return self.f.splat(scalar, shape.lanes)
+
+    def _both(self, a: Reg, b: Reg) -> Reg:
+        lanes = max(a.lanes, b.lanes)
+        return self.f.and_(self.f.splat(a, lanes), self.f.splat(b, lanes))
+
+    def _where_inside(self, inside: Reg, operand: Value, places: Sequence[Index], padding: Reg) -> Reg:
+        f = self.f
+        type = register_type(operand.dtype)
+        if inside.lanes == 1:
+
+            def load() -> list[Reg]:
+                nested = Evaluator(f, self.lanes, self.symbols, self.pointers, self.bound, self.mask)
+                return [nested.vector(operand, places)]
+
+            (result,) = f.if_(inside, load, lambda: [self.spread(padding)])
+            return result
+        mask = inside if self.mask is None else f.and_(inside, self.mask)
+        nested = Evaluator(f, self.lanes, self.symbols, self.pointers, self.bound, mask)
+        found = nested.vector(operand, places)
+        assert found.element == type, (found, type)
+        return f.select(inside, found, self.spread(padding))
+
+    def iota(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        return self._number(self.as_values(index[op.int("axis")]), op.results[0])
+
+    def _number(self, x: Reg, value: Value) -> Reg:
+        """i64 positions in the element type of `value`."""
+        f, type = self.f, vector_type(register_type(value.dtype), x.lanes)
+        if value.dtype.is_float:
+            return self._converted("sitofp", x, type)
+        return x if value.dtype.bits == 64 else self._converted("trunc", x, type)
+
+    def _converted(self, name: str, x: Reg, type: str) -> Reg:
+        result = self.f.convert(name, x, type)
+        assert isinstance(result, Reg)
+        return result
+
+    def sizes(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        f = self.f
+        numbers = [self.size(dim) for dim in op.dims("values")]
+        registers = [number if isinstance(number, Reg) else f.constant("i64", number) for number in numbers]
+        if not index:
+            return self._number(registers[0], op.results[0])
+        position = self.as_values(index[0])
+        result = f.splat(registers[0] if registers else f.constant("i64", 0), position.lanes)
+        for place, number in enumerate(registers[1:], 1):
+            here = f.icmp("eq", position, place)
+            result = f.select(here, f.splat(number, position.lanes), result)
+        return self._number(result, op.results[0])
+
+    # Indexed access
+
+    def _clamped(self, position: Reg, size: Dim) -> Reg:
+        """A position within [0, size - 1], or 0 where the axis is empty."""
+        f = self.f
+        last = self._like(f.sub(self.size(size), 1), position)
+        zero = f.constant(position.type, 0)
+        return f.smax(f.smin(position, last), zero)
+
+    def take(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        """gather: data at (before..., indices[q...], after...)"""
+        data, indices = op.operands
+        axis, rank = op.int("axis"), indices.rank
+        position = self._clamped(self.value(indices, index[axis : axis + rank]), data.shape[axis])
+        return self.value(data, (*index[:axis], self.from_values(position), *index[axis + rank :]))
+
+    def gather_along(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        data, indices = op.operands
+        axis = op.int("axis")
+        position = self._clamped(self.value(indices, index), data.shape[axis])
+        return self.value(data, (*index[:axis], self.from_values(position), *index[axis + 1 :]))
+
+    def gather_nd(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        data, indices = op.operands
+        batch, depth = op.int("batch_dims"), indices.shape[-1]
+        assert isinstance(depth, int)
+        outer = indices.rank - 1
+        coordinates = []
+        for place in range(depth):
+            found = self.value(indices, (*index[:outer], Index(place)))
+            coordinates.append(self.from_values(self._clamped(found, data.shape[batch + place])))
+        return self.value(data, (*index[:batch], *coordinates, *index[outer:]))
+
+
+_MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {
+    "constant": Evaluator.constant,
+    "transpose": Evaluator.transpose,
+    "broadcast": Evaluator.broadcast,
+    "slice": Evaluator.slice,
+    "reshape": Evaluator.reshape,
+    "pad": Evaluator.pad,
+    "iota": Evaluator.iota,
+    "sizes": Evaluator.sizes,
+    "gather": Evaluator.take,
+    "gather_along": Evaluator.gather_along,
+    "gather_nd": Evaluator.gather_nd,
+}

@@ -1,0 +1,105 @@
+"""The form that all kernels share: void kernel(ptr arguments, i64 begin, i64 end) over units of independent work.
+
+The arguments are 64-bit words: the status block, the inputs, the output, then the values of the kernel's symbols.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compiler.codegen_cpu.evaluate import Evaluator
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Int, Reg
+from compiler.codegen_host.sizes import emit_size
+from compiler.ir.dims import Dim, floordiv, maximum
+from compiler.ir.module import Value
+from compiler.planning.kernel_plan import Kernel
+from compiler.target import Target
+
+GRAIN_ELEMENTS = 16384
+"""About how many elements a thread takes at once: a few microseconds of work, against 0.1 us to claim it."""
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A compiled-to-IR kernel: `units` of work, claimed `grain` at a time; `library` are shared functions it calls."""
+
+    name: str
+    functions: tuple[FunctionBuilder, ...]
+    units: Dim
+    grain: Dim
+    library: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelFrame:
+    """A kernel function being written, with its arguments unpacked."""
+
+    kernel: Kernel
+    target: Target
+    f: FunctionBuilder
+    status: Reg
+    inputs: tuple[Reg, ...]
+    output: Reg
+    symbols: dict[str, Int]
+
+    @property
+    def lanes(self) -> int:
+        """How many elements are computed at once: what fills a vector with f32."""
+        return self.target.vector_bits // 32
+
+    @property
+    def root(self) -> Value:
+        """The value that the kernel writes."""
+        return self.kernel.block.results[0]
+
+    @property
+    def begin(self) -> Reg:
+        return self.f.parameters[1]
+
+    @property
+    def end(self) -> Reg:
+        return self.f.parameters[2]
+
+    def size(self, dim: Dim) -> Int:
+        """A size as a number of this kernel."""
+        return emit_size(dim, self.symbols, self.f)
+
+    def evaluator(self, lanes: int | None = None, mask: Reg | None = None) -> Evaluator:
+        """A fresh evaluator over the inputs."""
+        pointers = dict(zip(self.kernel.block.parameters, self.inputs, strict=True))
+        return Evaluator(self.f, lanes or self.lanes, self.symbols, pointers, mask=mask)
+
+    def split(self, number: Int, sizes: Sequence[Dim]) -> tuple[Int, ...]:
+        """`number` as coordinates in a row-major box of `sizes`; the first size bounds it and is not needed."""
+        coordinates: list[Int] = []
+        for size in reversed(sizes[1:]):
+            if size == 1:
+                coordinates.append(0)
+                continue
+            length = self.size(size)
+            quotient = self.f.udiv(number, length)
+            coordinates.append(self.f.sub(number, self.f.mul(quotient, length)))
+            number = quotient
+        return (number, *reversed(coordinates)) if sizes else ()
+
+
+def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
+    """The head of a kernel function."""
+    f = FunctionBuilder(name, [("ptr", "arguments"), ("i64", "begin"), ("i64", "end")])
+    arguments = f.parameters[0]
+
+    def pointer(place: int) -> Reg:
+        return f.load("ptr", f.gep(arguments, place, "i64"), align=8)
+
+    count = len(kernel.block.parameters)
+    inputs = tuple(pointer(1 + index) for index in range(count))
+    symbols: dict[str, Int] = {
+        symbol: f.load("i64", f.gep(arguments, 2 + count + index, "i64"), align=8)
+        for index, symbol in enumerate(kernel.symbols)
+    }
+    return KernelFrame(kernel, target, f, pointer(0), inputs, pointer(1 + count), symbols)
+
+
+def grain_for(elements: Dim) -> Dim:
+    """How many units of `elements` each make a chunk worth claiming."""
+    return maximum(floordiv(GRAIN_ELEMENTS, maximum(elements, 1)), 1)

@@ -1,0 +1,83 @@
+"""Pointwise kernels: one value, computed element by element along its rows."""
+
+from collections.abc import Callable, Sequence
+
+from compiler.codegen_cpu.domain import Domain, affine_domain
+from compiler.codegen_cpu.element_types import memory_type, to_memory
+from compiler.codegen_cpu.evaluate import Evaluator, Index
+from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from compiler.codegen_host.llvm_values import Int, Reg
+from compiler.ir.dims import Dim, floordiv, minimum, product
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.views import row_major
+from compiler.target import Target
+
+ROW_BLOCK = 8192
+"""The most elements of a row in one unit of work, so that one long row is shared by all threads."""
+
+
+def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
+    """The code of a pointwise kernel."""
+    frame = open_kernel(kernel, name, target)
+    domain = affine_domain(kernel.block)
+    shape = domain.shape if domain is not None else frame.root.shape
+    strides = domain.output if domain is not None else row_major(shape)
+    units, grain = write_rows(frame, shape, lambda e, index: _store(frame, e, domain, strides, index))
+    frame.f.ret()
+    return KernelCode(name, (frame.f,), units, grain)
+
+
+def _store(frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Index]) -> None:
+    if domain is not None:
+        bind_leaves(e, domain, index)
+    root = frame.root
+    place = e.linear(index, [e.size(stride) for stride in strides])
+    x = e.bound.get(root)
+    x = x if x is not None else e.value(root, index)
+    e.store(to_memory(x, root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
+
+
+def bind_leaves(e: Evaluator, domain: Domain, index: Sequence[Index]) -> None:
+    """Loads the strided accesses of a block at an index of its merged domain."""
+    for value, view in domain.leaves.items():
+        place = e.linear(index, [e.size(stride) for stride in view.strides], e.size(view.offset))
+        e.bound[value] = e.load(view.base, e.pointers[view.base], place)
+
+
+def write_rows(
+    frame: KernelFrame, shape: Sequence[Dim], write: Callable[[Evaluator, Sequence[Index]], None]
+) -> tuple[Dim, Dim]:
+    """Loops over a box, vectors along its last axis, a masked one at the end of a row; (units, grain) of the work."""
+    f = frame.f
+    rows, length = tuple(shape[:-1]), shape[-1] if shape else 1
+    blocks = floordiv(length + ROW_BLOCK - 1, ROW_BLOCK)
+
+    def unit(number: Reg) -> None:
+        row, block = (number, 0) if blocks == 1 else frame.split(number, (1, blocks))
+        outer = tuple(Index(coordinate) for coordinate in frame.split(row, rows))
+        start = f.mul(block, ROW_BLOCK)
+        stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, ROW_BLOCK), frame.size(length))
+        write_row(frame, start, stop, lambda e, column: write(e, (*outer, column) if shape else ()))
+
+    f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+    return product(rows) * blocks, grain_for(minimum(length, ROW_BLOCK))
+
+
+def write_row(frame: KernelFrame, start: Int, stop: Int, write: Callable[[Evaluator, Index], None]) -> None:
+    """`write` at vectors of columns from `start` to `stop`, the last one masked."""
+    f, lanes = frame.f, frame.lanes
+    count = f.sub(stop, start)
+    whole = f.add(start, f.mul(f.sdiv(count, lanes), lanes))
+    f.loop(start, whole, lanes, lambda column: write(frame.evaluator(), Index(column, 1)))
+    rest = f.sub(stop, whole)
+    if rest == 0:
+        return
+    if rest == 1:
+        write(frame.evaluator(lanes=1), Index(whole, 0))
+        return
+
+    def tail() -> None:
+        write(frame.evaluator(mask=f.tail_mask(lanes, rest)), Index(whole, 1))
+
+    f.if_(f.icmp("sgt", rest, 0), tail)
+

@@ -1,0 +1,343 @@
+"""Reductions and normalisations: rows are independent, each is passed over once per fold and once for the result.
+
+A composite is decomposed first; what is left is pointwise ops over whole rows, folds of rows, and pointwise ops on what
+the folds gave. If the last axis is folded, lanes are columns of one row; if it is kept, lanes are rows side by side.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.codegen_cpu.domain import Domain, merge_axes
+from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
+from compiler.codegen_cpu.evaluate import Evaluator, Index
+from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from compiler.codegen_cpu.kernels.pointwise import write_row
+from compiler.codegen_cpu.scalars import table_of
+from compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Block, Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.fuse_kernels import COSTS
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.views import row_major
+from compiler.target import Target
+
+ACCUMULATORS = 4
+"""Independent partial folds of a row, so that one addition need not wait for the last."""
+
+STAGED_COST = 8
+"""A value that costs more than this per element, and is wanted in two passes, waits in the output row."""
+
+
+def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
+    """The code of a reduction kernel."""
+    frame = open_kernel(kernel, name, target)
+    block = decompose_block(kernel.block)
+    folds = [op for op in block.ops if op.name in ("reduce", "arg_reduce")]
+    rows = _Rows(frame, block, tuple(folds))
+    rows.emit()
+    frame.f.ret()
+    return KernelCode(name, (frame.f,), rows.units, grain_for(rows.unit_elements))
+
+
+def decompose_block(block: Block) -> Block:
+    """`block` with every composite replaced by the ops that it is made of."""
+    build = Builder()
+    values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
+    for op in block.ops:
+        operands = [values[operand] for operand in op.operands]
+        decompose = PRIMITIVES[op.name].decompose
+        if decompose is not None:
+            moved = Op(op.name, tuple(operands), op.attributes, (), op.result_types)
+            results = decompose(moved, build)
+        else:
+            results = build.op(op.name, operands, op.attributes)
+        values.update(zip(op.results, results, strict=True))
+    root = values[block.results[0]]
+    return build.block(block.parameters, [root])
+
+
+def fold_axes(op: Op) -> tuple[int, ...]:
+    """The axes that a fold takes away."""
+    return op.ints("axes") if op.name == "reduce" else (op.int("axis"),)
+
+
+@dataclass
+class _Rows:
+    """One kernel: the folds of a block, all over the same axes of the same shape."""
+
+    frame: KernelFrame
+    block: Block
+    folds: tuple[Op, ...]
+
+    def __post_init__(self) -> None:
+        first = self.folds[0]
+        self.shape = first.operands[0].shape
+        self.axes = fold_axes(first)
+        for fold in self.folds:
+            assert fold.operands[0].shape == self.shape and fold_axes(fold) == self.axes, "folds of different rows"
+        self.kept = tuple(axis for axis in range(len(self.shape)) if axis not in self.axes)
+        self.root = self.block.results[0]
+        self.writes_rows = self.root.shape == self.shape and bool(self.axes) and not self._root_is_folded()
+        self.lanes_are_columns = not self.kept or self.axes[-1] == len(self.shape) - 1
+        self.staged = self._choose_staged()
+        kept_sizes = [self.shape[axis] for axis in self.kept]
+        if self.lanes_are_columns:
+            self.outer, self.unit_width = tuple(kept_sizes), 1
+        else:
+            self.outer, self.unit_width = tuple(kept_sizes[:-1]), self.frame.lanes
+        self.blocks: Dim = 1 if self.lanes_are_columns else floordiv(kept_sizes[-1] + self.frame.lanes - 1, self.frame.lanes)
+        self.units = product(self.outer) * self.blocks
+        self.unit_elements = product(self.shape[axis] for axis in self.axes) * self.unit_width
+
+    def _root_is_folded(self) -> bool:
+        """Whether the result is one value per row although its shape reads the same (all folded sizes are 1)."""
+        return self.root in {fold.results[0] for fold in self.folds}
+
+    # Which values wait in the output row
+
+    def _choose_staged(self) -> Value | None:
+        if not self.writes_rows:
+            return None
+        passes = [self._row_values(fold.operands[0]) for fold in self.folds] + [self._row_values(self.root)]
+        for value in passes[0] if len(passes) == 1 else dict.fromkeys(v for values in passes[:-1] for v in values):
+            again = sum(value in values for values in passes) > 1
+            if again and value.dtype == self.root.dtype and self._cost(value) > STAGED_COST:
+                return value
+        return None
+
+    def _row_values(self, root: Value) -> dict[Value, None]:
+        """The values of whole rows that `root` is computed from, itself first; folds are not looked through."""
+        found: dict[Value, None] = {}
+        pending = [root]
+        while pending:
+            value = pending.pop()
+            if value.op is None or value.op in self.folds or value in found:
+                continue
+            if value.shape == self.shape:
+                found[value] = None
+            pending += value.op.operands
+        return found
+
+    def _cost(self, value: Value) -> int:
+        if value.op is None or value.op in self.folds:
+            return 0
+        return COSTS.get(value.op.name, 1) + sum(self._cost(operand) for operand in value.op.operands)
+
+    # Code
+
+    def emit(self) -> None:
+        """The loop over units: a row, or as many rows as there are lanes."""
+        frame, f = self.frame, self.frame.f
+
+        def unit(number: Reg) -> None:
+            row, block = (number, 0) if self.lanes_are_columns else frame.split(number, (1, self.blocks))
+            outer = tuple(Index(coordinate) for coordinate in frame.split(row, self.outer))
+            if self.lanes_are_columns:
+                self._unit(outer, None)
+                return
+            start = f.mul(block, frame.lanes)
+            left = f.sub(frame.size(self.shape[self.kept[-1]]), start)
+            full = f.icmp("sge", left, frame.lanes)
+            column = Index(start, 1)
+            f.if_(
+                full,
+                lambda: self._unit((*outer, column), None),
+                lambda: self._unit((*outer, column), f.tail_mask(frame.lanes, left)),
+            )
+
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+
+    def _unit(self, kept: Sequence[Index], mask: Reg | None) -> None:
+        bound: dict[Value, Reg] = {}
+        staged: set[Value] = set()
+        for fold in self.folds:
+            if fold.name == "arg_reduce":
+                bound[fold.results[0]] = self._arg_fold(fold, kept, mask, bound)
+            else:
+                bound[fold.results[0]] = self._fold(fold, kept, mask, bound, staged)
+        if self.writes_rows:
+            self._write_row(kept, mask, bound, staged)
+        else:
+            self._write_fold(kept, mask, bound)
+
+    def _index(self, kept: Sequence[Index], folded: Sequence[Index]) -> list[Index]:
+        places = dict(zip((*self.kept, *self.axes), (*kept, *folded), strict=True))
+        return [places[axis] for axis in range(len(self.shape))]
+
+    def _evaluator(self, lanes: int, mask: Reg | None, bound: dict[Value, Reg]) -> Evaluator:
+        e = self.frame.evaluator(lanes, mask)
+        for value, register in bound.items():
+            e.bound[value] = register
+        return e
+
+    def _element(self, e: Evaluator, value: Value, index: Sequence[Index], staged: set[Value]) -> Reg:
+        """A value of a row; one that is staged is stored the first time and loaded afterwards."""
+        waiting = self.staged
+        if waiting is not None:
+            place = e.linear(index, [e.size(stride) for stride in row_major(self.shape)])
+            if waiting in staged:
+                e.bound[waiting] = e.load(waiting, self.frame.output, place)
+            elif waiting in self._row_values(value):
+                x = e.value(waiting, index)
+                e.store(to_memory(x, waiting.dtype, e.f), self.frame.output, memory_type(waiting.dtype), place)
+                e.bound[waiting] = x
+        return e.value(value, index)
+
+    def _for_columns(
+        self,
+        kept: Sequence[Index],
+        mask: Reg | None,
+        bound: dict[Value, Reg],
+        visit: Callable[..., Sequence[Reg]],
+        carried: Sequence[Reg],
+    ) -> tuple[Reg, ...]:
+        """visit(evaluator, index, lane mask, *carried) at every place of the folded axes, vectors along the last."""
+        frame, f = self.frame, self.frame.f
+        sizes = [self.shape[axis] for axis in self.axes]
+        outer, last = (sizes[:-1], sizes[-1]) if self.lanes_are_columns else (sizes, 1)
+
+        def rows(number: Int, *values: Reg) -> Sequence[Reg]:
+            before = tuple(Index(coordinate) for coordinate in frame.split(number, tuple(outer)))
+            if not self.lanes_are_columns:
+                e = self._evaluator(frame.lanes, mask, bound)
+                return visit(e, self._index(kept, before), None, *values)
+            return self._columns(kept, before, last, bound, visit, values)
+
+        return f.loop(0, frame.size(product(outer)), 1, rows, carried)
+
+    def _columns(
+        self,
+        kept: Sequence[Index],
+        before: Sequence[Index],
+        last: Dim,
+        bound: dict[Value, Reg],
+        visit: Callable[..., Sequence[Reg]],
+        values: Sequence[Reg],
+    ) -> Sequence[Reg]:
+        frame, f, lanes = self.frame, self.frame.f, self.frame.lanes
+        count = frame.size(last)
+        whole = f.mul(f.sdiv(count, lanes), lanes)
+
+        def step(column: Int, *carried: Reg) -> Sequence[Reg]:
+            e = self._evaluator(lanes, None, bound)
+            return visit(e, self._index(kept, (*before, Index(column, 1))), None, *carried)
+
+        values = f.loop(0, whole, lanes, step, values)
+        rest = f.sub(count, whole)
+        if rest == 0:
+            return values
+
+        def tail() -> Sequence[Reg]:
+            mask = f.tail_mask(lanes, rest)
+            e = self._evaluator(lanes, mask, bound)
+            return visit(e, self._index(kept, (*before, Index(whole, 1))), mask, *values)
+
+        return f.if_(f.icmp("sgt", rest, 0), tail, lambda: values)
+
+    def _fold(
+        self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg], staged: set[Value]
+    ) -> Reg:
+        f, kind, dtype = self.frame.f, fold.text("kind"), fold.operands[0].dtype
+        type = vector_type(register_type(dtype), self.frame.lanes)
+        start = f.constant(type, identity(kind, dtype))
+
+        def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None, total: Reg) -> Sequence[Reg]:
+            x = e.spread(self._element(e, fold.operands[0], index, staged))
+            combined = combine(kind, dtype, total, x, e)
+            return (combined if tail is None else f.select(tail, combined, total),)
+
+        (total,) = self._for_columns(kept, mask, bound, visit, (start,))
+        if self.staged is not None and self.staged in self._row_values(fold.operands[0]):
+            staged.add(self.staged)
+        if self.lanes_are_columns:
+            total = self._fold_lanes(kind, dtype, total)
+        return round_register(total, dtype, f) if dtype.is_float else total
+
+    def _fold_lanes(self, kind: str, dtype: DType, total: Reg) -> Reg:
+        """The lanes of one row folded pairwise, always in the same order."""
+        f = self.frame.f
+        while total.lanes > 1:
+            half = total.lanes // 2
+            low, high = (f.shuffle(total, None, range(start, start + half)) for start in (0, half))
+            total = combine(kind, dtype, low, high, self.frame.evaluator(half))
+        return total
+
+    def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
+        """The place of the extremum, one element after another; the first NaN is it where there is one."""
+        frame, f = self.frame, self.frame.f
+        lanes = 1 if self.lanes_are_columns else frame.lanes
+        operand, size = fold.operands[0], self.shape[self.axes[0]]
+        type = vector_type(register_type(operand.dtype), lanes)
+        places = vector_type("i64", lanes)
+
+        def step(number: Int, best: Reg, place: Reg) -> Sequence[Reg]:
+            e = self._evaluator(lanes, mask, bound)
+            x = e.spread(e.value(operand, self._index(kept, (Index(number),))))
+            here = f.splat(number if isinstance(number, Reg) else f.constant("i64", number), lanes)
+            better = f.or_(f.icmp("eq", here, 0), self._is_better(fold, x, best))
+            return f.select(better, x, best), f.select(better, here, place)
+
+        initial = (f.constant(type, 0), f.constant(places, 0))
+        _, place = f.loop(0, frame.size(size), 1, step, initial)
+        return place
+
+    def _is_better(self, fold: Op, x: Reg, best: Reg) -> Reg:
+        f, dtype, last = self.frame.f, fold.operands[0].dtype, fold.flag("last")
+        table = table_of(dtype)
+        compare = table["less_equal" if last else "less"]
+        better = compare(f, dtype, best, x) if fold.text("kind") == "max" else compare(f, dtype, x, best)
+        if not dtype.is_float:
+            return better
+        nan, known = f.fcmp("uno", x, x), f.fcmp("ord", best, best)
+        return f.or_(better, nan if last else f.and_(nan, known))
+
+    # Results
+
+    def _write_row(self, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg], staged: set[Value]) -> None:
+        frame = self.frame
+        memory = memory_type(self.root.dtype)
+
+        def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None) -> Sequence[Reg]:
+            x = self._element(e, self.root, index, staged)
+            place = e.linear(index, [e.size(stride) for stride in row_major(self.shape)])
+            e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory, place)
+            return ()
+
+        self._for_columns(kept, mask, bound, visit, ())
+
+    def _write_fold(self, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
+        """One value per row, under a shape that may have axes of size 1 where the folded ones were."""
+        frame = self.frame
+        lanes = 1 if self.lanes_are_columns else frame.lanes
+        e = self._evaluator(lanes, mask, bound)
+        index = list(kept)
+        if len(self.root.shape) == len(self.shape):
+            index = self._index(kept, [Index()] * len(self.axes))
+        x = e.value(self.root, index)
+        place = e.linear(index, [e.size(stride) for stride in row_major(self.root.shape)])
+        e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory_type(self.root.dtype), place)
+
+
+def combine(kind: str, dtype: DType, a: Reg, b: Reg, e: Evaluator) -> Reg:
+    """One step of a fold."""
+    names = {"sum": "add", "prod": "mul"}
+    return table_of(dtype)[names.get(kind, kind)](e.f, dtype, a, b)
+
+
+def identity(kind: str, dtype: DType) -> float:
+    """What folding nothing gives."""
+    if kind in ("sum", "or"):
+        return 0
+    if kind == "prod":
+        return 1
+    if kind == "and" or dtype.is_bool:
+        return int(kind in ("and", "min")) if dtype.is_bool else -1
+    if dtype.is_float:
+        return float("inf") if kind == "min" else float("-inf")
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.max if kind == "min" else limits.min)

@@ -1,0 +1,25 @@
+"""Images: the object code of a program linked with what every program needs, the thread pool and conversions."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from compiler.codegen_host.conversions import conversion_functions
+from compiler.codegen_host.link import link_image
+from compiler.codegen_host.llvm_ir import ModuleBuilder
+from compiler.codegen_host.machine import compile_object
+from compiler.codegen_host.pool import POOL_EXPORTS, pool_functions
+from compiler.target import Target
+
+
+def build_image(objects: Sequence[bytes], exports: Sequence[str], target: Target) -> bytes:
+    """A shared library for runtime/cpu.py to load; the objects may use `onnxc_parallel_for` and 16-bit floats."""
+    return link_image([*objects, support_object(target)], [*exports, *POOL_EXPORTS])
+
+
+@cache
+def support_object(target: Target) -> bytes:
+    """The object code of the thread pool and the conversions."""
+    module = ModuleBuilder()
+    for function in (*pool_functions(target), *conversion_functions()):
+        module.add(function)
+    return compile_object(module.text(), target)

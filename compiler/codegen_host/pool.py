@@ -1,0 +1,323 @@
+"""The thread pool as LLVM IR: functions that are part of every image.
+
+One loop runs at a time. Its items are claimed in chunks by the caller and by workers that happen to be free, through
+one atomic word; a caller never waits for a worker that has not claimed a chunk. Whoever finds the pool taken – another
+caller, or a loop inside a loop – runs its loop alone.
+
+The word is generation << 32 | helpers that may join << 24 | next chunk. A worker joins by compare-and-exchange, which
+succeeds only if the loop it has read about still has an unclaimed chunk; having one unreported, it may claim more by
+plain addition, since the loop cannot end before it reports.
+"""
+
+from collections.abc import Callable
+
+from compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from compiler.target import Target
+from runtime.thread_pool import POOL_LAYOUT, PoolState
+
+__all__ = ["PARALLEL_FOR", "POOL_EXPORTS", "call_parallel_for", "pool_functions"]
+
+PARALLEL_FOR = "onnxc_parallel_for"
+
+# What runtime/thread_pool.py looks up in an image.
+POOL_EXPORTS = ("onnxc_worker", "onnxc_pool_stop", "onnxc_pool_layout", "onnxc_ticks")
+
+_ONE_HELPER = 1 << 24
+_ONE_GENERATION = 1 << 32
+_CHUNK_MASK = _ONE_HELPER - 1
+# Every thread claims one chunk too many before it stops; the count must not run into the helpers.
+_MAX_CHUNKS = 1 << 23
+
+_FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # for threads of one process
+
+# (pause, clock, futex, sched_yield): two intrinsics and two numbers of system calls.
+_X86_64 = ("llvm.x86.sse2.pause", "llvm.readcyclecounter", 202, 24)
+_AARCH64 = ("llvm.aarch64.hint", "llvm.readsteadycounter", 98, 124)
+
+
+def call_parallel_for(f: FunctionBuilder, pool: Reg, function: str, context: Reg, count: Int, grain: Int) -> None:
+    """Runs `void function(ptr context, i64 begin, i64 end)` over [0, count) in chunks of `grain` items.
+
+    `pool` is the address of a runtime handle, or null. The function is called for disjoint ranges, in any order, by
+    any thread, or once for everything; for count <= 0 it is not called. All calls are over when this one returns.
+    """
+    f.call(PARALLEL_FOR, "void", pool, f.symbol(function), context, count, grain)
+
+
+def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
+    """The functions of a module that defines PARALLEL_FOR and POOL_EXPORTS."""
+    pause, clock, futex, sched_yield = _X86_64 if target.arch == "x86_64" else _AARCH64
+    return (
+        _layout(),
+        _ticks(clock),
+        _futex(futex),
+        _pause(pause),
+        _start_workers(),
+        _drain(),
+        _wait_for_helpers(),
+        _parallel_for(),
+        _sleep(),
+        _worker(),
+        _stop(sched_yield),
+    )
+
+
+def _field(f: FunctionBuilder, state: Reg, name: str) -> Reg:
+    return f.gep(state, getattr(PoolState, name).offset)
+
+
+def _load(f: FunctionBuilder, state: Reg, name: str, type: str = "i64", ordering: str = "monotonic") -> Reg:
+    return f.atomic_load(type, _field(f, state, name), ordering)
+
+
+def _store(f: FunctionBuilder, state: Reg, name: str, value: Reg, ordering: str = "monotonic") -> None:
+    f.atomic_store(value, _field(f, state, name), ordering)
+
+
+def _layout() -> FunctionBuilder:
+    f = FunctionBuilder("onnxc_pool_layout", [], returns="i64")
+    f.ret(POOL_LAYOUT)
+    return f
+
+
+def _ticks(clock: str) -> FunctionBuilder:
+    """A clock that all processors share, in units of its own."""
+    f = FunctionBuilder("onnxc_ticks", [], returns="i64")
+    f.ret(f.call(clock, "i64"))
+    return f
+
+
+def _pause(intrinsic: str) -> FunctionBuilder:
+    """Tells the processor that the thread is waiting."""
+    f = FunctionBuilder("pause", [], internal=True, attributes="nounwind alwaysinline")
+    if "aarch64" in intrinsic:
+        f.call(intrinsic, "void", f.constant("i32", 1))
+    else:
+        f.call(intrinsic, "void")
+    f.ret()
+    return f
+
+
+def _futex(number: int) -> FunctionBuilder:
+    """The system call: sleep while *address == value, or wake up to `value` threads that do."""
+    f = FunctionBuilder("futex", [("ptr", "state"), ("ptr", "address"), ("i64", "op"), ("i64", "value")], internal=True)
+    state, address, op, value = f.parameters
+    null = f.constant("ptr", 0)
+    f.call_pointer(_load(f, state, "syscall", "ptr"), "i64", number, address, op, value, null, null, 0)
+    f.ret()
+    return f
+
+
+def _start_workers() -> FunctionBuilder:
+    """Creates threads until there are `wanted`; if the system refuses one, never asks again."""
+    f = FunctionBuilder("start_workers", [("ptr", "state"), ("i64", "wanted")], internal=True)
+    state, wanted = f.parameters
+    entry, create = _load(f, state, "entry", "ptr"), _load(f, state, "pthread_create", "ptr")
+    null = f.constant("ptr", 0)
+
+    def start(index: Reg) -> tuple[Reg]:
+        thread = f.gep(_field(f, state, "threads"), index, "i64")
+        failure = f.call_pointer(create, "i32", thread, null, entry, state)
+        created = f.icmp("eq", failure, 0)
+        count = f.convert("trunc", f.add(index, 1), "i32")
+        refused = f.convert("trunc", index, "i32")
+
+        def keep() -> tuple[Reg]:
+            _store(f, state, "workers", count)
+            return (f.add(index, 1),)
+
+        def give_up() -> tuple[Reg]:
+            _store(f, state, "capacity", refused)
+            return (wanted,)
+
+        return (f.if_(created, keep, give_up)[0],)
+
+    first = f.convert("zext", _load(f, state, "workers", "i32"), "i64")
+    f.while_([first], lambda index: f.icmp("slt", index, wanted), start)
+    f.ret()
+    return f
+
+
+def _drain() -> FunctionBuilder:
+    """Runs chunk `first`, which the thread has claimed, and more until none is left; gives how many it ran."""
+    parameters = [("ptr", "state"), ("ptr", "function"), ("ptr", "context")]
+    parameters += [("i64", name) for name in ("count", "grain", "chunks", "first")]
+    f = FunctionBuilder("drain", parameters, returns="i64", internal=True)
+    state, function, context, count, grain, chunks, first = f.parameters
+
+    def run(chunk: Reg, finished: Reg) -> tuple[Reg, Reg]:
+        begin = f.mul(chunk, grain)
+        f.call_pointer(function, "void", context, begin, f.smin(f.add(begin, grain), count))
+        word = f.atomic_rmw("add", _field(f, state, "word"), 1)
+        return f.convert("zext", f.convert("trunc", word, "i24"), "i64"), f.add(finished, 1)
+
+    _, finished = f.while_([first, 0], lambda chunk, _: f.icmp("slt", chunk, chunks), run)
+    f.ret(finished)
+    return f
+
+
+def _spin(f: FunctionBuilder, state: Reg, goes_on: Callable[[], Reg]) -> Reg:
+    """Waits for the condition to end, for a while; i1 whether it still holds."""
+    start, limit = f.call("onnxc_ticks", "i64"), _load(f, state, "spin_ticks")
+
+    def again(_waits: Reg, _has_time: Reg) -> tuple[Reg, Reg]:
+        f.call("pause", "void")
+        elapsed = f.sub(f.call("onnxc_ticks", "i64"), start)
+        return goes_on(), f.icmp("slt", elapsed, limit)
+
+    return f.while_([goes_on(), f.icmp("sgt", limit, 0)], f.and_, again)[0]
+
+
+def _wait_for_helpers() -> FunctionBuilder:
+    """Returns when helpers have reported `chunks`."""
+    f = FunctionBuilder("wait_for_helpers", [("ptr", "state"), ("i32", "chunks")], internal=True)
+    state, chunks = f.parameters
+
+    def unfinished() -> Reg:
+        return f.icmp("ne", _load(f, state, "done", "i32", "acquire"), chunks)
+
+    def sleep() -> None:
+        f.atomic_rmw("xchg", _field(f, state, "waiting"), f.constant("i32", 1), "seq_cst")
+        f.while_([], unfinished, wait)
+
+    def wait() -> None:
+        done = _load(f, state, "done", "i32", "seq_cst")
+        asleep = f.icmp("ne", done, chunks)
+        value = f.convert("zext", done, "i64")
+        f.if_(asleep, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAIT, value))
+
+    f.if_(_spin(f, state, unfinished), sleep)
+    f.ret()
+    return f
+
+
+def _futex_call(f: FunctionBuilder, state: Reg, field: str, offset: int, op: int, value: Int) -> None:
+    f.call("futex", "void", state, f.gep(_field(f, state, field), offset), op, value)
+
+
+def _parallel_for() -> FunctionBuilder:
+    parameters = [("ptr", "pool"), ("ptr", "function"), ("ptr", "context"), ("i64", "count"), ("i64", "grain")]
+    f = FunctionBuilder(PARALLEL_FOR, parameters)
+    pool, function, context, count, given_grain = f.parameters
+
+    def run_alone() -> None:
+        f.call_pointer(function, "void", context, 0, count)
+        f.ret()
+
+    f.if_(f.icmp("sle", count, 0), f.ret)
+    given_grain = f.smax(given_grain, 1)
+    f.if_(f.icmp("sle", count, given_grain), run_alone)
+    f.if_(f.icmp("eq", pool, f.constant("ptr", 0)), run_alone)
+    limit = f.load("i64", f.gep(pool, 8), 8)
+    f.if_(f.icmp("sle", limit, 1), run_alone)
+    state = f.load("ptr", pool, 8)
+    smallest_grain = f.add(f.udiv(f.sub(count, 1), _MAX_CHUNKS), 1)
+    grain = f.smax(given_grain, smallest_grain)
+    chunks = f.add(f.udiv(f.sub(count, 1), grain), 1)
+    capacity = f.convert("zext", _load(f, state, "capacity", "i32"), "i64")
+    wanted = f.smin(f.smin(f.sub(limit, 1), f.sub(chunks, 1)), capacity)
+    f.if_(f.icmp("eq", wanted, 0), run_alone)
+    # Looking first keeps the line of a taken lock where its owner has it.
+    f.if_(f.icmp("ne", _load(f, state, "lock", "i32"), 0), run_alone)
+    zero, one = f.constant("i32", 0), f.constant("i32", 1)
+    _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one, "acquire", "monotonic")
+    f.if_(f.xor(is_mine, 1), run_alone)
+
+    workers = f.convert("zext", _load(f, state, "workers", "i32"), "i64")
+    f.if_(f.icmp("slt", workers, wanted), lambda: f.call("start_workers", "void", state, wanted))
+    helpers = f.smin(wanted, f.convert("zext", _load(f, state, "workers", "i32"), "i64"))
+    for name, value in (
+        ("function", function), ("context", context), ("count", count), ("grain", grain), ("chunks", chunks),
+        ("done", zero), ("waiting", zero),
+    ):  # fmt: skip
+        _store(f, state, name, value)
+    generation = f.add(f.lshr(_load(f, state, "word"), 32), 1)
+    # The first chunk is the caller's.
+    word = f.or_(f.or_(f.shl(generation, 32), f.shl(helpers, 24)), 1)
+    f.atomic_rmw("xchg", _field(f, state, "word"), word, "seq_cst")
+    sleepers = _load(f, state, "sleepers", "i32", "seq_cst")
+    f.if_(f.icmp("ne", sleepers, 0), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAKE, helpers))
+    finished = f.call("drain", "i64", state, function, context, count, grain, chunks, 0)
+    f.call("wait_for_helpers", "void", state, f.convert("trunc", f.sub(chunks, finished), "i32"))
+    _store(f, state, "lock", zero, "release")
+    f.ret()
+    return f
+
+
+def _sleep() -> FunctionBuilder:
+    """Returns when the generation may have changed."""
+    f = FunctionBuilder("sleep", [("ptr", "state"), ("i64", "generation")], internal=True)
+    state, generation = f.parameters
+    one = f.constant("i32", 1)
+
+    def has_news() -> Reg:
+        return f.icmp("ne", f.lshr(_load(f, state, "word", ordering="seq_cst"), 32), generation)
+
+    def wait() -> None:
+        f.atomic_rmw("add", _field(f, state, "sleepers"), one, "seq_cst")
+        f.if_(f.xor(has_news(), 1), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAIT, generation))
+        f.atomic_rmw("sub", _field(f, state, "sleepers"), one, "seq_cst")
+
+    quiet = _spin(f, state, lambda: f.xor(has_news(), 1))
+    f.if_(quiet, wait)
+    f.ret()
+    return f
+
+
+def _worker() -> FunctionBuilder:
+    """The life of a thread: joins loops until the pool stops."""
+    f = FunctionBuilder("onnxc_worker", [("ptr", "state")], returns="ptr")
+    (state,) = f.parameters
+
+    def look() -> None:
+        word = _load(f, state, "word", ordering="acquire")
+        function, context = _load(f, state, "function", "ptr"), _load(f, state, "context", "ptr")
+        count, grain, chunks = _load(f, state, "count"), _load(f, state, "grain"), _load(f, state, "chunks")
+        chunk = f.convert("zext", f.convert("trunc", word, "i24"), "i64")
+        helpers = f.and_(f.lshr(word, 24), f.constant("i64", 255))
+        has_work = f.and_(f.icmp("ne", helpers, 0), f.icmp("slt", chunk, chunks))
+
+        def join() -> None:
+            after = f.sub(word, _ONE_HELPER - 1)
+            _, is_in = f.compare_exchange(_field(f, state, "word"), word, after)
+            f.if_(is_in, work)
+
+        def work() -> None:
+            finished = f.call("drain", "i64", state, function, context, count, grain, chunks, chunk)
+            f.atomic_rmw("add", _field(f, state, "done"), f.convert("trunc", finished, "i32"), "seq_cst")
+            waiting = f.icmp("ne", _load(f, state, "waiting", "i32", "seq_cst"), 0)
+            f.if_(waiting, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAKE, 1))
+
+        f.if_(has_work, join, lambda: f.call("sleep", "void", state, f.lshr(word, 32)))
+
+    f.while_([], lambda: f.icmp("eq", _load(f, state, "stop", "i32"), 0), look)
+    f.ret(0)
+    return f
+
+
+def _stop(sched_yield: int) -> FunctionBuilder:
+    """Ends all workers, once; the lock stays taken, so that later loops run in their callers alone."""
+    f = FunctionBuilder("onnxc_pool_stop", [("ptr", "state")])
+    (state,) = f.parameters
+    zero, one = f.constant("i32", 0), f.constant("i32", 1)
+
+    def is_taken() -> Reg:
+        _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one)
+        return f.xor(is_mine, 1)
+
+    def let_others_run() -> None:
+        f.call_pointer(_load(f, state, "syscall", "ptr"), "i64", sched_yield, 0, 0, 0, 0, 0, 0)
+
+    def join(index: Reg) -> None:
+        thread = f.load("i64", f.gep(_field(f, state, "threads"), index, "i64"), 8)
+        f.call_pointer(_load(f, state, "pthread_join", "ptr"), "i32", thread, f.constant("ptr", 0))
+
+    f.if_(f.icmp("ne", _load(f, state, "stop", "i32"), 0), f.ret)
+    f.while_([], is_taken, let_others_run)
+    _store(f, state, "stop", one)
+    f.atomic_rmw("add", _field(f, state, "word"), _ONE_GENERATION, "seq_cst")
+    _futex_call(f, state, "word", 4, _FUTEX_WAKE, 255)
+    f.loop(0, f.convert("zext", _load(f, state, "workers", "i32"), "i64"), 1, join)
+    _store(f, state, "workers", zero)
+    f.ret()
+    return f

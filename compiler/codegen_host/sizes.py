@@ -1,0 +1,58 @@
+"""Sizes as native code: a symbolic size becomes integer arithmetic on the values of its symbols."""
+
+from collections.abc import Mapping
+
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Int
+from compiler.ir.dims import Apply, Dim, lower_bound
+
+
+def emit_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:
+    """The value of `dim` as an i64, or an int where it is one."""
+    if isinstance(dim, int):
+        return dim
+    total: Int = 0
+    for monomial, factor in dim.terms:
+        term: Int = factor
+        for atom in monomial:
+            term = f.mul(symbols[atom] if isinstance(atom, str) else _emit_atom(atom, symbols, f), term)
+        total = f.add(total, term)
+    return total
+
+
+def _emit_atom(atom: Apply, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:
+    arguments = [emit_size(argument, symbols, f) for argument in atom.arguments]
+    first = arguments[0]
+    match atom.function:
+        case "min" | "max":
+            for other in arguments[1:]:
+                first = (f.smin if atom.function == "min" else f.smax)(first, other)
+            return first
+        case "bcast":
+            for other in arguments[1:]:
+                first = f.select(f.icmp("eq", first, 1), _reg(other, f), _reg(first, f))
+            return first
+        case "floordiv":
+            return _floor_quotient(atom, first, arguments[1], f)
+    quotient = _floor_quotient(atom, first, arguments[1], f)
+    return f.sub(first, f.mul(quotient, arguments[1]))
+
+
+def _reg(value: Int, f: FunctionBuilder) -> Int:
+    return f.constant("i64", value) if isinstance(value, int) else value
+
+
+def _floor_quotient(atom: Apply, a: Int, b: Int, f: FunctionBuilder) -> Int:
+    """floor(a / b), and 0 where b is 0; `atom` tells what is known of the signs."""
+    low_a, low_b = lower_bound(atom.arguments[0]), lower_bound(atom.arguments[1])
+    divisor = b if low_b is not None and low_b > 0 else f.select(f.icmp("eq", b, 0), 1, _reg(b, f))
+    if low_a is not None and low_a >= 0 and low_b is not None and low_b >= 0:
+        quotient = f.udiv(a, divisor)
+    else:
+        truncated = f.sdiv(a, divisor)
+        rest = f.sub(a, f.mul(truncated, divisor))
+        uneven = f.and_(f.icmp("ne", rest, 0), f.icmp("slt", f.xor(rest, divisor), 0))
+        quotient = f.sub(truncated, f.convert("zext", uneven, "i64"))
+    if low_b is not None and low_b > 0:
+        return quotient
+    return f.select(f.icmp("eq", b, 0), 0, _reg(quotient, f))

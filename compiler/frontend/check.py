@@ -1,0 +1,84 @@
+"""ModelProto to CheckedModel: all findings in one pass, then names resolved, versions chosen, functions inlined.
+
+The rules are in checks/, one family a file. A check does not raise, whatever a parsed model holds, and takes time in
+proportion to the model.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from compiler.diagnostics import Diagnostic, model_error
+from compiler.frontend.checks.context import Context
+from compiler.frontend.checks.findings import Findings
+from compiler.frontend.checks.functions import CallGraph, check_signature, find_functions
+from compiler.frontend.checks.graphs import check_graph, check_nodes
+from compiler.frontend.checks.known_types import KnownTypes
+from compiler.frontend.checks.model import check_header, check_imports
+from compiler.frontend.checks.names import check_function_names, check_graph_names
+from compiler.frontend.external_data import ExternalFiles
+from compiler.frontend.functions import ModelFunction, imported_opsets
+from compiler.frontend.graph import CheckedModel
+from compiler.frontend.proto.onnxc_pb2 import ModelProto
+from compiler.frontend.read import LoadedModel, wrap_model
+from compiler.frontend.resolve import resolve_model
+from compiler.frontend.schemas import newest_opset
+from compiler.frontend.tensors import TensorStore
+
+
+def check_model(model: LoadedModel | ModelProto, folder: Path | None = None) -> CheckedModel:
+    """The checked model; ModelError tells every error there is.
+
+    `folder` is where the external data of a ModelProto is; a LoadedModel knows its own.
+    """
+    loaded = _loaded(model, folder)
+    store = _store(loaded)
+    findings = _collect(loaded.outline, store)
+    if any(finding.severity == "error" for finding in findings):
+        raise model_error([finding for finding in findings if finding.severity == "error"])
+    return resolve_model(loaded, store, findings)
+
+
+def collect_findings(model: LoadedModel | ModelProto, folder: Path | None = None) -> tuple[Diagnostic, ...]:
+    """Every error and warning there is."""
+    loaded = _loaded(model, folder)
+    return _collect(loaded.outline, _store(loaded))
+
+
+def _loaded(model: LoadedModel | ModelProto, folder: Path | None) -> LoadedModel:
+    return model if isinstance(model, LoadedModel) else wrap_model(model, folder)
+
+
+def _store(loaded: LoadedModel) -> TensorStore:
+    return TensorStore(ExternalFiles(loaded.folder), loaded.lifted)
+
+
+def _collect(model: ModelProto, store: TensorStore) -> tuple[Diagnostic, ...]:
+    findings = Findings()
+    check_header(model, findings)
+    functions = find_functions(model, findings)
+    context = Context(findings, model.ir_version, _opsets(model), functions, store)
+    check_graph_names(model.graph, findings)
+    check_graph(model.graph, "main", context)
+    check_imports(model.opset_import, context.used_domains, "main", findings)
+    calls = CallGraph(model, functions)
+    reached = calls.reached()
+    for key, function in functions.items():
+        with findings.demoted(when=key not in reached):
+            _check_function(function, context)
+    calls.check(findings)
+    return findings.all()
+
+
+def _opsets(model: ModelProto) -> dict[str, int]:
+    """The opsets imported. Before IR version 3 there was one; a later model without any is wrong for this alone."""
+    implied = newest_opset("") or 1 if model.ir_version >= 3 else 1
+    return imported_opsets(model.opset_import) or {"": implied}
+
+
+def _check_function(function: ModelFunction, model: Context) -> None:
+    findings = model.findings
+    context = replace(model, opsets=function.opsets, parameters=function.parameters, used_domains=set())
+    check_signature(function, findings)
+    check_function_names(function, findings)
+    check_nodes(function.proto.node, function.path, context, KnownTypes.of_function(function.proto))
+    check_imports(function.proto.opset_import, context.used_domains, function.path, findings)

@@ -1,0 +1,43 @@
+"""What the rules of one scope share: the model's facts, the opsets imported, the attribute parameters in reach."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from compiler.diagnostics import Location
+from compiler.frontend.checks.findings import Findings
+from compiler.frontend.functions import FunctionKey, ModelFunction, node_key
+from compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto, TensorProto
+from compiler.frontend.tensor_error import TensorError
+from compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
+
+
+@dataclass(frozen=True)
+class Context:
+    """The facts for the nodes of the main graph, or of one function.
+
+    `parameters` are the names of the function's attribute parameters; None outside functions.
+    `used_domains` collects the domains whose schemas were asked for.
+    """
+
+    findings: Findings
+    ir_version: int
+    opsets: Mapping[str, int]
+    functions: Mapping[FunctionKey, ModelFunction]
+    store: TensorStore
+    parameters: frozenset[str] | None = None
+    used_domains: set[str] = field(default_factory=set)
+
+    def called(self, node: NodeProto) -> ModelFunction | None:
+        """The function of the model that a node calls; it goes before an operator of the same name."""
+        return self.functions.get(node_key(node)) if self.functions else None
+
+
+def check_tensor(tensor: TensorProto | SparseTensorProto, what: str, location: Location, context: Context) -> None:
+    """Reports what is wrong with a constant; `what` names it, as in 'initializer "w"'."""
+    try:
+        if isinstance(tensor, TensorProto):
+            read_tensor(tensor, context.store)
+        else:
+            read_sparse_tensor(tensor, context.store)
+    except TensorError as problem:
+        context.findings.error(problem.code, f"{what}: {problem}", location, rule="ONNX IR, TensorProto")

@@ -1,0 +1,87 @@
+"""The findings of one check, and the places they are at.
+
+A hostile or hopeless model breaks one rule a million times; of each kind only the first hundred are told apart.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from compiler.diagnostics import Diagnostic, Location, error, warning
+from compiler.frontend.proto.onnxc_pb2 import NodeProto
+from compiler.frontend.schemas import Schema
+
+LIMIT_PER_CODE = 100
+
+
+class Findings:
+    """Collects errors and warnings in the order in which they are found."""
+
+    def __init__(self) -> None:
+        self._found: list[Diagnostic] = []
+        self._counts: Counter[str] = Counter()
+        self._demoted = False
+
+    def error(
+        self, code: str, message: str, location: Location | None = None, values: Sequence[str] = (), rule: str = ""
+    ) -> None:
+        """Records what makes the model illegal."""
+        self._add(error(code, message, location, values, rule))
+
+    def warning(
+        self, code: str, message: str, location: Location | None = None, values: Sequence[str] = (), rule: str = ""
+    ) -> None:
+        """Records what is wrong and does no harm."""
+        self._add(warning(code, message, location, values, rule))
+
+    @contextmanager
+    def demoted(self, *, when: bool) -> Iterator[None]:
+        """Within this, if `when`, errors count as warnings: they are in a part of the model that nothing uses."""
+        before, self._demoted = self._demoted, self._demoted or when
+        yield
+        self._demoted = before
+
+    def _add(self, finding: Diagnostic) -> None:
+        if self._demoted and finding.severity == "error":
+            finding = warning(finding.code, finding.message, finding.location, finding.values, finding.rule)
+        self._counts[finding.code] += 1
+        if self._counts[finding.code] <= LIMIT_PER_CODE:
+            self._found.append(finding)
+
+    def all(self) -> tuple[Diagnostic, ...]:
+        """Everything found, with a last line for each kind of which there is more."""
+        severities = {finding.code: finding.severity for finding in self._found}
+        rest = [
+            Diagnostic(severities[code], code, f"{count - LIMIT_PER_CODE} more findings of this kind are not listed")
+            for code, count in self._counts.items()
+            if count > LIMIT_PER_CODE
+        ]
+        return (*self._found, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node of a graph; `path` names the graph, as in main/If_3.then_branch."""
+
+    path: str
+    index: int
+    node: NodeProto
+    schema: Schema | None = None
+
+    def location(self) -> Location:
+        """The place for a diagnostic."""
+        return Location(self.path, self.index, self.node.name, operator_text(self.node, self.schema))
+
+    def call_path(self) -> str:
+        """The path of what the node calls, once expanded."""
+        return f"{self.path}/{self.node.op_type}_{self.index}"
+
+    def inner_path(self, label: str) -> str:
+        """The path of the graph that the attribute `label` holds."""
+        return f"{self.call_path()}.{label}"
+
+
+def operator_text(node: NodeProto, schema: Schema | None) -> str:
+    """The operator as people write it, with its version where it has one."""
+    return schema.identity if schema else f"{node.domain or 'ai.onnx'}.{node.op_type}"

@@ -1,0 +1,166 @@
+"""Functions of the model: well formed, not recursive, called with what they take, and not growing out of bounds."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.diagnostics import Location
+from compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
+from compiler.frontend.checks.findings import Findings, Site
+from compiler.frontend.functions import (
+    DEPTH_LIMIT,
+    FunctionKey,
+    ModelFunction,
+    all_nodes,
+    node_key,
+    subgraphs,
+)
+from compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
+
+_RULE = "ONNX IR, functions"
+
+# Thirty functions, each of which calls the next one twice, are a bomb; real models have thousands of nodes.
+EXPANSION_LIMIT = 1_000_000
+
+
+def find_functions(model: ModelProto, findings: Findings) -> Mapping[FunctionKey, ModelFunction]:
+    """The functions of a model by what identifies them; two of one identity are a finding."""
+    found: dict[FunctionKey, ModelFunction] = {}
+    for function in map(ModelFunction, model.functions):
+        location = Location(function.path)
+        if not function.proto.name:
+            findings.error("empty-name", "a function has no name", location, rule=_RULE)
+        elif function.key in found:
+            findings.error("duplicate-function", f"the model has two functions {function}", location, rule=_RULE)
+        else:
+            found[function.key] = function
+    return found
+
+
+def check_signature(function: ModelFunction, findings: Findings) -> None:
+    """Checks the attribute parameters by themselves."""
+    location = Location(function.path)
+    defaults = function.proto.attribute_proto
+    for name in _repeated([*function.proto.attribute, *(default.name for default in defaults)]):
+        message = f'two of the attributes of a function are named "{name}"'
+        findings.error("duplicate-attribute", message, location, rule=_RULE)
+    for default in defaults:
+        if attribute_type(default) not in VALUE_FIELDS or default.ref_attr_name:
+            message = f"the default of attribute {default.name} has no value"
+            findings.error("attribute-without-value", message, location, rule=_RULE)
+
+
+def _repeated(names: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield name
+        seen.add(name)
+
+
+def check_call(site: Site, function: ModelFunction, findings: Findings) -> None:
+    """Checks a node that calls `function`."""
+    node, proto = site.node, function.proto
+    for kind, given, formals in (("input", node.input, proto.input), ("output", node.output, proto.output)):
+        if len(given) > len(formals):
+            message = f"{function} has {len(formals)} {kind}s, and {len(given)} are given"
+            findings.error(f"{kind}-count", message, site.location(), rule=_RULE)
+    for attribute in node.attribute:
+        name, number = attribute.name, attribute_type(attribute)
+        used = function.references.get(name, number)
+        if name not in function.parameters:
+            listed = ", ".join(sorted(function.parameters)) or "none"
+            message = f"attribute {name} is unknown; {function} has {listed}"
+            findings.error("unknown-attribute", message, site.location(), rule=_RULE)
+        elif number and used != number:
+            message = f"attribute {name} is of type {kind_name(number)}, and {function} uses it as {kind_name(used)}"
+            findings.error("attribute-type", message, site.location(), rule=_RULE)
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """What a body becomes when every call in it is expanded: nodes, and levels of graphs and calls."""
+
+    nodes: int
+    depth: int
+
+
+class CallGraph:
+    """Who calls whom: cycles, what is reached from the main graph, and how large the expansion is."""
+
+    def __init__(self, model: ModelProto, functions: Mapping[FunctionKey, ModelFunction]) -> None:
+        self._main = list(model.graph.node)
+        self._functions = functions
+        self._callees = {key: self._calls(function.proto.node) for key, function in functions.items()}
+
+    def _calls(self, nodes: Iterable[NodeProto]) -> tuple[FunctionKey, ...]:
+        keys = (node_key(node) for node in all_nodes(nodes))
+        return tuple(dict.fromkeys(key for key in keys if key in self._functions))
+
+    def reached(self) -> frozenset[FunctionKey]:
+        """The functions that the main graph calls, at however many removes."""
+        found: set[FunctionKey] = set()
+        waiting = list(self._calls(self._main)) if self._functions else []
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting += self._callees[key]
+        return frozenset(found)
+
+    def check(self, findings: Findings) -> None:
+        """Reports recursion, else expansion beyond the limits."""
+        reached = self.reached()
+        with findings.demoted(when=True):
+            self._order([key for key in self._functions if key not in reached], findings)
+        order = self._order([key for key in self._functions if key in reached], findings)
+        if order is None:
+            return
+        grown: dict[FunctionKey, _Growth] = {}
+        for key in order:
+            grown[key] = self._growth(self._functions[key].proto.node, grown)
+        total = self._growth(self._main, grown)
+        if total.depth > DEPTH_LIMIT:
+            message = f"graphs and calls are nested {total.depth} deep; the limit is {DEPTH_LIMIT}"
+            findings.error("nesting-too-deep", message, Location(), rule=_RULE)
+        if total.nodes > EXPANSION_LIMIT:
+            message = f"with all calls expanded the model has more than {EXPANSION_LIMIT} nodes"
+            findings.error("expansion-too-large", message, Location(), rule=_RULE)
+
+    def _order(self, roots: Iterable[FunctionKey], findings: Findings) -> Sequence[FunctionKey] | None:
+        """What the roots call, callees before callers; None, and a finding, where a function calls itself."""
+        done: dict[FunctionKey, None] = {}
+        for root in roots:
+            path: dict[FunctionKey, Iterator[FunctionKey]] = {}
+            waiting: FunctionKey | None = root if root not in done else None
+            while waiting is not None or path:
+                if waiting is not None:
+                    path[waiting] = iter(self._callees[waiting])
+                current = next(reversed(path))
+                waiting = next((key for key in path[current] if key not in done), None)
+                if waiting is None:
+                    done[current] = None
+                    del path[current]
+                elif waiting in path:
+                    self._report_recursion([*path, waiting], findings)
+                    return None
+        return tuple(done)
+
+    def _report_recursion(self, path: Sequence[FunctionKey], findings: Findings) -> None:
+        cycle = path[path.index(path[-1]) :]
+        names = " calls ".join(str(self._functions[key]) for key in cycle)
+        location = Location(self._functions[cycle[0]].path)
+        findings.error("recursive-function", f"a function calls itself: {names}", location, rule=_RULE)
+
+    def _growth(
+        self, nodes: Iterable[NodeProto], grown: Mapping[FunctionKey, _Growth], depth: int = DEPTH_LIMIT
+    ) -> _Growth:
+        """What `nodes` become; beyond the limit the count stays just above it."""
+        count = levels = 0
+        for node in nodes:
+            called = grown.get(node_key(node)) if grown else None
+            inside = [called] if called else []
+            if depth:
+                inside += [self._growth(graph.node, grown, depth - 1) for _, graph in subgraphs(node)]
+            count += 1 + sum(growth.nodes for growth in inside)
+            levels = max([levels, *(growth.depth for growth in inside)])
+        return _Growth(min(count, EXPANSION_LIMIT + 1), levels + 1)

@@ -1,0 +1,49 @@
+"""The types that declarations tell of the values in scope."""
+
+from dataclasses import dataclass, field
+
+from compiler.frontend.element_types import ELEMENT_TYPES
+from compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, TypeProto
+from compiler.frontend.value_types import type_text
+
+
+@dataclass(frozen=True)
+class KnownTypes:
+    """Types by name, within a graph and those around it; a name defined without a type hides an outer one."""
+
+    declared: dict[str, TypeProto | str | None]
+    outer: "KnownTypes | None" = None
+    _text: dict[str, str | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of_graph(graph: GraphProto, outer: "KnownTypes | None") -> "KnownTypes":
+        """What `graph` declares, within what is known around it."""
+        declared: dict[str, TypeProto | str | None] = {}
+        if outer is not None:
+            declared = {name: None for node in graph.node for name in node.output}
+        for infos in (graph.value_info, graph.input, graph.output):
+            declared.update((info.name, info.type) for info in infos)
+        for tensor in graph.initializer:
+            declared[tensor.name] = _tensor_text(tensor.data_type)
+        for sparse in graph.sparse_initializer:
+            declared[sparse.values.name] = _tensor_text(sparse.values.data_type)
+        return KnownTypes(declared, outer)
+
+    @staticmethod
+    def of_function(function: FunctionProto) -> "KnownTypes":
+        """What `function` declares of the values in its body."""
+        return KnownTypes({info.name: info.type for info in function.value_info})
+
+    def find(self, name: str) -> str | None:
+        """The type of a value as schemas write types; None where it is not known."""
+        if name not in self.declared:
+            return self.outer.find(name) if self.outer is not None else None
+        if name not in self._text:
+            told = self.declared[name]
+            self._text[name] = type_text(told) if isinstance(told, TypeProto) else told
+        return self._text[name]
+
+
+def _tensor_text(number: int) -> str | None:
+    element = ELEMENT_TYPES.get(number)
+    return f"tensor({element})" if element else None

@@ -1,0 +1,108 @@
+"""Operators: there in the opset that is imported, with operands in number and of types that they take."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compiler.frontend.checks.attributes import check_against_schema
+from compiler.frontend.checks.context import Context
+from compiler.frontend.checks.findings import Site
+from compiler.frontend.checks.known_types import KnownTypes
+from compiler.frontend.schemas import UNBOUNDED, Formal, Schema, newest_opset, normal_domain, schema, versions
+
+
+def check_operator(site: Site, context: Context, types: KnownTypes) -> Schema | None:
+    """Checks a node that calls no function of the model; the schema that holds for it, if any."""
+    chosen = _choose(site, context)
+    if chosen is None:
+        return None
+    site = replace(site, schema=chosen)
+    if chosen.deprecated:
+        message = f"{chosen.name} is deprecated since opset {chosen.since_version}"
+        context.findings.warning("deprecated-operator", message, site.location(), rule="ONNX, deprecated operators")
+    check_against_schema(site, context)
+    _check_arity("input", site.node.input, chosen.inputs, chosen.min_inputs, chosen.max_inputs, site, context)
+    _check_arity("output", site.node.output, chosen.outputs, chosen.min_outputs, chosen.max_outputs, site, context)
+    _check_types(chosen, site, context, types)
+    return chosen
+
+
+def _choose(site: Site, context: Context) -> Schema | None:
+    """The schema of a node; where there is none, that is a finding."""
+    node, findings = site.node, context.findings
+    domain, rule = normal_domain(node.domain), "ONNX IR, operator sets"
+    shown = f"{domain or 'ai.onnx'}.{node.op_type}"
+    if not node.op_type:
+        findings.error("missing-operator", "a node has no operator", site.location(), rule=rule)
+        return None
+    if newest_opset(domain) is None:
+        message = f"the domain {domain} is unknown, and no function of the model is {shown}"
+        findings.error("unknown-domain", message, site.location(), rule=rule)
+        return None
+    context.used_domains.add(domain)
+    version = context.opsets.get(domain)
+    if version is None:
+        message = f"{shown} is used, and no opset of {domain or 'ai.onnx'} is imported"
+        findings.error("missing-opset-import", message, site.location(), rule=rule)
+        return None
+    chosen = schema(domain, node.op_type, version)
+    if node.overload:
+        message = f"no function of the model is {shown}:{node.overload}, and operators have no overloads"
+        findings.error("unknown-operator", message, site.location(), rule=rule)
+        return None
+    if chosen is None:
+        known = versions(domain, node.op_type)
+        message = (
+            f"{shown} is new in opset {known[0]}, and opset {version} is imported" if known else f"{shown} is unknown"
+        )
+        findings.error("operator-not-in-opset" if known else "unknown-operator", message, site.location(), rule=rule)
+    return chosen
+
+
+def _check_arity(
+    kind: str,
+    names: Sequence[str],
+    formals: tuple[Formal, ...],
+    least: int,
+    most: int,
+    site: Site,
+    context: Context,
+) -> None:
+    found, schema = len(names), site.schema
+    assert schema is not None, site
+    rule = f"ONNX {schema.name}, {kind}s"
+    if not least <= found <= most:
+        wanted = f"at least {least}" if most == UNBOUNDED else f"{least}" if least == most else f"{least} to {most}"
+        message = f"{schema.identity} has {wanted} {kind}{'s' * (wanted != '1')}, and {found} are given"
+        context.findings.error(f"{kind}-count", message, site.location(), rule=rule)
+        return
+    for name, formal in zip(names, formals, strict=False):
+        if not name and formal.option == "single":
+            message = f"{kind} {formal.name} is required and left out"
+            context.findings.error(f"missing-{kind}", message, site.location(), rule=rule)
+
+
+def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes) -> None:
+    """Checks the types that are declared against the schema's constraints, and those against one another."""
+    bound: dict[str, tuple[str, str]] = {}
+    for kind, names, formal_at in (
+        ("input", site.node.input, schema.input),
+        ("output", site.node.output, schema.output),
+    ):
+        for position, name in enumerate(names):
+            formal, found = formal_at(position), types.find(name) if name else None
+            if formal is None or found is None:
+                continue
+            values = [f'{formal.name} "{name}" : {found}']
+            rule = f"ONNX {schema.name}, type {formal.type_str}"
+            allowed = schema.type_constraints.get(formal.type_str, (formal.type_str,))
+            if found not in allowed:
+                message = f"{kind} {formal.name} is {found}, which {schema.identity} does not take"
+                values.append(f"{formal.type_str} : {', '.join(allowed)}")
+                context.findings.error("type-constraint", message, site.location(), values, rule)
+                continue
+            # Operands of one constraint have one type, save those of a heterogeneous variadic one.
+            if formal.type_str in schema.type_constraints and formal.homogeneous:
+                other_type, other = bound.setdefault(formal.type_str, (found, values[0]))
+                if other_type != found:
+                    message = f"{kind} {formal.name} is {found}, and {formal.type_str} is {other_type} already"
+                    context.findings.error("type-mismatch", message, site.location(), [other, *values], rule)

@@ -1,0 +1,155 @@
+"""Functions of a model, and the scopes in which their bodies are expanded.
+
+A call is expanded in place: its formal inputs become names of the caller, its outputs are defined under the names that
+the caller gives them, everything else in the body gets a name of its own. Attribute parameters are bound to what the
+call gives, else to their default, else to nothing, and an attribute that refers to nothing is absent.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from compiler.frontend.proto.onnxc_pb2 import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    OperatorSetIdProto,
+)
+from compiler.frontend.schemas import normal_domain
+from compiler.frontend.value_types import TypeReader
+
+FunctionKey = tuple[str, str, str]
+
+# Graphs within graphs, and calls within calls, all levels together; real models have a handful.
+DEPTH_LIMIT = 60
+
+
+def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """The graphs among the attributes of a node, each with its label: body, or branches[2] for one of several."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.name, attribute.g
+        for position, graph in enumerate(attribute.graphs):
+            yield f"{attribute.name}[{position}]", graph
+
+
+def all_nodes(nodes: Iterable[NodeProto], depth: int = DEPTH_LIMIT) -> Iterator[NodeProto]:
+    """The nodes, and those of the graphs in them, to `depth` levels."""
+    for node in nodes:
+        yield node
+        for _, graph in subgraphs(node) if depth else ():
+            yield from all_nodes(graph.node, depth - 1)
+
+
+def node_key(node: NodeProto) -> FunctionKey:
+    """What a node calls, if there is a function of that identity."""
+    return normal_domain(node.domain), node.op_type, node.overload
+
+
+def imported_opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The version imported of each domain; where one is imported twice, the last."""
+    return {normal_domain(imported.domain): imported.version for imported in imports}
+
+
+@dataclass(frozen=True)
+class ModelFunction:
+    """A function of a model."""
+
+    proto: FunctionProto
+
+    @property
+    def key(self) -> FunctionKey:
+        """What identifies it within its model."""
+        return normal_domain(self.proto.domain), self.proto.name, self.proto.overload
+
+    def __str__(self) -> str:
+        text = f"{self.proto.domain or 'ai.onnx'}.{self.proto.name}"
+        return f"{text}:{self.proto.overload}" if self.proto.overload else text
+
+    @property
+    def path(self) -> str:
+        """The path that places in its body have."""
+        return f"function {self}"
+
+    @cached_property
+    def opsets(self) -> Mapping[str, int]:
+        """The opsets in which its body is written."""
+        return imported_opsets(self.proto.opset_import)
+
+    @cached_property
+    def defaults(self) -> Mapping[str, AttributeProto]:
+        """The attribute parameters that have a default."""
+        return {attribute.name: attribute for attribute in self.proto.attribute_proto}
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of all its attribute parameters."""
+        return frozenset([*self.proto.attribute, *self.defaults])
+
+    @cached_property
+    def references(self) -> Mapping[str, int]:
+        """The type of attribute as which its body uses each parameter, where it says one."""
+        found: dict[str, int] = {}
+        for node in all_nodes(self.proto.node):
+            for attribute in node.attribute:
+                if attribute.ref_attr_name and attribute.type:
+                    found.setdefault(attribute.ref_attr_name, attribute.type)
+        return found
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What an attribute parameter stands for: a value, and the scope that the names in it belong to."""
+
+    value: AttributeProto
+    scope: "Scope"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean in one graph, or in one expansion of a function.
+
+    `label` is put before the names that are defined here; None keeps them as they are. `results` are the names that a
+    caller gives to outputs.
+    """
+
+    opsets: Mapping[str, int]
+    types: TypeReader
+    label: str | None = None
+    outer: "Scope | None" = None
+    bindings: Mapping[str, Binding] = field(default_factory=dict)
+    results: Mapping[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def find(self, name: str) -> str:
+        """The name in the checked model of the value `name`; empty where it is left out."""
+        scope: Scope | None = self
+        while name and scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        return ""
+
+    def inner(self, label: str | None) -> "Scope":
+        """The scope of a graph in an attribute of a node here."""
+        return Scope(self.opsets, self.types, label, self, self.bindings)
+
+    def bind(self, attribute: AttributeProto) -> Binding | None:
+        """What an attribute of a node here stands for; None where it refers to a parameter that is absent."""
+        if attribute.ref_attr_name:
+            return self.bindings.get(attribute.ref_attr_name)
+        return Binding(attribute, self)
+
+    def call(self, node: NodeProto, function: ModelFunction, label: str, results: Mapping[str, str]) -> "Scope":
+        """The scope in which the body of `function` is expanded for `node`, a call of it here."""
+        given = {attribute.name: self.bind(attribute) for attribute in node.attribute}
+        bindings = {name: binding for name, binding in given.items() if binding is not None}
+        formals = dict.fromkeys(function.proto.input, "")
+        formals.update(
+            (formal, self.find(name)) for formal, name in zip(function.proto.input, node.input, strict=False)
+        )
+        scope = Scope(function.opsets, TypeReader(local=True), label, None, bindings, results, formals)
+        for name, default in function.defaults.items():
+            bindings.setdefault(name, Binding(default, scope))
+        return scope

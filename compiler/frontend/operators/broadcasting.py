@@ -1,0 +1,65 @@
+"""Broadcasting that is not NumPy's: by the attributes of opsets before 7, and one operand onto the shape of another."""
+
+from collections.abc import Sequence
+
+from compiler.frontend.operator import Node
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, bcast
+from compiler.ir.module import Value
+
+NUMPY_SINCE = 7
+RULE = "ONNX, Broadcasting.md"
+
+
+def binary_operands(node: Node, ir: Builder) -> tuple[Value, Value]:
+    """Both operands of a binary operator at one shape, by the rule of its version."""
+    a, b = node.variadic()
+    if node.since < NUMPY_SINCE:
+        return _by_attributes(a, b, node, ir)
+    a, b = ir.broadcast_together(a, b)
+    return a, b
+
+
+def _by_attributes(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """`b` at the shape of `a`: the same already, one element, or with `broadcast` the axes of `a` from `axis` on."""
+    if not node.flag("broadcast"):
+        return _of_equal_shape(a, b, node, ir)
+    if all(size == 1 for size in b.shape):
+        return a, ir.broadcast(ir.reshape(b, ()), (), a.shape)
+    start = node.axis("axis", rank=a.rank) if node.has("axis") else a.rank - b.rank
+    if start < 0 or start + b.rank > a.rank:
+        node.fail("rank-mismatch", f"B has {b.rank} axes, {a.rank} - {start} of A are left", rule=RULE)
+    axes = range(start, start + b.rank)
+    sizes = [
+        size if size == 1 else ir.require_equal(size, a.shape[axis], f"axis {axis} of A differs from B")
+        for axis, size in zip(axes, b.shape, strict=True)
+    ]
+    return a, ir.broadcast(ir.with_shape(b, sizes), axes, a.shape)
+
+
+def _of_equal_shape(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
+    if a.rank != b.rank:
+        node.fail("rank-mismatch", f"the ranks differ: {a.rank} and {b.rank}", rule=f"{RULE}, broadcast = 0")
+    shape = [
+        ir.require_equal(left, right, f"axis {axis} differs")
+        for axis, (left, right) in enumerate(zip(a.shape, b.shape, strict=True))
+    ]
+    return ir.with_shape(a, shape), ir.with_shape(b, shape)
+
+
+def broadcast_onto(x: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder) -> Value:
+    """The operand `name` at `shape`, which it must not enlarge."""
+    if x.rank > len(shape):
+        node.fail("rank-mismatch", f"{name} has {x.rank} axes, more than the {len(shape)} it is broadcast to", rule=RULE)
+    offset = len(shape) - x.rank
+    for axis, size in enumerate(x.shape):
+        target = shape[offset + axis]
+        if size in (1, target):
+            continue
+        message = f"axis {axis} of {name} cannot be broadcast to {target}"
+        if isinstance(size, int) or target == 1:
+            ir.require_equal(size, target, message, "broadcast-mismatch")
+            continue
+        ir.guard(size, target, "broadcast", f"{message}: {size}")
+        ir.require_equal(bcast(size, target), target, message, "broadcast-mismatch")
+    return ir.broadcast_to(x, shape)

@@ -1,0 +1,32 @@
+"""CenterCropPad: the middle of a tensor, or the tensor in the middle."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, floordiv, maximum, minimum
+from compiler.ir.module import Value
+
+
+@operator("CenterCropPad", since=(18,))
+def center_crop_pad(node: Node, ir: Builder) -> Value:
+    """input_data: T[d...], shape: I[n]  ->  T[*shape], cropped or zero-padded evenly; the odd element goes to the right.
+
+    Source: https://onnx.ai/onnx/operators/onnx__CenterCropPad.html
+    """
+    x = node.input("input_data")
+    axes = node.axes_list(node.ints("axes", range(x.rank)), x.rank)
+    lengths = read_lengths(node.input("shape"), "shape", node, ir)
+    if len(lengths) != len(axes):
+        message = f"shape has {len(lengths)} entries for {len(axes)} axes"
+        node.fail("shape-length", message, rule="ONNX CenterCropPad, shape")
+    starts: list[Dim] = [0] * x.rank
+    low: list[Dim] = [0] * x.rank
+    high: list[Dim] = [0] * x.rank
+    shape = list(x.shape)
+    for axis, length in zip(axes, lengths, strict=True):
+        size = x.shape[axis]
+        starts[axis], shape[axis] = floordiv(maximum(size - length, 0), 2), minimum(size, length)
+        padding = maximum(length - size, 0)
+        low[axis] = floordiv(padding, 2)
+        high[axis] = padding - low[axis]
+    return ir.pad(ir.slice(x, starts, shape), low, high)

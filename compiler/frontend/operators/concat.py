@@ -1,0 +1,25 @@
+"""Concat: tensors one after another along an axis."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+
+
+@operator("Concat", since=(1, 4, 11, 13))
+def concat(node: Node, ir: Builder) -> Value:
+    """inputs: T[... di ...]  ->  T[... d0 + d1 + ... ...] along `axis`; version 1 has axis 1 by default.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Concat.html
+    """
+    inputs = node.variadic()
+    if not inputs:
+        node.fail("missing-input", "at least one input is required", rule="ONNX Concat, inputs")
+    axis = node.axis("axis", rank=inputs[0].rank, default=1)
+    for place, value in enumerate(inputs):
+        if value.rank != inputs[0].rank:
+            message = f"input {place} has rank {value.rank}, input 0 has rank {inputs[0].rank}"
+            node.fail("rank-mismatch", message, rule="ONNX Concat, inputs")
+        if value.dtype != inputs[0].dtype:
+            message = f"input {place} is {value.dtype}, input 0 is {inputs[0].dtype}"
+            node.fail("dtype-mismatch", message, rule="ONNX Concat, inputs")
+    return ir.concatenate(inputs, axis)

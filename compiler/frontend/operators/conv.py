@@ -1,0 +1,73 @@
+"""Conv: convolution over any number of spatial axes."""
+
+from collections.abc import Sequence
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.sliding_window import sliding_window
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Value
+
+
+@operator("Conv", since=(1, 11, 22))
+def conv(node: Node, ir: Builder) -> Value:
+    """X: T[N, C, *S], W: T[M, C/group, *K], B: T[M]  ->  T[N, M, *O]; 16-bit floats are summed in f32, rounded once.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Conv.html
+    """
+    x, w = node.inputs("X", "W")
+    bias = node.optional("B")
+    if bias is None:
+        return convolve(node, ir, x, w, x.dtype)
+    result = convolve(node, ir, x, w, wide_type(x.dtype))
+    return ir.cast(ir.add(result, per_channel(bias, result, node, ir)), x.dtype)
+
+
+def convolve(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value:
+    """The convolution that the attributes of the node describe, summed and left in `dtype`."""
+    if x.rank < 3 or x.rank != w.rank:
+        node.fail("rank-mismatch", f"X has {x.rank} axes and W {w.rank}", rule=f"ONNX {node.operator}")
+    groups = groups_of(node, w.shape[0])
+    w = with_kernel_shape(w, node, ir)
+    window = sliding_window(node, ir, x.shape[2:], w.shape[2:])
+    return ir.convolution(
+        x, w, window.strides, window.low, window.high, window.dilations, groups=groups, dtype=dtype
+    )
+
+
+def groups_of(node: Node, split: Dim) -> int:
+    """The attribute `group`, which must divide the size that the groups share out."""
+    groups = node.int("group", 1)
+    if groups < 1 or (isinstance(split, int) and split % groups):
+        node.fail("groups", f"{split} channels cannot be split into {groups} groups", rule=f"ONNX {node.operator}")
+    return groups
+
+
+def with_kernel_shape(w: Value, node: Node, ir: Builder) -> Value:
+    """`w`, whose axes from 2 on are what `kernel_shape` says, if that is given."""
+    kernel = node.ints("kernel_shape", ())
+    if not kernel:
+        return w
+    if len(kernel) != w.rank - 2:
+        message = f"kernel_shape has {len(kernel)} entries for {w.rank - 2} spatial axes"
+        node.fail("attribute-length", message, rule=f"ONNX {node.operator}, attribute kernel_shape")
+    sizes = [
+        ir.require_equal(own, given, f"kernel_shape and axis {axis} of W differ", "kernel-shape")
+        for axis, (own, given) in enumerate(zip(w.shape[2:], kernel, strict=True), start=2)
+    ]
+    return ir.with_shape(w, (*w.shape[:2], *sizes))
+
+
+def per_channel(bias: Value, like: Value, node: Node, ir: Builder) -> Value:
+    """One value per channel, which is axis 1, at the shape and type of `like`."""
+    if bias.rank != 1:
+        node.fail("rank-mismatch", f"B is {bias.type}, not a vector", rule=f"ONNX {node.operator}, input B")
+    size = ir.require_equal(bias.shape[0], like.shape[1], "B does not have one value per channel", "channels")
+    return spread(ir.cast(ir.with_shape(bias, (size,)), like.dtype), like.shape, ir)
+
+
+def spread(vector: Value, shape: Sequence[Dim], ir: Builder) -> Value:
+    """A vector along axis 1 of `shape`."""
+    return ir.broadcast(vector, (1,), shape)

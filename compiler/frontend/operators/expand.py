@@ -1,0 +1,55 @@
+"""Expand and Tile: a tensor repeated along its axes."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import as_scalar, as_vector, read_lengths, vector_length
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+
+@operator("Expand", since=(8, 13))
+def expand(node: Node, ir: Builder) -> Value:
+    """input: T[d...], shape: i64[n]  ->  T[broadcast of d and shape]
+
+    Source: https://onnx.ai/onnx/operators/onnx__Expand.html
+    """
+    x = node.input("input")
+    shape = read_lengths(node.input("shape"), "shape", node, ir)
+    return ir.broadcast_to(x, ir.broadcast_shape(x.shape, shape))
+
+
+@operator("Tile", since=(1,))
+def tile_one_axis(node: Node, ir: Builder) -> Value:
+    """input: T[... d ...], tiles: T[], axis: T[]  ->  T[... tiles * d ...]
+
+    Source: https://onnx.ai/onnx/operators/onnx__Tile.html
+    """
+    x = node.input("input")
+    tiles, axis = (ir.cast(as_scalar(node.input(name), name, node, ir), I64) for name in ("tiles", "axis"))
+    axes = ir.iota((x.rank,), 0, I64)
+    return _tile(x, ir.select(ir.equal(axes, axis), tiles, 1), node, ir)
+
+
+@operator("Tile", since=(6, 13))
+def tile(node: Node, ir: Builder) -> Value:
+    """input: T[d...], repeats: i64[r]  ->  T[repeats * d ...]
+
+    Source: https://onnx.ai/onnx/operators/onnx__Tile.html
+    """
+    return _tile(node.input("input"), node.input("repeats"), node, ir)
+
+
+def _tile(x: Value, repeats: Value, node: Node, ir: Builder) -> Value:
+    repeats = as_vector(repeats, "repeats", node, ir)
+    if vector_length(repeats) != x.rank:
+        message = f"repeats has {vector_length(repeats)} entries for {x.rank} axes"
+        node.fail("repeats-length", message, rule="ONNX Tile, repeats")
+    axes: list[int] = []
+    spread: list[Dim] = []
+    shape: list[Dim] = []
+    for size, count in zip(x.shape, read_lengths(repeats, "repeats", node, ir), strict=True):
+        spread += [size] if count == 1 else [count, size]
+        axes.append(len(spread) - 1)
+        shape.append(size * count)
+    return ir.reshape(ir.broadcast(x, axes, spread), shape)

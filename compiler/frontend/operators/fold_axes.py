@@ -1,0 +1,120 @@
+"""Folding axes of a tensor: those that the model fixes, or those that data names when the program runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import ml_dtypes
+
+from compiler.ir.builder import Builder, Number
+from compiler.ir.dims import Dim, maximum, minimum, product
+from compiler.ir.dtypes import I64, U8, DType
+from compiler.ir.module import Value
+
+SCATTER_KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "and": "min", "or": "max"}
+
+
+class Fold(Protocol):
+    """Some axes of a shape, and whether they stay with size 1."""
+
+    @property
+    def count(self) -> Dim:
+        """How many elements make one."""
+
+    def over(self, x: Value, kind: str) -> Value:
+        """`x` folded by sum, prod, min, max, and, or."""
+
+    def kept(self, x: Value, kind: str) -> Value:
+        """As `over`, the folded axes with size 1 in any case."""
+
+
+@dataclass(frozen=True)
+class FixedAxes:
+    """Axes known while the program is built."""
+
+    ir: Builder
+    shape: tuple[Dim, ...]
+    axes: tuple[int, ...]
+    keepdims: bool
+
+    @property
+    def count(self) -> Dim:
+        return product(self.shape[axis] for axis in self.axes)
+
+    def over(self, x: Value, kind: str) -> Value:
+        return self.ir.reduce(x, kind, self.axes, keepdims=self.keepdims)
+
+    def kept(self, x: Value, kind: str) -> Value:
+        return self.ir.reduce(x, kind, self.axes, keepdims=True)
+
+
+def _is(a: Dim, b: Dim) -> Dim:
+    """1 where the sizes are equal, else 0."""
+    return maximum(0, 1 - maximum(a - b, b - a))
+
+
+@dataclass(frozen=True)
+class AxesOfData:
+    """Axes that are data: sizes of the result are expressions of `axes`, and folding scatters each element to its place."""
+
+    ir: Builder
+    shape: tuple[Dim, ...]
+    axes: tuple[Dim, ...]
+    keepdims: bool
+
+    def __post_init__(self) -> None:
+        rank = len(self.shape)
+        for axis in self.axes:
+            message = f"an axis is outside [{-rank}, {rank - 1}]"
+            self.ir.guard(axis, -rank, "at_least", message)
+            self.ir.guard(rank - 1, axis, "at_least", message)
+
+    @cached_property
+    def folded(self) -> tuple[Dim, ...]:
+        """For each axis 1 where it is folded, else 0."""
+        rank = len(self.shape)
+        matches = [[_is(axis, place) + _is(axis, place - rank) for axis in self.axes] for place in range(rank)]
+        return tuple(minimum(1, sum(found, 0)) for found in matches)
+
+    @property
+    def count(self) -> Dim:
+        return product(1 + one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
+
+    @property
+    def kept_shape(self) -> tuple[Dim, ...]:
+        return tuple(size - one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
+
+    @property
+    def dropped_shape(self) -> tuple[Dim, ...]:
+        """The sizes of the axes that stay, in order."""
+        sizes: list[Dim] = [0] * (len(self.shape) - len(self.axes))
+        before: Dim = 0
+        for size, one in zip(self.shape, self.folded, strict=True):
+            sizes = [total + size * (1 - one) * _is(before, place) for place, total in enumerate(sizes)]
+            before = before + 1 - one
+        return tuple(sizes)
+
+    def over(self, x: Value, kind: str) -> Value:
+        folded = self.kept(x, kind)
+        return folded if self.keepdims else self.ir.with_shape(folded, self.dropped_shape)
+
+    def kept(self, x: Value, kind: str) -> Value:
+        ir = self.ir
+        if x.dtype.is_bool:
+            return ir.cast(self.kept(ir.cast(x, U8), SCATTER_KINDS[kind]), x.dtype)
+        places = [
+            ir.unsqueeze(ir.mul(ir.iota(x.shape, axis, I64), ir.size(1 - one)), [x.rank])
+            for axis, one in enumerate(self.folded)
+        ]
+        start = ir.full(self.kept_shape, _identity(kind, x.dtype), x.dtype)
+        return ir.scatter_nd(start, ir.concatenate(places, x.rank), x, SCATTER_KINDS[kind])
+
+
+def _identity(kind: str, dtype: DType) -> Number:
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
+    if dtype.is_float:
+        return float("inf") if kind == "min" else float("-inf")
+    bounds = ml_dtypes.iinfo(dtype.numpy)
+    return int(bounds.max if kind == "min" else bounds.min)

@@ -1,0 +1,15 @@
+"""MatMul: numpy.matmul."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+
+
+@operator("MatMul", since=(1, 9, 13))
+def matmul(node: Node, ir: Builder) -> Value:
+    """A: T[..., M, K], B: T[..., K, N]  ->  T[..., M, N]; leading axes broadcast, vectors are promoted.
+
+    Source: https://onnx.ai/onnx/operators/onnx__MatMul.html
+    """
+    a, b = node.inputs("A", "B")
+    return ir.matmul(a, b)

@@ -1,0 +1,32 @@
+"""OneHot: indices as vectors that are on at one place."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import as_scalar, element, read_lengths
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+NEGATIVE_SINCE = 11
+
+
+@operator("OneHot", since=(9, 11, 28))
+def one_hot(node: Node, ir: Builder) -> Value:
+    """indices: T1[...], depth: T2[], values: T3[2] = (off, on)  ->  T3[... depth ...], the new axis at `axis`.
+
+    Since 11 negative indices count from the end; what is out of range is off everywhere.
+    Source: https://onnx.ai/onnx/operators/onnx__OneHot.html
+    """
+    indices, depth, values = node.inputs("indices", "depth", "values")
+    axis = node.axis("axis", rank=indices.rank + 1)
+    if values.rank != 1 or values.shape[0] not in (2,) and isinstance(values.shape[0], int):
+        node.fail("one-hot-values", f"values is {values.type}, not (off, on)", rule="ONNX OneHot, values")
+    values = ir.with_shape(values, (ir.require_equal(values.shape[0], 2, "values is not (off, on)"),))
+    (size,) = read_lengths(as_scalar(depth, "depth", node, ir), "depth", node, ir)
+    places = ir.cast(indices, I64)
+    if node.since >= NEGATIVE_SINCE:
+        places = ir.wrap_negative(places, size)
+    shape = (*indices.shape[:axis], size, *indices.shape[axis:])
+    axes = [place for place in range(len(shape)) if place != axis]
+    hot = ir.equal(ir.broadcast(places, axes, shape), ir.iota(shape, axis, I64))
+    off, on = (ir.broadcast(element(values, place, ir), (), shape) for place in (0, 1))
+    return ir.select(hot, on, off)

@@ -1,0 +1,29 @@
+"""In which precision an operator that is several primitives computes: 16-bit floats in f32, all else in itself."""
+
+from collections.abc import Callable
+
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from compiler.ir.module import Value
+
+
+def wide_type(dtype: DType) -> DType:
+    """f32 for a 16-bit float, else `dtype`."""
+    return F32 if dtype in (F16, BF16) else dtype
+
+
+def widened(x: Value, ir: Builder) -> Value:
+    """`x` in its wide type, which holds it exactly."""
+    return ir.cast(x, wide_type(x.dtype))
+
+
+def in_wide(compute: Callable[[Value], Value], x: Value, ir: Builder) -> Value:
+    """`compute(x)` in the type of `x`; of a 16-bit float in f32, rounded once at the end."""
+    return ir.cast(compute(widened(x, ir)), x.dtype)
+
+
+def real_type(dtype: DType) -> DType:
+    """The float type in which functions with real results are computed for `dtype`: f64 for wide integers."""
+    if dtype.is_float:
+        return wide_type(dtype)
+    return F32 if dtype.bits < 32 else F64

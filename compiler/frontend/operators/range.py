@@ -1,0 +1,54 @@
+"""Range: numbers in arithmetic progression."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, floordiv, maximum
+from compiler.ir.dtypes import BF16, F16, F32, F64, I64
+from compiler.ir.module import Value
+
+
+@operator("Range", since=(11, 27))
+def range_(node: Node, ir: Builder) -> Value:
+    """start: T[], limit: T[], delta: T[]  ->  T[max(ceil((limit - start) / delta), 0)]: start + i * delta
+
+    16-bit floats are computed in f32 (attribute stash_type).
+    Source: https://onnx.ai/onnx/operators/onnx__Range.html
+    """
+    start, limit, delta = (as_scalar(node.input(name), name, node, ir) for name in ("start", "limit", "delta"))
+    count = _known_count(start, limit, delta, node, ir)
+    if count is None:
+        (count,) = read_lengths(_count(start, limit, delta, ir), "number of elements (-1 for a delta of 0)", node, ir)
+    dtype = F32 if start.dtype in (F16, BF16) else start.dtype
+    steps = ir.mul(ir.iota((count,), 0, dtype), ir.cast(delta, dtype))
+    return ir.cast(ir.add(steps, ir.cast(start, dtype)), start.dtype)
+
+
+def _known_count(start: Value, limit: Value, delta: Value, node: Node, ir: Builder) -> Dim | None:
+    """The number of elements where start and limit are known in sizes, and delta is a number."""
+    values = [ir.known(value) for value in (start, limit, delta)]
+    step = values[2][0] if values[2] is not None else None
+    if step == 0:
+        node.fail("range-delta", "delta is 0", rule="ONNX Range, delta")
+    if values[0] is None or values[1] is None or not isinstance(step, int):
+        return None
+    distance = values[1][0] - values[0][0] if step > 0 else values[0][0] - values[1][0]
+    return maximum(floordiv(distance + abs(step) - 1, abs(step)), 0)
+
+
+def _count(start: Value, limit: Value, delta: Value, ir: Builder) -> Value:
+    """i64[]: the number of elements; -1 where delta is 0."""
+    if start.dtype.is_integer:
+        count = _integer_count(start, limit, delta, ir)
+    else:
+        first, last, step = (ir.cast(value, F64) for value in (start, limit, delta))
+        count = ir.cast(ir.max(ir.ceil(ir.div(ir.sub(last, first), step)), 0), I64)
+    return ir.select(ir.equal(delta, 0), -1, count)
+
+
+def _integer_count(start: Value, limit: Value, delta: Value, ir: Builder) -> Value:
+    first, last, step = (ir.cast(value, I64) for value in (start, limit, delta))
+    ascending = ir.less(0, step)
+    distance = ir.select(ascending, ir.sub(last, first), ir.sub(first, last))
+    count = ir.add(ir.div(ir.sub(distance, 1), ir.abs(step)), 1)
+    return ir.select(ir.less(0, distance), count, 0)

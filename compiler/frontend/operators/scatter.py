@@ -1,0 +1,101 @@
+"""Scatter, ScatterElements, ScatterND and TensorScatter: elements and slices replaced at places given by index.
+
+Where an element is named twice, updates apply in row-major order: the last one stays.
+"""
+
+from collections.abc import Sequence
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.gather import expect_same_rank, expect_within, index_depth, wrap_coordinates
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, at_least
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+# attribute reduction: kind of the primitive, first version that has it
+REDUCTIONS = {"none": ("set", 1), "add": ("add", 16), "mul": ("mul", 16), "max": ("max", 18), "min": ("min", 18)}
+
+
+def _kind(node: Node) -> str:
+    names = [name for name, (_, since) in REDUCTIONS.items() if node.since >= since]
+    return REDUCTIONS[node.choice("reduction", names, "none")][0]
+
+
+@operator("Scatter", since=(9, 11))
+@operator("ScatterElements", since=(11, 13, 16, 18))
+def scatter_elements(node: Node, ir: Builder) -> Value:
+    """data: T[d0 ... dr-1], indices: I[i0 ... ir-1], updates: T[i0 ... ir-1]  ->  T[d0 ... dr-1]
+
+    Each index replaces the element's own along `axis`.
+    Source: https://onnx.ai/onnx/operators/onnx__ScatterElements.html
+    """
+    data, indices, updates = node.inputs("data", "indices", "updates")
+    axis = node.axis("axis", rank=data.rank)
+    expect_same_rank(data, indices, "indices", node)
+    expect_within(data, indices, axis, node, ir)
+    updates = _of_shape(updates, indices.shape, node, ir)
+    return ir.scatter_along(data, ir.wrap_negative(indices, data.shape[axis]), updates, axis, _kind(node))
+
+
+def _of_shape(updates: Value, shape: Sequence[Dim], node: Node, ir: Builder) -> Value:
+    """`updates`, which must have `shape`."""
+    rule = f"ONNX {node.operator}, updates"
+    if updates.rank != len(shape):
+        node.fail("rank-mismatch", f"updates has rank {updates.rank}, expected {len(shape)}", rule=rule)
+    for axis, (size, expected) in enumerate(zip(updates.shape, shape, strict=True)):
+        message = f"axis {axis} of updates has size {size}, expected {expected}"
+        if at_least(size, expected + 1) or at_least(expected, size + 1):
+            node.fail("sizes-differ", message, rule=rule)
+        ir.require_equal(size, expected, message)
+    return ir.with_shape(updates, shape)
+
+
+@operator("ScatterND", since=(11, 13, 16, 18))
+def scatter_nd(node: Node, ir: Builder) -> Value:
+    """data: T[d...], indices: i64[i..., k], updates: T[i..., d after the first k]  ->  T[d...]
+
+    Source: https://onnx.ai/onnx/operators/onnx__ScatterND.html
+    """
+    data, indices, updates = node.inputs("data", "indices", "updates")
+    depth = index_depth(data, indices, 0, node)
+    updates = _of_shape(updates, indices.shape[:-1] + data.shape[depth:], node, ir)
+    return ir.scatter_nd(data, wrap_coordinates(indices, data.shape[:depth], ir), updates, _kind(node))
+
+
+@operator("TensorScatter", since=(24,))
+def tensor_scatter(node: Node, ir: Builder) -> Value:
+    """past_cache: T[B, ..., S, ...], update: T[B, ..., s, ...], write_indices: i64[B]?  ->  T[B, ..., S, ...], S at `axis`.
+
+    The update of each batch element is written from its index on, in mode circular around the end.
+    Source: https://onnx.ai/onnx/operators/onnx__TensorScatter.html
+    """
+    cache, update = node.inputs("past_cache", "update")
+    axis = node.axis("axis", rank=cache.rank)
+    if axis == 0:
+        node.fail("axis-out-of-range", "axis names the batch axis", rule="ONNX TensorScatter, attribute axis")
+    expect_same_rank(cache, update, "update", node)
+    length, count = cache.shape[axis], update.shape[axis]
+    if at_least(count, length + 1):
+        message = f"the update has {count} entries, the cache {length}"
+        node.fail("sizes-differ", message, rule="ONNX TensorScatter, update")
+    update = _of_shape(update, (*cache.shape[:axis], count, *cache.shape[axis + 1 :]), node, ir)
+    places = _written_places(update, axis, node, ir)
+    if node.choice("mode", ("linear", "circular")) == "circular":
+        places = ir.rem(places, ir.size(length))
+    elif not at_least(length, count):
+        ir.guard(length, count, "at_least", f"the update of {count} entries is longer than the cache of {length}")
+    return ir.scatter_along(cache, places, update, axis, "set")
+
+
+def _written_places(update: Value, axis: int, node: Node, ir: Builder) -> Value:
+    """i64, shaped as `update`: the place along `axis` of each of its elements."""
+    places = ir.iota(update.shape, axis, I64)
+    starts = node.optional("write_indices")
+    if starts is None:
+        return places
+    message = f"write_indices is {starts.type}, the batch is {update.shape[0]}"
+    if starts.rank != 1:
+        node.fail("not-a-vector", message, rule="ONNX TensorScatter, write_indices")
+    ir.require_equal(starts.shape[0], update.shape[0], message)
+    starts = ir.with_shape(ir.cast(starts, I64), (update.shape[0],))
+    return ir.add(places, ir.broadcast(starts, (0,), update.shape))

@@ -1,0 +1,91 @@
+"""Inputs that are shapes, sizes and axes: sizes of the program where they are known, else symbols read from data."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.frontend.operator import Node
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, Size, at_least
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+
+def as_vector(value: Value, name: str, node: Node, ir: Builder) -> Value:
+    """The input `name` as i64[n] for a number n; one of rank 0 as a vector of one element."""
+    if value.rank > 1:
+        node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX {node.operator}, {name}")
+    if value.rank == 1 and not isinstance(value.shape[0], int):
+        node.unsupported(f"the length of {name} is only known at run time")
+    return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
+
+
+def vector_length(value: Value) -> int:
+    """The number of elements of a vector of known length, or of a scalar."""
+    length = value.shape[0] if value.rank else 1
+    assert isinstance(length, int), value
+    return length
+
+
+def as_scalar(value: Value, name: str, node: Node, ir: Builder) -> Value:
+    """The input `name`, which has one element, as a tensor of rank 0."""
+    if value.rank > 1 or (value.rank == 1 and isinstance(value.shape[0], int) and value.shape[0] != 1):
+        node.fail("not-a-scalar", f"{name} is {value.type}, not one element", rule=f"ONNX {node.operator}, {name}")
+    return ir.reshape(value, ())
+
+
+def element(vector: Value, place: int, ir: Builder) -> Value:
+    """Element `place` of a vector, at rank 0."""
+    return ir.reshape(ir.slice(vector, (place,), (1,)), ())
+
+
+def known_integers(value: Value, ir: Builder) -> tuple[int, ...] | None:
+    """The elements of an integer tensor that are plain integers, all of them, or None."""
+    known = ir.known(value)
+    if known is None:
+        return None
+    integers = tuple(dim for dim in known if isinstance(dim, int))
+    return integers if len(integers) == len(known) else None
+
+
+def read_lengths(value: Value, name: str, node: Node, ir: Builder) -> tuple[Dim, ...]:
+    """The elements of the input `name` as sizes, which are never negative.
+
+    Raises ModelError where one certainly is; where only data tells, the call raises InputError.
+    """
+    vector = as_vector(value, name, node, ir)
+    message = f"{name} of {node.operator} is negative"
+    known = ir.known(vector)
+    if known is None:
+        return _bound_lengths(vector, message, ir)
+    for dim in known:
+        if at_least(-1, dim):
+            node.fail("negative-size", f"{name} is {list(known)}", rule=f"ONNX {node.operator}, {name}")
+        if not at_least(dim, 0):
+            ir.guard(dim, 0, "at_least", message)
+    return known
+
+
+def _bound_lengths(vector: Value, message: str, ir: Builder) -> tuple[Dim, ...]:
+    """Symbols for the elements, and one of any sign for the least of them, which is checked."""
+    names = [ir.symbols.fresh(f"length{index}") for index in range(vector_length(vector))]
+    if not names:
+        return ()
+    least = ir.symbols.fresh("?least")
+    ir.symbols.ranges[least] = (-(2**63), None)
+    smallest = ir.reduce(vector, "min", (0,), keepdims=True)
+    bound = ir.concatenate([ir.max(vector, 0), smallest], 0)
+    ir.op("bind_sizes", [bound], {"symbols": (*names, least)})
+    ir.guard(Size.symbol(least), 0, "at_least", message)
+    return tuple(Size.symbol(name) for name in names)
+
+
+def wrapped_axes(axes: Value, rank: int, ir: Builder) -> Value:
+    """Axes that only data tells, counted from the start."""
+    return ir.wrap_negative(axes, rank)
+
+
+def spread_over_axes(values: Value, axes: Value, defaults: Sequence[int], ir: Builder) -> Value:
+    """i64[rank]: `defaults`, with `values` at the places `axes`, which only data tells."""
+    base = ir.constant(np.array(defaults, np.int64))
+    return ir.scatter_along(base, wrapped_axes(axes, len(defaults), ir), values, 0, "set")

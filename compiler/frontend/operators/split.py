@@ -1,0 +1,84 @@
+"""Split: consecutive parts of a tensor along an axis."""
+
+from collections.abc import Sequence
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, floordiv, maximum, minimum
+from compiler.ir.module import Value
+
+UNEVEN_SINCE = 18
+
+
+@operator("Split", since=(1, 2, 11))
+def split_by_attribute(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """input: T[... d ...]  ->  T[... si ...], s the attribute or, in version 1, the input `split`; by default equal parts.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Split.html
+    """
+    x, axis = _operand(node)
+    lengths = node.optional("split") if node.since == 1 else None
+    if lengths is not None:
+        return _parts(x, axis, read_lengths(lengths, "split", node, ir), node, ir)
+    if node.has("split"):
+        return _parts(x, axis, node.ints("split"), node, ir)
+    return _parts(x, axis, _equal_parts(x.shape[axis], node, ir), node, ir)
+
+
+@operator("Split", since=(13, 18))
+def split(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """input: T[... d ...], split: i64[n]?  ->  T[... si ...]; by default equal parts, since 18 the last may be smaller.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Split.html
+    """
+    x, axis = _operand(node)
+    lengths = node.optional("split")
+    if lengths is not None and node.has("num_outputs"):
+        node.fail("split-twice", "both split and num_outputs are given", rule="ONNX Split, num_outputs")
+    if lengths is not None:
+        return _parts(x, axis, read_lengths(lengths, "split", node, ir), node, ir)
+    if node.since < UNEVEN_SINCE:
+        return _parts(x, axis, _equal_parts(x.shape[axis], node, ir), node, ir)
+    count = node.int("num_outputs", node.output_count)
+    if count != node.output_count:
+        message = f"num_outputs is {count}, the node has {node.output_count} outputs"
+        node.fail("split-count", message, rule="ONNX Split, num_outputs")
+    return _parts(x, axis, _nearly_equal_parts(x.shape[axis], count), node, ir)
+
+
+def _operand(node: Node) -> tuple[Value, int]:
+    x = node.input("input")
+    return x, node.axis("axis", rank=x.rank, default=0)
+
+
+def _equal_parts(size: Dim, node: Node, ir: Builder) -> list[Dim]:
+    count = node.output_count
+    part = floordiv(size, count)
+    message = f"an axis of size {size} cannot be split into {count} equal parts"
+    if isinstance(size, int) and size % count:
+        node.fail("split-sum", message, rule="ONNX Split, split")
+    ir.require_equal(part * count, size, message)
+    return [part] * count
+
+
+def _nearly_equal_parts(size: Dim, count: int) -> list[Dim]:
+    """Parts of ceil(size / count), as far as they go."""
+    part = floordiv(size + count - 1, count)
+    return [maximum(0, minimum(part, size - part * place)) for place in range(count)]
+
+
+def _parts(x: Value, axis: int, lengths: Sequence[Dim], node: Node, ir: Builder) -> tuple[Value, ...]:
+    if len(lengths) != node.output_count:
+        message = f"split has {len(lengths)} lengths, the node has {node.output_count} outputs"
+        node.fail("split-count", message, rule="ONNX Split, split")
+    if any(isinstance(length, int) and length < 0 for length in lengths):
+        node.fail("negative-size", f"split is {list(lengths)}", rule="ONNX Split, split")
+    total = sum(lengths)
+    size = x.shape[axis]
+    message = f"the lengths {', '.join(map(str, lengths))} do not add up to {size}"
+    if isinstance(total, int) and isinstance(size, int) and total != size:
+        node.fail("split-sum", message, rule="ONNX Split, split")
+    ir.require_equal(total, size, message)
+    starts = [sum(lengths[:place]) for place in range(len(lengths))]
+    return tuple(ir.slice_axis(x, axis, start, length) for start, length in zip(starts, lengths, strict=True))

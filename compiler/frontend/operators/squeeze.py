@@ -1,0 +1,96 @@
+"""Squeeze and Unsqueeze: axes of size 1 removed and inserted."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import (
+    as_vector,
+    known_integers,
+    read_lengths,
+    spread_over_axes,
+    vector_length,
+)
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, at_least, maximum
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+AXES_ARE_INPUT_SINCE = 13
+
+
+def _axes(node: Node, ir: Builder) -> Value | None:
+    """The axes, which are an attribute or an input, as i64[n]; None where none are given."""
+    if node.since < AXES_ARE_INPUT_SINCE:
+        return ir.sizes(node.ints("axes")) if node.has("axes") else None
+    axes = node.optional("axes")
+    return None if axes is None else as_vector(axes, "axes", node, ir)
+
+
+@operator("Squeeze", since=(1, 11, 13, 21, 23, 24, 25))
+def squeeze(node: Node, ir: Builder) -> Value:
+    """data: T[...], axes: i64[n]?  ->  T[...] without `axes`, whose sizes must be 1; by default without every such axis.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Squeeze.html
+    """
+    data, axes = node.input("data"), _axes(node, ir)
+    if axes is None:
+        return _squeeze_ones(data, ir)
+    known = known_integers(axes, ir)
+    if known is None:
+        return _squeeze_by_data(data, axes, node, ir)
+    dropped = node.axes_list(known, data.rank)
+    for axis in dropped:
+        if _differs_from_one(data.shape[axis]):
+            message = f"axis {axis} has size {data.shape[axis]}, not 1"
+            node.fail("squeeze-size", message, rule="ONNX Squeeze, axes")
+    return ir.squeeze(data, dropped)
+
+
+def _differs_from_one(size: Dim) -> bool:
+    return size == 0 or at_least(size, 2)
+
+
+def _squeeze_ones(data: Value, ir: Builder) -> Value:
+    """Without the axes that are 1; one of symbolic size is kept, and must not turn out to be 1."""
+    for axis, size in enumerate(data.shape):
+        if size != 1 and not _differs_from_one(size):
+            message = f"Squeeze without axes cannot drop axis {axis}, whose size is only known at run time, as {size} = 1"
+            ir.guard(maximum(size - 1, 1 - size), 1, "at_least", message)
+    return ir.squeeze(data, [axis for axis, size in enumerate(data.shape) if size == 1])
+
+
+def _kept_first(axes: Value, rank: int, ir: Builder) -> Value:
+    """i64[rank]: the axes that are not among `axes` in order, then those that are."""
+    marked = spread_over_axes(ir.full(axes.shape, rank, I64), axes, [0] * rank, ir)
+    order, _ = ir.sort(ir.add(marked, ir.iota((rank,), 0, I64)), 0)
+    return ir.rem(order, rank)
+
+
+def _squeeze_by_data(data: Value, axes: Value, node: Node, ir: Builder) -> Value:
+    """Which axes go is only known at run time, how many is known now."""
+    count = data.rank - vector_length(axes)
+    if count < 0:
+        node.fail("axis-out-of-range", f"{vector_length(axes)} axes of {data.rank} are named", rule="ONNX Squeeze, axes")
+    kept = ir.slice(_kept_first(axes, data.rank, ir), (0,), (count,))
+    return ir.reshape(data, read_lengths(ir.gather(ir.sizes(data.shape), kept, 0), "shape", node, ir))
+
+
+@operator("Unsqueeze", since=(1, 11, 13, 21, 23, 24, 25))
+def unsqueeze(node: Node, ir: Builder) -> Value:
+    """data: T[...], axes: i64[n]  ->  T[...] with axes of size 1 inserted, which are `axes` of the result.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Unsqueeze.html
+    """
+    data, axes = node.input("data"), _axes(node, ir)
+    if axes is None:
+        node.fail("missing-attribute", "attribute axes is required and absent", rule="ONNX Unsqueeze, axes")
+    known = known_integers(axes, ir)
+    if known is None:
+        return _unsqueeze_by_data(data, axes, node, ir)
+    return ir.unsqueeze(data, node.axes_list(known, data.rank + len(known)))
+
+
+def _unsqueeze_by_data(data: Value, axes: Value, node: Node, ir: Builder) -> Value:
+    """Where the axes come is only known at run time, how many is known now."""
+    rank = data.rank + vector_length(axes)
+    places = ir.slice(_kept_first(axes, rank, ir), (0,), (data.rank,))
+    shape = spread_over_axes(ir.sizes(data.shape), places, [1] * rank, ir)
+    return ir.reshape(data, read_lengths(shape, "shape", node, ir))

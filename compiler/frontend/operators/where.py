@@ -1,0 +1,15 @@
+"""Where: elements of one tensor or another, by a condition."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+
+
+@operator("Where", since=(9, 16))
+def where(node: Node, ir: Builder) -> Value:
+    """condition: bool[...], X: T[...], Y: T[...]  ->  T[...], all broadcast together
+
+    Source: https://onnx.ai/onnx/operators/onnx__Where.html
+    """
+    condition, x, y = ir.broadcast_together(*node.inputs("condition", "X", "Y"))
+    return ir.select(condition, x, y)

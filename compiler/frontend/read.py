@@ -1,0 +1,162 @@
+"""Reading: from a path, bytes, a file object or another library's model to a parsed model.
+
+What the bytes mean is the checker's to judge; this page knows only how to get at them. Large tensors are not parsed:
+they stay where they are, in the bytes or in the mapped file.
+"""
+
+import hashlib
+import mmap
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Protocol, runtime_checkable
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from compiler.diagnostics import error, model_error
+from compiler.frontend.proto.onnxc_pb2 import ModelProto
+from compiler.frontend.wire import WireError, explain, lift_tensors
+from runtime.errors import ModelError
+
+# Files from this size on are mapped; smaller ones are read, which protects against changes under our feet.
+MAP_BYTES = 16 << 20
+
+# How files begin that people pass by mistake.
+_IMPOSTORS: tuple[tuple[bytes, str], ...] = (
+    (b"version https://git-lfs", "a Git LFS pointer: run `git lfs pull` for the file itself"),
+    (b"PK\x03\x04", "a zip archive, such as a PyTorch or an onnxc file"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"\x89HDF", "an HDF5 file, such as a Keras model"),
+    (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model"),
+    (b"\x80\x02", "a Python pickle"),
+    (b"<", "an HTML or XML page"),
+    (b"{", "JSON text"),
+)
+
+
+@runtime_checkable
+class SupportsSerialize(Protocol):
+    """What other libraries' models have in common."""
+
+    def SerializeToString(self) -> bytes:
+        """The model as protobuf bytes."""
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A parsed model; `folder` is where its external data is, None where it came from no file.
+
+    `outline` is the model with tokens in place of the raw_data of large tensors, `lifted` what the tokens stand for.
+    """
+
+    data: memoryview = field(repr=False)
+    outline: ModelProto = field(repr=False)
+    lifted: Mapping[bytes, memoryview] = field(repr=False)
+    folder: Path | None
+    digest: str
+
+    @cached_property
+    def proto(self) -> ModelProto:
+        """The model as one complete message, which copies every tensor; for those who write models."""
+        return _parse(self.data)
+
+
+def read_model(source: str | os.PathLike[str] | bytes | BinaryIO | SupportsSerialize) -> LoadedModel:
+    """The model that `source` is, or is the path of.
+
+    Raises ModelError where there is no such file, or its bytes are not a model.
+    """
+    data, folder = _open(source)
+    if not len(data):
+        raise _error("empty-model", f"{_named(source)} is empty")
+    outline, lifted = _outline(data, source)
+    if not outline.HasField("graph") and not outline.HasField("ir_version"):
+        raise _not_a_model(data, source, "it has neither a graph nor an IR version")
+    return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest())
+
+
+def wrap_model(model: ModelProto, folder: Path | None) -> LoadedModel:
+    """A model that is in memory already, with its external data in `folder`."""
+    data = _serialized(model)
+    return LoadedModel(data, model, {}, folder, hashlib.sha256(data).hexdigest())
+
+
+def _open(source: object) -> tuple[memoryview, Path | None]:
+    """The bytes of a source, and the folder of its external data."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        return _read_file(path), path.absolute().parent
+    if isinstance(source, bytes | bytearray | memoryview):
+        return memoryview(source).cast("B"), None
+    if isinstance(source, SupportsSerialize):
+        return _serialized(source), None
+    read = getattr(source, "read", None)
+    if read is None:
+        kind = type(source).__name__
+        raise TypeError(f"a model is a path, bytes, a binary file or has SerializeToString; this is of type {kind}")
+    data, name = read(), getattr(source, "name", None)
+    if not isinstance(data, bytes):
+        raise _error("text-file", 'the model file is open as text: open it with mode "rb"')
+    return memoryview(data), Path(name).absolute().parent if isinstance(name, str) else None
+
+
+def _read_file(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size >= MAP_BYTES:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return memoryview(file.read())
+    except FileNotFoundError:
+        raise _error("file-not-found", f'there is no file "{path}"') from None
+    except IsADirectoryError:
+        raise _error("not-a-file", f'"{path}" is a folder') from None
+    except (OSError, ValueError) as problem:
+        raise _error("unreadable-file", f'"{path}" cannot be read: {problem}') from None
+
+
+def _serialized(source: SupportsSerialize) -> memoryview:
+    try:
+        return memoryview(source.SerializeToString())
+    except (EncodeError, ValueError) as problem:
+        message = f"{_named(source)} cannot be serialized ({problem}): save it with external data and pass the path"
+        raise _error("model-too-large", message) from problem
+
+
+def _outline(data: memoryview, source: object) -> tuple[ModelProto, Mapping[bytes, memoryview]]:
+    try:
+        small, lifted = lift_tensors(data)
+        return ModelProto.FromString(small), lifted
+    except (WireError, DecodeError):
+        reason = explain(data)
+        if reason.code == "not-a-model":
+            raise _not_a_model(data, source, str(reason)) from None
+        raise _error(reason.code, f"{_named(source)} cannot be parsed: {reason}") from None
+
+
+def _parse(data: memoryview) -> ModelProto:
+    try:
+        return ModelProto.FromString(bytes(data))
+    except DecodeError:
+        message = f"one message of {len(data)} bytes is more than protobuf holds: save the model with external data"
+        raise _error("model-too-large", message) from None
+
+
+def _not_a_model(data: memoryview, source: object, reason: str) -> ModelError:
+    head = bytes(data[:32])
+    kind = next((kind for prefix, kind in _IMPOSTORS if head.startswith(prefix)), None)
+    described = f"it looks like {kind}" if kind else reason
+    return _error("not-a-model", f"{_named(source)} is not an ONNX model: {described}")
+
+
+def _named(source: object) -> str:
+    if isinstance(source, str | os.PathLike):
+        return f'"{os.fspath(source)}"'
+    return "the model"
+
+
+def _error(code: str, message: str) -> ModelError:
+    return model_error([error(code, message, rule="ONNX IR, ModelProto" if code == "not-a-model" else "")])

@@ -1,0 +1,9 @@
+"""Dead code: ops of which no result, effect or symbol is needed."""
+
+from compiler.ir.module import Module
+from compiler.ir.rewriter import map_bodies, prune
+
+
+def eliminate_dead_code(module: Module) -> Module:
+    """Drops ops that nothing needs, and captures that no block uses."""
+    return map_bodies(module, lambda body, _: prune(body))

@@ -1,0 +1,94 @@
+"""Reading what stands above a value: constants, broadcasts of one number, and how a reshape regroups axes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, product
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Op, Value
+
+AxisGroup = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def made_by(value: Value, *names: str) -> Op | None:
+    """The op that makes `value`, if it has one of `names`."""
+    op = value.op
+    return op if op is not None and op.name in names else None
+
+
+def constant_of(value: Value) -> np.ndarray | None:
+    """The elements of a constant."""
+    op = made_by(value, "constant")
+    return None if op is None else op.array()
+
+
+def unbroadcast(value: Value) -> tuple[Value, tuple[int, ...]]:
+    """What `value` is a broadcast of, and which axes of `value` its axes are; itself and all axes if it is none."""
+    op = made_by(value, "broadcast")
+    return (value, tuple(range(value.rank))) if op is None else (op.operands[0], op.ints("axes"))
+
+
+def is_constant(value: Value) -> bool:
+    """Whether `value` is a constant, or a constant broadcast."""
+    return constant_of(unbroadcast(value)[0]) is not None
+
+
+def number_of(value: Value) -> int | float | None:
+    """The one number that all elements of `value` are: of a constant of one element, or of that broadcast."""
+    array = constant_of(unbroadcast(value)[0])
+    if array is None or array.size != 1 or unbroadcast(value)[0].dtype.kind in ("complex", "string"):
+        return None
+    return float(array.item()) if value.dtype.is_float else int(array.item())
+
+
+def is_number(value: Value, number: float) -> bool:
+    """Whether all elements of `value` are `number`; -0.0 is not 0.0."""
+    found = number_of(value)
+    return found is not None and found == number and bool(np.signbit(found)) == bool(np.signbit(number))
+
+
+def is_near(value: float | None, expected: float, dtype: DType) -> bool:
+    """Whether a constant of `dtype` is `expected`, within 1e-6 or the rounding of `dtype`."""
+    rounding = {16: 1e-3, 32: 1e-6, 64: 1e-6}[dtype.bits] if dtype.name != "bf16" else 8e-3
+    return value is not None and abs(value - expected) <= rounding * abs(expected)
+
+
+def full_like(value: Value, number: float, build: Builder) -> Value:
+    """`number` in the shape and element type of `value`."""
+    return build.full(value.shape, number, value.dtype)
+
+
+def moved_axes(old: Sequence[Dim], new: Sequence[Dim]) -> dict[int, int] | None:
+    """For a reshape that only adds or drops axes of size 1: where each of the others goes; else None."""
+    left = [axis for axis, size in enumerate(old) if size != 1]
+    right = [axis for axis, size in enumerate(new) if size != 1]
+    if [old[axis] for axis in left] != [new[axis] for axis in right]:
+        return None
+    return dict(zip(left, right, strict=True))
+
+
+def axis_groups(old: Sequence[Dim], new: Sequence[Dim]) -> tuple[AxisGroup, ...] | None:
+    """The smallest runs of axes that a reshape turns into one another; axes of size 1 are in none.
+
+    None where the numbers of elements are not the same expression, or a size is 0.
+    """
+    left = [axis for axis, size in enumerate(old) if size != 1]
+    right = [axis for axis, size in enumerate(new) if size != 1]
+    if 0 in old or 0 in new:
+        return None
+    ends = {product(new[axis] for axis in right[:count]): count for count in range(len(right) + 1)}
+    groups: list[AxisGroup] = []
+    start, other = 0, 0
+    for count in range(1, len(left) + 1):
+        end = ends.get(product(old[axis] for axis in left[:count]))
+        if end is not None and end > other:
+            groups.append((tuple(left[start:count]), tuple(right[other:end])))
+            start, other = count, end
+    return tuple(groups) if (start, other) == (len(left), len(right)) else None
+
+
+def kept_axes(value: Value) -> list[int]:
+    """The axes of `value` that are not of size 1."""
+    return [axis for axis, size in enumerate(value.shape) if size != 1]

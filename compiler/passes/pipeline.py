@@ -1,0 +1,69 @@
+"""Running passes in order. Verifying, printing and timing are observers of the pipeline; no pass knows of them."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+from compiler.ir.module import Module
+from compiler.ir.printer import print_module
+from compiler.ir.verifier import InvalidModule, verify_module
+from compiler.passes.notes import Note, collect_notes
+
+Pass = Callable[[Module], Module]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass that has run: its name, the module before and after, how long it took, what it declined."""
+
+    name: str
+    before: Module
+    after: Module
+    elapsed_ns: int
+    notes: tuple[Note, ...]
+
+
+Observer = Callable[[Step], None]
+
+
+def run_pipeline(module: Module, passes: Sequence[Pass], observers: Sequence[Observer] = ()) -> Module:
+    """`module` after all `passes`; each observer sees every step."""
+    for transform in passes:
+        start = perf_counter_ns()
+        with collect_notes() as notes:
+            after = transform(module)
+        step = Step(transform.__name__, module, after, perf_counter_ns() - start, tuple(notes))
+        for observe in observers:
+            observe(step)
+        module = after
+    return module
+
+
+def verify_step(step: Step) -> None:
+    """An observer: raises InvalidModule, naming the pass, where its module breaks a rule of the IR."""
+    try:
+        verify_module(step.after)
+    except InvalidModule as invalid:
+        raise InvalidModule(f"{step.after.name} after {step.name}", invalid.findings) from invalid
+
+
+def print_after(names: Collection[str], write: Callable[[str], None]) -> Observer:
+    """An observer: writes the module after each pass of `names`."""
+
+    def observe(step: Step) -> None:
+        if step.name in names:
+            write(f"// after {step.name}\n{print_module(step.after)}")
+
+    return observe
+
+
+@dataclass
+class Log:
+    """An observer that remembers what each step took and declined; passes that run twice are there twice."""
+
+    timings: list[tuple[str, int]] = field(default_factory=list)
+    notes: list[tuple[str, Note]] = field(default_factory=list)
+
+    def __call__(self, step: Step) -> None:
+        self.timings.append((step.name, step.elapsed_ns))
+        self.notes += [(step.name, note) for note in step.notes]

@@ -1,0 +1,105 @@
+"""From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.ir.dims import Dim, Size, substitute
+from compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from compiler.ir.types import TensorType, substitute_type
+from compiler.planning.fuse_kernels import Group
+from compiler.planning.kernel_plan import Kernel, PlanTarget
+
+INLINE_ELEMENTS = 1
+"""Constants of more elements are read from the weights."""
+
+
+@dataclass(frozen=True)
+class BoundKernel:
+    """A kernel, the values it reads and writes, and the sizes that its symbols are here."""
+
+    kernel: Kernel
+    inputs: tuple[Value, ...]
+    output: Value
+    sizes: tuple[Dim, ...]
+
+
+def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
+    """The kernel of `group`: inputs become parameters a0, a1, ..., symbols become s0, s1, ... in order of appearance."""
+    inputs = _inputs(group)
+    names = _symbol_names([value.tensor for value in inputs], list(group.ops))
+    replacements: dict[str, Dim] = {old: Size.symbol(new) for old, new in names.items()}
+    inner: dict[Value, Value] = {}
+    for index, value in enumerate(inputs):
+        inner[value] = Parameter(f"a{index}", substitute_type(value.type, replacements)).value
+    parameters = tuple(inner.values())
+    ops = []
+    for op in group.ops:
+        if op.results[0] in inner:
+            continue
+        copy = Op(
+            op.name,
+            tuple(inner[operand] for operand in op.operands),
+            {name: _substitute(value, replacements) for name, value in op.attributes.items()},
+            (),
+            tuple(substitute_type(type, replacements) for type in op.result_types),
+        )
+        ops.append(copy)
+        inner.update(zip(op.results, copy.results, strict=True))
+    block = Block(parameters, tuple(ops), (inner[group.output],))
+    kernel = Kernel(group.kind, block, tuple(names.values()), target.schedule(group.kind, block))
+    return BoundKernel(kernel, inputs, group.output, tuple(Size.symbol(name) for name in names))
+
+
+def _inputs(group: Group) -> tuple[Value, ...]:
+    """What the group reads from memory, in order of use."""
+    made = {result for op in group.ops if not _is_weight(op) for result in op.results}
+    read = (operand for op in group.ops for operand in op.operands)
+    return tuple(dict.fromkeys(value for value in read if value not in made))
+
+
+def _is_weight(op: Op) -> bool:
+    return op.name == "constant" and op.array().size > INLINE_ELEMENTS
+
+
+def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, str]:
+    order: dict[str, None] = {}
+    for type in types:
+        for dim in type.known_shape:
+            order.update(dict.fromkeys(_ordered_symbols(dim)))
+    for op in ops:
+        for name in sorted(op.attributes):
+            order.update(dict.fromkeys(_attribute_symbols(op.attributes[name])))
+        for result in op.results:
+            for dim in result.shape:
+                order.update(dict.fromkeys(_ordered_symbols(dim)))
+    return {name: f"s{index}" for index, name in enumerate(order)}
+
+
+def _ordered_symbols(dim: Dim) -> list[str]:
+    """The symbols of `dim` in the order of its canonical form."""
+    if isinstance(dim, int):
+        return []
+    found: list[str] = []
+    for monomial, _ in dim.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                found.append(atom)
+            else:
+                found += [name for argument in atom.arguments for name in _ordered_symbols(argument)]
+    return found
+
+
+def _attribute_symbols(value: Attribute) -> list[str]:
+    if isinstance(value, Size):
+        return _ordered_symbols(value)
+    if isinstance(value, tuple):
+        return [name for item in value for name in _attribute_symbols(item)]
+    return []
+
+
+def _substitute(value: Attribute, replacements: Mapping[str, Dim]) -> Attribute:
+    if isinstance(value, Size):
+        return substitute(value, replacements)
+    if isinstance(value, tuple):
+        return tuple(_substitute(item, replacements) for item in value)
+    return value

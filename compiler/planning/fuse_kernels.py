@@ -1,0 +1,222 @@
+"""Fusion: which ops of a native step share a kernel.
+
+Every op that is costly to repeat, or that needs its operands in memory, is an anchor and starts a group. Light ops,
+pointwise and movement, are computed inside the groups that use them: again in each where that is cheap, else in a group
+of their own that writes a buffer. Pointwise ops that follow an anchor join its group. A group writes one value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compiler.ir.dims import at_least, product
+from compiler.ir.module import Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.kernel_plan import KernelKind
+from compiler.planning.views import View, move, whole
+
+ANCHORS: dict[str, KernelKind] = {
+    "dot": "contraction",
+    "convolution": "convolution",
+    "reduce": "reduction",
+    "arg_reduce": "reduction",
+    "softmax": "reduction",
+    "log_softmax": "reduction",
+    "layer_norm": "reduction",
+    "rms_norm": "reduction",
+    "reduce_window": "window",
+    "arg_reduce_window": "window",
+    "scan_axis": "scan",
+    "scatter_along": "scatter",
+    "scatter_nd": "scatter",
+    "concatenate": "concatenate",
+}
+
+# Anchors that read each operand element once or a few times compute it in place; the others want it in memory.
+INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
+TAKES_EPILOGUE = ("contraction", "convolution", "reduction", "window")
+
+# The work of computing one element again, in simple instructions; an op that is not named costs one.
+COSTS = {
+    "broadcast": 0, "transpose": 0, "slice": 0, "reshape": 0, "iota": 0, "constant": 0, "sizes": 1,
+    "pad": 1, "gather": 3, "gather_along": 4, "gather_nd": 6,
+    "div": 4, "rem": 8, "sqrt": 4, "exp": 12, "log": 16, "tanh": 20, "erf": 24, "gelu": 30, "pow": 40,
+    "sin": 30, "cos": 30, "tan": 40, "asin": 30, "acos": 30, "atan": 30, "sinh": 30, "cosh": 30,
+    "asinh": 30, "acosh": 30, "atanh": 30, "random_bits": 30,
+}  # fmt: skip
+
+REPEAT_LIMIT = 3
+"""The most work that is done again in a second group rather than read from memory."""
+
+GROUP_LIMIT = 96
+"""The most ops in a group: beyond it code grows faster than memory traffic shrinks."""
+
+
+@dataclass(eq=False)
+class Group:
+    """The ops of one kernel, in program order; `output` is what it writes."""
+
+    kind: KernelKind
+    anchor: Op
+    output: Value
+    ops: dict[Op, None] = field(default_factory=dict)
+
+
+def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Group, ...], dict[Value, Value]]:
+    """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
+
+    Values in `outputs` are written; what is not made by `ops` is in memory already.
+    """
+    fusion = _Fusion(ops, outputs)
+    fusion.grow_epilogues()
+    for op in reversed(ops):
+        fusion.place(op)
+    place = {op: index for index, op in enumerate(ops)}
+    for group in fusion.groups:
+        group.ops = dict.fromkeys(sorted(group.ops, key=place.__getitem__))
+    groups = sorted(fusion.groups, key=lambda group: place[group.output.producer])  # type: ignore[index]
+    return tuple(groups), fusion.aliases
+
+
+def is_light(op: Op) -> bool:
+    """Whether the op can be computed at any index of its result, inside another kernel."""
+    kind = PRIMITIVES[op.name].kind
+    light = kind in ("pointwise", "movement", "generator", "random") or op.name in ("gelu", "gather", "gather_along", "gather_nd")
+    return light and op.name not in ANCHORS
+
+
+class _Fusion:
+    def __init__(self, ops: Sequence[Op], outputs: Sequence[Value]) -> None:
+        self.ops = ops
+        self.inside = frozenset(ops)
+        self.buffered: set[Value] = set(outputs)
+        self.outputs = frozenset(outputs)
+        self.aliases: dict[Value, Value] = {}
+        self.groups: list[Group] = []
+        self.members: dict[Op, list[Group]] = {op: [] for op in ops}
+        self.uses: dict[Value, list[Op]] = {}
+        for op in ops:
+            for operand in op.operands:
+                self.uses.setdefault(operand, []).append(op)
+        self.costs: dict[Value, int] = {}
+        for op in ops:
+            own = COSTS.get(op.name, 1)
+            self.costs[op.results[0]] = own + sum(self.costs.get(v, 0) for v in op.operands if is_light(op))
+
+    # Anchors and what follows them
+
+    def grow_epilogues(self) -> None:
+        """Makes a group of each anchor, with the pointwise ops that alone use its result."""
+        taken: set[Op] = set()
+        for op in self.ops:
+            if op.name not in ANCHORS or op in taken:
+                continue
+            group = Group(ANCHORS[op.name], op, op.results[0], {op: None})
+            if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
+                self._follow(group, taken)
+            self.groups.append(group)
+            for member in group.ops:
+                self.members[member].append(group)
+            self.buffered.add(group.output)
+
+    def _follow(self, group: Group, taken: set[Op]) -> None:
+        while group.output not in self.outputs and len(group.ops) < GROUP_LIMIT:
+            users = self.uses.get(group.output, [])
+            if len(set(users)) != 1 or not self._is_epilogue(users[0], group):
+                return
+            group.output = users[0].results[0]
+            group.ops[users[0]] = None
+            taken.add(users[0])
+
+    def _is_epilogue(self, op: Op, group: Group) -> bool:
+        pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
+        return pointwise and op in self.inside and op.results[0].shape == group.output.shape
+
+    # Light ops, from the last to the first: when an op is placed, all that use it are
+
+    def place(self, op: Op) -> None:
+        """Settles where a light op is computed, then what its groups need of its operands."""
+        if is_light(op):
+            value = op.results[0]
+            if value in self.buffered or self._is_repeated(value):
+                self.buffered.add(value)
+                self._write(op, value)
+            else:
+                for group in self._using_groups(value):
+                    self._join(group, op)
+        for group in self.members[op]:
+            for operand in op.operands:
+                self._need(group, op, operand)
+
+    def _join(self, group: Group, op: Op) -> None:
+        if op not in group.ops:
+            group.ops[op] = None
+            self.members[op].append(group)
+
+    def _using_groups(self, value: Value) -> list[Group]:
+        using = dict.fromkeys(group for user in self.uses.get(value, []) for group in self.members[user])
+        return list(using)
+
+    def _is_repeated(self, value: Value) -> bool:
+        groups = self._using_groups(value)
+        crowded = any(len(group.ops) >= GROUP_LIMIT for group in groups)
+        widened = self.costs[value] > REPEAT_LIMIT and any(self._widens(user, value) for user in self.uses.get(value, []))
+        return bool(groups) and (crowded or widened or (len(groups) > 1 and self.costs[value] > REPEAT_LIMIT))
+
+    def _widens(self, user: Op, value: Value) -> bool:
+        """Whether `user` reads elements of `value` many times."""
+        if user.name in ("gather", "gather_along", "gather_nd"):
+            return True
+        wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
+        return wider and value.shape != user.results[0].shape
+
+    def _write(self, op: Op, value: Value) -> None:
+        """A value that must be in memory: another name for a buffer, or a group of its own."""
+        if op.name == "reshape" and value not in self.outputs:
+            self.aliases[value] = op.operands[0]
+            self.buffered.add(op.operands[0])
+            return
+        group = Group("pointwise", op, value, {op: None})
+        self.groups.append(group)
+        self.members[op].append(group)
+
+    def _need(self, group: Group, op: Op, operand: Value) -> None:
+        """Marks what `op`, as a member of `group`, reads from memory."""
+        producer = operand.op
+        if producer is None or producer not in self.inside or producer in group.ops:
+            return
+        if not is_light(producer) or (op.name == "reshape" and not keeps_axes(op)):
+            self.buffered.add(operand)
+        elif op is group.anchor and group.kind not in INLINES_OPERANDS:
+            self._need_view(group, operand)
+
+    def _need_view(self, group: Group, operand: Value) -> None:
+        """The deepest buffer of which `operand` is a strided view is read; the movements join the group."""
+        chain: list[Op] = []
+        value = operand
+        while value.op is not None and value.op in self.inside and value not in self.buffered:
+            if PRIMITIVES[value.op.name].kind != "movement" or value.op.name in ("pad", "concatenate"):
+                break
+            chain.append(value.op)
+            value = value.op.operands[0]
+        while chain and _view(value, chain) is None:
+            value = chain.pop().results[0]
+        if value.op is not None and value.op in self.inside and value.op.name != "constant":
+            self.buffered.add(value)
+        for op in chain:
+            self._join(group, op)
+
+
+def _view(base: Value, chain: Sequence[Op]) -> View | None:
+    view = whole(base)
+    for op in reversed(chain):
+        moved = move(view, op)
+        if moved is None:
+            return None
+        view = moved
+    return view
+
+
+def keeps_axes(op: Op) -> bool:
+    """Whether a reshape only adds or removes axes of size 1."""
+    before, after = op.operands[0].shape, op.results[0].shape
+    return [size for size in before if size != 1] == [size for size in after if size != 1]

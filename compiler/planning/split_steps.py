@@ -1,0 +1,130 @@
+"""Where native code must stop: the ops of a block in steps, native ones together, every other one alone.
+
+An op is ready when its operands exist and the symbols in its sizes are bound; within that freedom steps are made as
+few as possible.
+"""
+
+from collections.abc import Callable, Sequence
+
+from compiler.ir.dims import Size, symbols_of
+from compiler.ir.module import Attribute, Block, Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.types import type_symbols
+
+NativeOps = tuple[Op, ...]
+
+
+def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[str]) -> tuple[NativeOps | Op, ...]:
+    """The steps of `block` in order; `bound` are the symbols that exist before it starts.
+
+    An op without operands may be in several native steps: it is made again in each that uses it.
+    """
+    exists: set[Value] = set(block.parameters)
+    symbols = set(bound).union(*(type_symbols(parameter.type) for parameter in block.parameters))
+    wanted_by_host = {
+        operand
+        for op in block.ops
+        if not _is_native(op, is_native)
+        for operand in op.operands
+        if operand.op is not None and is_generator(operand.op)
+    }
+    pending = [op for op in block.ops if not is_generator(op)]
+    generators = [op for op in block.ops if is_generator(op) and op.results[0] in wanted_by_host]
+    steps: list[NativeOps | Op] = []
+    while pending or generators:
+        before = len(pending) + len(generators)
+        generators = _take_ready(generators, exists, symbols, steps, lambda op: op.name != "constant")
+        pending = _take_ready(pending, exists, symbols, steps, lambda op: not _is_native(op, is_native))
+        pending, native = _take_native(pending, exists, symbols, is_native)
+        if native:
+            steps.append(native)
+        assert len(pending) + len(generators) < before, f"no op is ready: {[op.name for op in pending][:10]}"
+    made = {operand for step in steps if isinstance(step, tuple) for op in step for operand in op.results}
+    leaving = [v for v in block.results if v.op is not None and is_generator(v.op) and v.op.name != "constant"]
+    alone = tuple(dict.fromkeys(v.op for v in leaving if v not in exists and v not in made and v.op is not None))
+    return (*steps, alone) if alone else tuple(steps)
+
+
+def is_generator(op: Op) -> bool:
+    """Whether the op needs no operand and has no effect, so that it can be made wherever it is wanted."""
+    return not op.operands and not PRIMITIVES[op.name].effects and bool(op.results)
+
+
+def _is_native(op: Op, is_native: Callable[[Op], bool]) -> bool:
+    primitive = PRIMITIVES[op.name]
+    return not primitive.structural and primitive.kind != "host" and is_native(op)
+
+
+def _is_ready(op: Op, exists: set[Value], symbols: set[str]) -> bool:
+    return all(operand in exists for operand in op.operands) and op_symbols(op) <= symbols
+
+
+def op_symbols(op: Op) -> set[str]:
+    """The symbols that must be bound before the op can run."""
+    used = set().union(*(attribute_symbols(value) for value in op.attributes.values()))
+    own = _bound_by(op)
+    for type in op.result_types:
+        used |= type_symbols(type)
+    return used - own
+
+
+def attribute_symbols(value: Attribute) -> set[str]:
+    """The symbols in an attribute."""
+    if isinstance(value, Size):
+        return set(symbols_of(value))
+    if isinstance(value, tuple):
+        return set().union(*(attribute_symbols(item) for item in value))
+    return set()
+
+
+def _bound_by(op: Op) -> set[str]:
+    """The symbols that exist once the op has run."""
+    if op.name == "bind_sizes":
+        names = op.attributes["symbols"]
+        assert isinstance(names, tuple)
+        return {str(name) for name in names}
+    if op.name == "non_zero":
+        return {op.text("symbol")}
+    if op.name in ("if", "while", "host", "call"):
+        return set().union(*(type_symbols(type) for type in op.result_types))
+    return set()
+
+
+def _take_ready(
+    pending: Sequence[Op],
+    exists: set[Value],
+    symbols: set[str],
+    steps: list[NativeOps | Op],
+    takes: Callable[[Op], bool],
+) -> list[Op]:
+    """Appends the ready ops that `takes` as steps of their own; what is left."""
+    left = []
+    for op in pending:
+        if takes(op) and _is_ready(op, exists, symbols):
+            steps.append(op)
+            exists.update(op.results)
+            symbols |= _bound_by(op)
+        elif op.name == "constant":
+            exists.update(op.results)
+        else:
+            left.append(op)
+    return left
+
+
+def _take_native(
+    pending: Sequence[Op], exists: set[Value], symbols: set[str], is_native: Callable[[Op], bool]
+) -> tuple[list[Op], NativeOps]:
+    """What is left, and the native ops that can run now, in order, with the generators that they use."""
+    left: list[Op] = []
+    native: dict[Op, None] = {}
+    for op in pending:
+        generated = [v.op for v in op.operands if v.op is not None and is_generator(v.op) and v not in exists]
+        fits = all(generator is not None and op_symbols(generator) <= symbols for generator in generated)
+        local = exists.union(*(generator.results for generator in generated if generator is not None))
+        if _is_native(op, is_native) and fits and _is_ready(op, local, symbols):
+            native.update(dict.fromkeys(generator for generator in generated if generator is not None))
+            native[op] = None
+            exists.update(op.results)
+        else:
+            left.append(op)
+    return left, tuple(native)

@@ -1,0 +1,111 @@
+"""Strided views: which movements of a buffer are only another way to step through it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compiler.ir.dims import Dim, product
+from compiler.ir.module import Op, Value
+
+
+@dataclass(frozen=True)
+class View:
+    """Element (i0, i1, ...) lies `offset` + the sum of i * stride elements behind the start of the buffer of `base`."""
+
+    base: Value
+    shape: tuple[Dim, ...]
+    offset: Dim
+    strides: tuple[Dim, ...]
+
+
+def row_major(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The strides of a dense buffer, in elements."""
+    return tuple(product(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def whole(value: Value) -> View:
+    """The view that is all of a dense buffer."""
+    return View(value, value.shape, 0, row_major(value.shape))
+
+
+def move(view: View, op: Op) -> View | None:
+    """The view after one movement, or None where it is not a matter of strides."""
+    match op.name:
+        case "transpose":
+            permutation = op.ints("permutation")
+            shape, strides = (tuple(old[axis] for axis in permutation) for old in (view.shape, view.strides))
+            return View(view.base, shape, view.offset, strides)
+        case "broadcast":
+            return _broadcast(view, op)
+        case "slice":
+            moved = zip(op.dims("starts"), view.strides, strict=True)
+            offset = view.offset + sum((start * stride for start, stride in moved), start=0)
+            strides = tuple(stride * step for stride, step in zip(view.strides, op.ints("steps"), strict=True))
+            return View(view.base, op.dims("shape"), offset, strides)
+        case "reshape":
+            return _reshape(view, op.dims("shape"))
+    return None
+
+
+def _broadcast(view: View, op: Op) -> View | None:
+    shape = op.dims("shape")
+    strides: list[Dim] = [0] * len(shape)
+    for axis, size, stride in zip(op.ints("axes"), view.shape, view.strides, strict=True):
+        if size == shape[axis]:
+            strides[axis] = stride
+        elif size != 1:
+            return None
+    return View(view.base, shape, view.offset, tuple(strides))
+
+
+def _reshape(view: View, shape: Sequence[Dim]) -> View | None:
+    """Axes are matched in groups of equal numbers of elements; a group that is merged must be dense."""
+    strides: list[Dim] = []
+    old, new = 0, 0
+    while new < len(shape):
+        if shape[new] == 1:
+            strides.append(0)
+            new += 1
+            continue
+        while old < len(view.shape) and view.shape[old] == 1:
+            old += 1
+        group_start, new_start = old, new
+        if old == len(view.shape):
+            return None
+        before, after = view.shape[old], shape[new]
+        old, new = old + 1, new + 1
+        while before != after:
+            if old < len(view.shape) and (len(str(before)) <= len(str(after)) or new >= len(shape)):
+                before = before * view.shape[old]
+                old += 1
+            elif new < len(shape):
+                after = after * shape[new]
+                new += 1
+            else:
+                return None
+        stride = _merged_stride(view, group_start, old)
+        if stride is None:
+            return None
+        group = shape[new_start:new]
+        strides += [product(group[place + 1 :]) * stride for place in range(len(group))]
+    if any(size != 1 for size in view.shape[old:]):
+        return None
+    return View(view.base, tuple(shape), view.offset, tuple(strides))
+
+
+def _merged_stride(view: View, start: int, stop: int) -> Dim | None:
+    """The stride of axes `start` to `stop` taken as one, or None where they cannot be."""
+    kept = [axis for axis in range(start, stop) if view.shape[axis] != 1]
+    if not kept:
+        return 1
+    for outer, inner in zip(kept, kept[1:], strict=False):
+        if view.strides[outer] != view.strides[inner] * view.shape[inner]:
+            return None
+    return view.strides[kept[-1]]
+
+
+def is_dense(view: View) -> bool:
+    """Whether the view is its whole buffer in row-major order, under a shape of its own."""
+    dense = zip(view.shape, view.strides, row_major(view.shape), strict=True)
+    return view.offset == 0 and all(size == 1 or a == b for size, a, b in dense) and (
+        product(view.shape) == product(view.base.shape)
+    )

@@ -1,0 +1,1 @@
+"""The command line: `onnxc compile | run | check | infer | inspect | demo`."""

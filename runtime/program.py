@@ -1,0 +1,232 @@
+"""The serialised program: what a call does, as a tree of steps over slots that hold arrays.
+
+The compiler writes it, the runtime runs it; nothing here knows the IR. Sizes are texts in the symbols `s[0]`, `s[1]`,
+... of the program, made of + - *, floordiv, mod, min, max and bcast; `compile_sizes` turns them into functions.
+"""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+SizeText = str
+JsonValue = Union[None, bool, int, float, str, Sequence["JsonValue"], Mapping[str, "JsonValue"]]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """The element type, by its IR name, and the shape of an array."""
+
+    dtype: str
+    shape: tuple[SizeText, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Symbol number `symbol` becomes the size of an axis of the array in a slot."""
+
+    slot: int
+    axis: int
+    symbol: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One native call: an entry of the image over a frame of sizes and arrays; it needs an arena of its own."""
+
+    entry: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    specs: tuple[TensorSpec, ...]
+    arena_bytes: SizeText
+
+
+@dataclass(frozen=True)
+class Host:
+    """A function of `runtime.host` over arrays; `attributes` are encoded by `encode_attribute`."""
+
+    function: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: Mapping[str, JsonValue]
+    bindings: tuple[Binding, ...] = ()
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class BindSizes:
+    """The integers in a slot become symbols."""
+
+    slot: int
+    symbols: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """An InputError with `message` unless `left` is equal to, broadcast with, or at least `right`."""
+
+    left: SizeText
+    right: SizeText
+    relation: str
+    message: str
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class If:
+    """One of two bodies over the same inputs."""
+
+    condition: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    then: "Body"
+    otherwise: "Body"
+    bindings: tuple[Binding, ...] = ()
+
+
+@dataclass(frozen=True)
+class While:
+    """A body run while the iteration is below the limit and the condition holds (see the IR primitive `while`).
+
+    The body takes (iteration, carried..., captures...) and gives (condition, carried..., scanned elements...). `scans`
+    says the type of each stacked result; a size of it that no iteration decided is 0.
+    """
+
+    limit: int
+    condition: int
+    carried: tuple[int, ...]
+    captures: tuple[int, ...]
+    outputs: tuple[int, ...]
+    scans: tuple[TensorSpec, ...]
+    body: "Body"
+    trip_symbol: int
+    bindings: tuple[Binding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Release:
+    """Slots that no later step reads."""
+
+    slots: tuple[int, ...]
+
+
+Step = Launch | Host | BindSizes | Guard | If | While | Release
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An array of the weights, by its place in their bytes, that a slot holds from the start."""
+
+    slot: int
+    offset: int
+    spec: TensorSpec
+
+
+@dataclass(frozen=True)
+class Check:
+    """An axis of a parameter that must have a size which other symbols decide."""
+
+    slot: int
+    axis: int
+    size: SizeText
+
+
+@dataclass(frozen=True)
+class Body:
+    """Steps over `slots` arrays. Parameters arrive in the slots `parameters`, results leave from `results`."""
+
+    slots: int
+    parameters: tuple[int, ...]
+    results: tuple[int, ...]
+    bindings: tuple[Binding, ...]
+    checks: tuple[Check, ...]
+    constants: tuple[Constant, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input or output of the program: its name and type, sizes in the names of the symbols for people to read.
+
+    `default` is the place in the weights of the value that a call may leave out.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[SizeText, ...] | None
+    text: str
+    default: int | None = None
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named size and its range."""
+
+    name: str
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole program. Symbols that inputs bind come with their declared ranges."""
+
+    name: str
+    symbols: tuple[Symbol, ...]
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    body: Body
+
+
+# The frame of a native call: 64-bit words in this order, then one word for each symbol, input and output.
+FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS, FRAME_SYMBOLS = 0, 1, 2, 3, 4
+
+
+def floordiv(a: int, b: int) -> int:
+    """The floor of a / b; 0 where b is 0."""
+    return a // b if b else 0
+
+
+def mod(a: int, b: int) -> int:
+    """a - b * floordiv(a, b)."""
+    return a % b if b else a
+
+
+def bcast(*sizes: int) -> int:
+    """The broadcast of sizes that are equal or 1."""
+    return next((size for size in sizes if size != 1), 1)
+
+
+_FUNCTIONS: dict[str, Callable[..., int]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast, "min": min, "max": max}
+_ALLOWED = (
+    ast.Expression,
+    ast.Tuple,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.USub,
+    ast.Constant,
+    ast.Name,
+    ast.Load,
+    ast.Subscript,
+    ast.Call,
+)
+
+
+def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """A function from the values of the symbols to the numbers that `texts` are.
+
+    Raises ValueError for a text that is no size, so that an artifact cannot run code of its own.
+    """
+    source = "(" + "".join(f"{text}, " for text in texts) + ")"
+    tree = ast.parse(source, mode="eval")
+    for node in ast.walk(tree):
+        known = not isinstance(node, ast.Name) or node.id == "s" or node.id in _FUNCTIONS
+        number = not isinstance(node, ast.Constant) or type(node.value) is int
+        if not isinstance(node, _ALLOWED) or not known or not number:
+            raise ValueError(f"{source} is not made of sizes")
+    code = compile(ast.parse(f"lambda s: {source}", mode="eval"), "<sizes>", "eval")
+    function: Callable[[Sequence[int]], tuple[int, ...]] = eval(code, {"__builtins__": {}, **_FUNCTIONS})
+    return function

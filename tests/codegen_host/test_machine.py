@@ -1,0 +1,78 @@
+"""Object code: what is refused, what differs between targets, and that the bytes are always the same."""
+
+import struct
+
+import pytest
+
+from compiler.codegen_host.image import support_object
+from compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from compiler.codegen_host.machine import assembly, compile_object
+from compiler.target import parse_target
+from tests.codegen_host.native import module, write
+
+
+def wide_add(f: FunctionBuilder, x: Reg) -> None:
+    value = f.load("<16 x float>", x)
+    f.store(f.fadd(value, value), x)
+
+
+WIDE = module(write("wide", [("ptr", "x")], wide_add))
+
+
+@pytest.mark.parametrize(
+    ("target", "register"), [("x86-64-v2", "%xmm"), ("x86-64-v3", "%ymm"), ("x86-64-v4", "%zmm"), ("aarch64", ".4s")]
+)
+def test_vectors_use_the_registers_of_the_target(target: str, register: str) -> None:
+    text = assembly(WIDE, parse_target(f"cpu:{target}"))
+    assert register in text
+    assert text.count("addps") <= 64 // {"%xmm": 16, "%ymm": 32, "%zmm": 64, ".4s": 16}[register]
+
+
+def test_wide_vectors_are_preferred_where_the_optimiser_chooses() -> None:
+    def body(f: FunctionBuilder, x: Reg, n: Reg) -> None:
+        def step(i: Int) -> None:
+            at = f.gep(x, i, "float")
+            f.store(f.fmul(f.load("float", at, 4), 2.0), at, 4)
+
+        f.loop(0, n, 1, step)
+
+    text = module(write("f", [("ptr noalias", "x"), ("i64", "n")], body))
+    target = parse_target("cpu:x86-64-v4")
+    assert "%zmm" not in assembly(text, target)
+    assert "%zmm" in assembly(text, target, pipeline=3)
+
+
+@pytest.mark.parametrize(("target", "machine"), [("x86-64-v3", 62), ("znver5", 62), ("neoverse-v1", 183)])
+def test_objects_are_for_the_target(target: str, machine: int) -> None:
+    data = compile_object(WIDE, parse_target(f"cpu:{target}"))
+    assert data[:4] == b"\x7fELF"
+    assert struct.unpack_from("<HH", data, 16) == (1, machine)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4", "aarch64"])
+def test_same_text_same_bytes(target: str) -> None:
+    parsed = parse_target(f"cpu:{target}")
+    first = compile_object(WIDE, parsed)
+    support_object.cache_clear()
+    pool = support_object(parsed)
+    assert compile_object(WIDE, parsed) == first
+    support_object.cache_clear()
+    assert support_object(parsed) == pool
+
+
+def test_text_that_does_not_parse_is_our_defect() -> None:
+    with pytest.raises(AssertionError, match=r"(?s)expected type.*1 define nonsense"):
+        compile_object("define nonsense", parse_target("cpu:x86-64-v3"))
+
+
+def test_code_that_does_not_verify_is_our_defect() -> None:
+    text = (
+        "define void @f(i1 %c) {\nentry:\n  br label %a\na:\n  %x = add i64 %y, 1\n  %y = add i64 1, 1\n  ret void\n}\n"
+    )
+    with pytest.raises(AssertionError, match=r"(?s)LLVM rejects.*does not dominate.*%x = add"):
+        compile_object(text, parse_target("cpu:x86-64-v3"))
+
+
+def test_there_is_no_object_code_for_other_kinds() -> None:
+    with pytest.raises(AssertionError, match="no object code for interpreter"):
+        compile_object(WIDE, parse_target("interpreter"))

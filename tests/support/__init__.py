@@ -1,0 +1,1 @@
+"""What several test files need: making models, running ONNX Runtime, comparing arrays."""
