@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
+import ml_dtypes
+import numpy as np
+
 SizeText = str
 JsonValue = Union[None, bool, int, float, str, Sequence["JsonValue"], Mapping[str, "JsonValue"]]
 
@@ -43,7 +46,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Host:
-    """A function of `runtime.host` over arrays; `attributes` are encoded by `encode_attribute`."""
+    """A function of `runtime.host` over arrays; `attributes` are in the form that `compile_attributes` reads."""
 
     function: str
     inputs: tuple[int, ...]
@@ -230,3 +233,72 @@ def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[
     code = compile(ast.parse(f"lambda s: {source}", mode="eval"), "<sizes>", "eval")
     function: Callable[[Sequence[int]], tuple[int, ...]] = eval(code, {"__builtins__": {}, **_FUNCTIONS})
     return function
+
+
+def compile_attributes(attributes: Mapping[str, JsonValue]) -> Callable[[Sequence[int]], dict[str, object]]:
+    """A function from the values of the symbols to attributes as the meanings take them.
+
+    A list is a tuple, {"size": text} the number that a size is, {"dtype": name} an element type of NumPy and
+    {"array": [dtype, shape, hexadecimal bytes]} an array; everything else stands for itself.
+    """
+    texts: list[SizeText] = []
+    decoded = {name: _decode(value, texts) for name, value in attributes.items()}
+    evaluate = compile_sizes(texts)
+
+    def resolve(symbols: Sequence[int]) -> dict[str, object]:
+        sizes = evaluate(symbols)
+        return {name: _resolve(value, sizes) for name, value in decoded.items()}
+
+    return resolve
+
+
+@dataclass(frozen=True)
+class _SizeNumber:
+    """The place of a size among the evaluated texts."""
+
+    index: int
+
+
+def _decode(value: JsonValue, texts: list[SizeText]) -> object:
+    if isinstance(value, Mapping):
+        ((form, content),) = value.items()
+        if form == "size" and isinstance(content, str):
+            texts.append(content)
+            return _SizeNumber(len(texts) - 1)
+        if form == "dtype" and isinstance(content, str):
+            return numpy_dtype(content)
+        if form == "array" and isinstance(content, Sequence):
+            name, shape, data = content
+            assert isinstance(name, str) and isinstance(shape, Sequence) and isinstance(data, str)
+            return np.frombuffer(bytes.fromhex(data), numpy_dtype(name)).reshape([int(str(size)) for size in shape])
+        raise ValueError(f"attribute form {form} is not known")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_decode(item, texts) for item in value)
+    return value
+
+
+def _resolve(value: object, sizes: Sequence[int]) -> object:
+    if isinstance(value, _SizeNumber):
+        return sizes[value.index]
+    if isinstance(value, tuple):
+        return tuple(_resolve(item, sizes) for item in value)
+    return value
+
+
+_NUMPY_NAMES = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "f8e5m2": ml_dtypes.float8_e5m2, "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu, "f6e2m3": ml_dtypes.float6_e2m3fn, "f6e3m2": ml_dtypes.float6_e3m2fn,
+    "f4e2m1": ml_dtypes.float4_e2m1fn, "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+    "i4": ml_dtypes.int4, "i2": ml_dtypes.int2, "u64": np.uint64, "u32": np.uint32, "u16": np.uint16,
+    "u8": np.uint8, "u4": ml_dtypes.uint4, "u2": ml_dtypes.uint2, "bool": np.bool_, "c64": np.complex64,
+    "c128": np.complex128, "string": np.object_,
+}  # fmt: skip
+
+
+def numpy_dtype(name: str) -> "np.dtype[np.generic]":
+    """The NumPy counterpart of an element type by its IR name; ValueError for a name that is none."""
+    if name not in _NUMPY_NAMES:
+        raise ValueError(f"{name} is no element type")
+    return np.dtype(_NUMPY_NAMES[name])

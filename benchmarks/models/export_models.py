@@ -1,6 +1,6 @@
 """Exports real architectures with seeded random weights through both torch exporters, with a manifest of their inputs.
 
-    python -m benchmarks.models.export_models --out DIR [NAME ...]
+    python -m benchmarks.models.export_models --out DIR [--zoo] [NAME ...]
 
 Needs torch, transformers and onnxscript (extra `bench`); downloads nothing. NAME.onnx is written by the dynamo
 exporter, NAME.legacy.onnx by the TorchScript one.
@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models import text, vision
+from benchmarks.models import text, vision, zoo
 
 EXPORTERS = {"dynamo": ".onnx", "legacy": ".legacy.onnx"}
 IMAGE_SIZES = {"one": {"batch": 1}, "prime": {"batch": 3}, "large": {"batch": 8}}
@@ -65,7 +65,7 @@ class Row:
     exporters: tuple[str, ...] = ("dynamo", "legacy")
     legacy_opset: int = 17
     example: dict[str, int] = field(
-        default_factory=lambda: {"batch": 2, "sequence": 5, "past": 7, "height": 32, "width": 48}
+        default_factory=lambda: {"batch": 2, "sequence": 5, "past": 7, "source": 11, "height": 32, "width": 48}
     )
 
     def all_inputs(self) -> tuple[Input, ...]:
@@ -143,6 +143,33 @@ MODELS: dict[str, Row] = {
     ),
 }
 
+ZOO_TEXT = {
+    "one": {"batch": 1, "sequence": 1},
+    "prime": {"batch": 3, "sequence": 13},
+    "large": {"batch": 2, "sequence": 61},
+}
+ZOO_STATES = {name: {**sizes, "source": 1 + 2 * sizes["sequence"]} for name, sizes in ZOO_TEXT.items()}
+STATES = Input("encoder_states", "float32", ("batch", "source", 48))
+SOURCE_MASK = Input("attention_mask", "int64", ("batch", "source"), "mask")
+LOGITS, HIDDEN = ("logits",), ("last_hidden_state",)
+ZOO: dict[str, Row] = {
+    **{
+        name: Row(build, (ids("input_ids", 211), MASK), HIDDEN, ZOO_TEXT, legacy_opset=zoo.legacy_opset(name))
+        for name, build in zoo.TEXT_ENCODERS.items()
+    },
+    **{
+        name: Row(build, (image("x", 3, 64, 64),), ("y",), IMAGE_SIZES, legacy_opset=zoo.legacy_opset(name))
+        for name, build in zoo.IMAGE_ENCODERS.items()
+    },
+    **{
+        name: Row(build, (ids("input_ids", 211), PAST_MASK), LOGITS, DECODE_SIZES, 4, ("batch", heads, "past", 12))
+        for name, build in zoo.DECODERS.items()
+        for heads in (zoo.cache_heads(name),)
+    },
+    "t5_decoder": Row(zoo.t5_decoder, (ids("input_ids", 211), STATES, SOURCE_MASK), LOGITS, ZOO_STATES),
+    "whisper_decoder": Row(zoo.whisper_decoder, (ids("input_ids", 211), STATES), HIDDEN, ZOO_STATES),
+}
+
 
 def size_of(size: int | str, values: dict[str, int]) -> int:
     """The number behind a size of the manifest: a number, a symbol, or symbols joined by +."""
@@ -164,9 +191,10 @@ def build(row: Row) -> nn.Module:
         if isinstance(module, nn.Conv2d):
             # The default draw shrinks a signal so much that deep outputs would hardly depend on the input.
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-        elif isinstance(module, nn.LayerNorm):
+        elif isinstance(module, nn.LayerNorm) and module.elementwise_affine:
             nn.init.uniform_(module.weight, 0.7, 1.3)
-            nn.init.normal_(module.bias, std=0.1)
+            if module.bias is not None:
+                nn.init.normal_(module.bias, std=0.1)
     return model
 
 
@@ -252,16 +280,18 @@ def export(name: str, row: Row, exporter: str, folder: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MODELS)} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to")
+    parser.add_argument("--zoo", action="store_true", help="many small architectures instead of the full-sized ones")
     parser.add_argument("--exporter", choices=EXPORTERS, action="append", help="default: both")
     options = parser.parse_args()
+    models = ZOO if options.zoo else MODELS
     options.out.mkdir(parents=True, exist_ok=True)
     manifest = options.out / "manifest.json"
-    manifest.write_text(json.dumps({name: manifest_entry(name, row) for name, row in MODELS.items()}, indent=1) + "\n")
-    for name in options.names or MODELS:
-        for exporter in options.exporter or MODELS[name].exporters:
-            print(f"{name:22} {exporter:7} {export(name, MODELS[name], exporter, options.out)}", flush=True)
+    manifest.write_text(json.dumps({name: manifest_entry(name, row) for name, row in models.items()}, indent=1) + "\n")
+    for name in options.names or models:
+        for exporter in options.exporter or models[name].exporters:
+            print(f"{name:22} {exporter:7} {export(name, models[name], exporter, options.out)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.codegen_cpu.evaluate import Evaluator
+from compiler.codegen_cpu.micro_kernels import MicroKernel
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg
 from compiler.codegen_host.sizes import emit_size
@@ -27,7 +28,7 @@ class KernelCode:
     functions: tuple[FunctionBuilder, ...]
     units: Dim
     grain: Dim
-    library: tuple[str, ...] = ()
+    library: tuple[MicroKernel, ...] = ()
 
 
 @dataclass(frozen=True)

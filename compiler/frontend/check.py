@@ -30,26 +30,28 @@ def check_model(model: LoadedModel | ModelProto, folder: Path | None = None) -> 
 
     `folder` is where the external data of a ModelProto is; a LoadedModel knows its own.
     """
-    loaded = _loaded(model, folder)
-    store = _store(loaded)
-    findings = _collect(loaded.outline, store)
-    if any(finding.severity == "error" for finding in findings):
-        raise model_error([finding for finding in findings if finding.severity == "error"])
+    store = _store(model, folder)
+    findings = _collect(_outline(model), store)
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        raise model_error(errors)
+    loaded = model if isinstance(model, LoadedModel) else wrap_model(model, folder)
     return resolve_model(loaded, store, findings)
 
 
 def collect_findings(model: LoadedModel | ModelProto, folder: Path | None = None) -> tuple[Diagnostic, ...]:
     """Every error and warning there is."""
-    loaded = _loaded(model, folder)
-    return _collect(loaded.outline, _store(loaded))
+    return _collect(_outline(model), _store(model, folder))
 
 
-def _loaded(model: LoadedModel | ModelProto, folder: Path | None) -> LoadedModel:
-    return model if isinstance(model, LoadedModel) else wrap_model(model, folder)
+def _outline(model: LoadedModel | ModelProto) -> ModelProto:
+    return model.outline if isinstance(model, LoadedModel) else model
 
 
-def _store(loaded: LoadedModel) -> TensorStore:
-    return TensorStore(ExternalFiles(loaded.folder), loaded.lifted)
+def _store(model: LoadedModel | ModelProto, folder: Path | None) -> TensorStore:
+    if isinstance(model, LoadedModel):
+        return TensorStore(ExternalFiles(model.folder), model.lifted)
+    return TensorStore(ExternalFiles(folder))
 
 
 def _collect(model: ModelProto, store: TensorStore) -> tuple[Diagnostic, ...]:

@@ -110,16 +110,17 @@ class Binding:
 class Scope:
     """What names mean in one graph, or in one expansion of a function.
 
-    `label` is put before the names that are defined here; None keeps them as they are. `results` are the names that a
-    caller gives to outputs.
+    `own` are the names that the graph defines; `label` is put before them, None keeps them as they are. `results` are
+    the names that a caller gives to outputs, `names` what is defined so far.
     """
 
     opsets: Mapping[str, int]
     types: TypeReader
+    own: frozenset[str] = frozenset()
     label: str | None = None
     outer: "Scope | None" = None
     bindings: Mapping[str, Binding] = field(default_factory=dict)
-    results: Mapping[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> str:
@@ -131,9 +132,16 @@ class Scope:
             scope = scope.outer
         return ""
 
-    def inner(self, label: str | None) -> "Scope":
-        """The scope of a graph in an attribute of a node here."""
-        return Scope(self.opsets, self.types, label, self, self.bindings)
+    def is_defined_around(self, name: str) -> bool:
+        """Whether a graph around this one defines `name`, before or after."""
+        scope = self.outer
+        while scope is not None and name not in scope.own:
+            scope = scope.outer
+        return scope is not None
+
+    def inner(self, label: str | None, own: Iterable[str]) -> "Scope":
+        """The scope of a graph, with these names of its own, in an attribute of a node here."""
+        return Scope(self.opsets, self.types, frozenset(own), label, self, self.bindings)
 
     def bind(self, attribute: AttributeProto) -> Binding | None:
         """What an attribute of a node here stands for; None where it refers to a parameter that is absent."""
@@ -141,7 +149,7 @@ class Scope:
             return self.bindings.get(attribute.ref_attr_name)
         return Binding(attribute, self)
 
-    def call(self, node: NodeProto, function: ModelFunction, label: str, results: Mapping[str, str]) -> "Scope":
+    def call(self, node: NodeProto, function: ModelFunction, label: str) -> "Scope":
         """The scope in which the body of `function` is expanded for `node`, a call of it here."""
         given = {attribute.name: self.bind(attribute) for attribute in node.attribute}
         bindings = {name: binding for name, binding in given.items() if binding is not None}
@@ -149,7 +157,7 @@ class Scope:
         formals.update(
             (formal, self.find(name)) for formal, name in zip(function.proto.input, node.input, strict=False)
         )
-        scope = Scope(function.opsets, TypeReader(local=True), label, None, bindings, results, formals)
+        scope = Scope(function.opsets, TypeReader(local=True), label=label, bindings=bindings, names=formals)
         for name, default in function.defaults.items():
             bindings.setdefault(name, Binding(default, scope))
         return scope

@@ -123,7 +123,7 @@ def _serialized(source: SupportsSerialize) -> memoryview:
         return memoryview(source.SerializeToString())
     except (EncodeError, ValueError) as problem:
         message = f"{_named(source)} cannot be serialized ({problem}): save it with external data and pass the path"
-        raise _error("model-too-large", message) from problem
+        raise _error("unserializable-model", message) from problem
 
 
 def _outline(data: memoryview, source: object) -> tuple[ModelProto, Mapping[bytes, memoryview]]:
@@ -132,7 +132,7 @@ def _outline(data: memoryview, source: object) -> tuple[ModelProto, Mapping[byte
         return ModelProto.FromString(small), lifted
     except (WireError, DecodeError):
         reason = explain(data)
-        if reason.code == "not-a-model":
+        if reason.code == "not-a-model" or _impostor(data):
             raise _not_a_model(data, source, str(reason)) from None
         raise _error(reason.code, f"{_named(source)} cannot be parsed: {reason}") from None
 
@@ -146,10 +146,14 @@ def _parse(data: memoryview) -> ModelProto:
 
 
 def _not_a_model(data: memoryview, source: object, reason: str) -> ModelError:
-    head = bytes(data[:32])
-    kind = next((kind for prefix, kind in _IMPOSTORS if head.startswith(prefix)), None)
+    kind = _impostor(data)
     described = f"it looks like {kind}" if kind else reason
     return _error("not-a-model", f"{_named(source)} is not an ONNX model: {described}")
+
+
+def _impostor(data: memoryview) -> str | None:
+    head = bytes(data[:32])
+    return next((kind for prefix, kind in _IMPOSTORS if head.startswith(prefix)), None)
 
 
 def _named(source: object) -> str:

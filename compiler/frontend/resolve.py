@@ -36,7 +36,8 @@ def resolve_model(loaded: LoadedModel, store: TensorStore, findings: Sequence[Di
     model = loaded.outline
     opsets = imported_opsets(model.opset_import) or {"": 1}
     resolver = _Resolver(model, store)
-    graph = resolver.graph(model.graph, Scope(opsets, TypeReader.of_inputs(model.graph.input)), "main", ())
+    scope = Scope(opsets, TypeReader.of_inputs(model.graph.input), frozenset(_own_names(model.graph)))
+    graph = resolver.graph(model.graph, scope, "main")
     if resolver.errors:
         raise model_error(resolver.errors)
     metadata = {_text(entry.key): _text(entry.value) for entry in model.metadata_props}
@@ -80,10 +81,8 @@ class _Resolver:
         constants |= {sparse.values.name: read_sparse_tensor(sparse, self.store) for sparse in proto.sparse_initializer}
         fed = [info for info in proto.input if not self._is_constant(info.name, constants, path)]
         inputs = [(self.define(info.name, scope), info) for info in fed]
-        initializers = {
-            scope.names.get(name) or self.define(name, scope): tensor for name, tensor in constants.items()
-        }
-        nodes = self.nodes(proto.node, scope, path, XX
+        initializers = {scope.names.get(name) or self.define(name, scope): tensor for name, tensor in constants.items()}
+        nodes = self.nodes(proto.node, scope, path)
         outputs = [(self._output(info.name, scope, path, nodes), info) for info in proto.output]
         known = [(scope.names[info.name], info) for info in proto.value_info if info.name in scope.names]
         return Graph(
@@ -108,7 +107,7 @@ class _Resolver:
         elif scope.label is not None:
             final = self.fresh(f"{scope.label}/{name}")
         else:
-            final = self.fresh(name) if any(name in names for names in around) else name
+            final = self.fresh(name) if scope.is_defined_around(name) else name
         scope.names[name] = final
         return final
 
@@ -122,9 +121,7 @@ class _Resolver:
 
     # Nodes
 
-    def nodes(
-        self, protos: Sequence[NodeProto], scope: Scope, path: str
-    ) -> list[GraphNode]:
+    def nodes(self, protos: Sequence[NodeProto], scope: Scope, path: str) -> list[GraphNode]:
         """The nodes of a graph or function, calls expanded."""
         nodes: list[GraphNode] = []
         for index, proto in enumerate(protos):
@@ -162,25 +159,22 @@ class _Resolver:
             chosen,
         )
 
-    def _expand(
-        self, site: Site, function: ModelFunction, scope: Scope
-    ) -> list[GraphNode]:
+    def _expand(self, site: Site, function: ModelFunction, scope: Scope) -> list[GraphNode]:
         """The nodes that a call stands for."""
         proto, body = site.node, function.proto
         label = proto.name or f"{proto.op_type}_{site.index}"
         wanted = [(formal, name) for formal, name in zip(body.output, proto.output, strict=False) if name]
-        # Actual names are resolved before the outputs of the call are defined: `x = f(x)` is not SSA, but around it is.
         computed = {name for node in body.node for name in node.output}
-        results: dict[str, str] = {}
+        # What the call is given is looked up before what it defines: here or around, both may have one name.
+        inner = scope.call(proto, function, label)
         copies: list[tuple[str, str]] = []
-        inner = scope.call(proto, function, label, results)
         for formal, name in wanted:
             final = self.define(name, scope)
-            if formal in computed and formal not in results:
-                results[formal] = final
+            if formal in computed and formal not in inner.results:
+                inner.results[formal] = final
             else:
                 copies.append((formal, final))
-        nodes = self.nodes(body.node, inner, site.call_path(), ())
+        nodes = self.nodes(body.node, inner, site.call_path())
         for formal, final in copies:
             source = inner.find(formal)
             if not source:
@@ -205,9 +199,7 @@ class _Resolver:
 
     # Attributes
 
-    def _attributes(
-        self, site: Site, chosen: Schema, scope: Scope
-    ) -> Mapping[str, AttributeValue]:
+    def _attributes(self, site: Site, chosen: Schema, scope: Scope) -> Mapping[str, AttributeValue]:
         """The attributes that the operator knows: those given, then defaults."""
         values: dict[str, AttributeValue] = {}
         for attribute in site.node.attribute:
@@ -223,9 +215,7 @@ class _Resolver:
                 self.errors.append(error("attribute-type", message, site.location(), rule=rule))
                 continue
             # A graph that a call hands over is part of its caller, and may be expanded more than once.
-            values[attribute.name] = self._value(
-                attribute.name, binding.value, binding.scope, scope.label, site
-            )
+            values[attribute.name] = self._value(attribute.name, binding.value, binding.scope, scope.label, site)
         defaults = {name: known.default for name, known in chosen.attributes.items() if known.default is not None}
         return values | {name: default for name, default in defaults.items() if name not in values}
 
@@ -238,7 +228,7 @@ class _Resolver:
         site: Site,
     ) -> AttributeValue:
         def graph(inside: GraphProto, suffix: str = "") -> Graph:
-            return self.graph(inside, scope.inner(label), site.inner_path(name + suffix))
+            return self.graph(inside, scope.inner(label, _own_names(inside)), site.inner_path(name + suffix))
 
         def type_of(inside: TypeProto) -> AttributeScalar:
             found = scope.types.read(f"{proto.name}", inside)

@@ -9,7 +9,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict
 
@@ -106,6 +106,7 @@ class _Tables(TypedDict):
     schemas: dict[str, dict[str, list[_Row]]]
 
 
+@lru_cache(maxsize=4096)
 def schema(domain: str, name: str, opset_version: int) -> Schema | None:
     """The version of an operator that holds in an opset: the newest that is not newer than it."""
     domain = normal_domain(domain)

@@ -216,7 +216,8 @@ class Builder:
             for other in sizes:
                 if other not in (1, size):
                     message = f"sizes {other} and {size} must be equal or 1"
-                    self.guard(*sorted((other, size), key=str), "broadcast", message)
+                    left, right = sorted((other, size), key=str)
+                    self.guard(left, right, "broadcast", message)
         return total
 
     def broadcast_to(self, x: Value, shape: Sequence[Dim]) -> Value:
@@ -637,7 +638,9 @@ class Builder:
 
     # Control and host
 
-    def if_(self, condition: Value, captures: Sequence[Value], blocks: Sequence[Block], types: Sequence[Type]) -> tuple[Value, ...]:
+    def if_(
+        self, condition: Value, captures: Sequence[Value], blocks: Sequence[Block], types: Sequence[Type]
+    ) -> tuple[Value, ...]:
         """The results of one of two blocks, which get `captures`."""
         return self.op("if", [condition, *captures], {}, blocks, types)
 
@@ -652,7 +655,7 @@ class Builder:
         symbol: str,
     ) -> tuple[Value, ...]:
         """The last carried values, then the stacked scans (see primitives/control.py)."""
-        attributes = {"carried": len(carried), "scans": len(types) - len(carried), "symbol": symbol}
+        attributes: Attributes = {"carried": len(carried), "scans": len(types) - len(carried), "symbol": symbol}
         return self.op("while", [limit, condition, *carried, *captures], attributes, [body], types)
 
     def host(

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Union
 
 Dim = Union[int, "Size"]
+Range = tuple[int | None, int | None]
 Bounds = Mapping[str, tuple[int, int | None]]
 
 
@@ -269,40 +270,48 @@ def bcast(*dims: Dim) -> Dim:
 
 def lower_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
     """A number that `dim` is never below, or None where none is known."""
-    return _bound(dim, bounds or {}, upper=False)
+    return _range(dim, bounds or {})[0]
 
 
 def upper_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
     """A number that `dim` is never above, or None where none is known."""
-    return _bound(dim, bounds or {}, upper=True)
+    return _range(dim, bounds or {})[1]
 
 
-def _bound(dim: Dim, bounds: Bounds, *, upper: bool) -> int | None:
-    total = 0
+def _range(dim: Dim, bounds: Bounds) -> Range:
+    """Both bounds at once: asked for one by one, they would cost twice as much for each level of nesting."""
+    low: int | None = 0
+    high: int | None = 0
     for monomial, factor in _terms(dim):
-        side = upper if factor > 0 else not upper
-        value = 1
-        for atom in monomial:
-            low, high = _atom_range(atom, bounds)
-            if low is None or low < 0:
-                if len(monomial) > 1:
-                    return None
-                low = low if low is not None else None
-            chosen = high if side else low
-            if chosen is None:
-                return None
-            value *= chosen
-        total += factor * value
-    return total
+        least, greatest = _product_range([_atom_range(atom, bounds) for atom in monomial])
+        if factor < 0:
+            least, greatest = greatest, least
+        low = None if low is None or least is None else low + factor * least
+        high = None if high is None or greatest is None else high + factor * greatest
+    return low, high
 
 
-def _atom_range(atom: Atom, bounds: Bounds) -> tuple[int | None, int | None]:
+def _product_range(factors: list[Range]) -> Range:
+    """Known where there is one factor, or all are at least 0."""
+    if len(factors) == 1:
+        return factors[0]
+    low, high = 1, 1
+    unbounded = False
+    for least, greatest in factors:
+        if least is None or least < 0:
+            return None, None
+        low *= least
+        unbounded = unbounded or greatest is None
+        high *= greatest or 0
+    return low, None if unbounded else high
+
+
+def _atom_range(atom: Atom, bounds: Bounds) -> Range:
     if isinstance(atom, str):
         if atom in bounds:
             return bounds[atom]
         return (None, None) if atom.startswith("?") else (0, None)
-    lows = [_bound(argument, bounds, upper=False) for argument in atom.arguments]
-    highs = [_bound(argument, bounds, upper=True) for argument in atom.arguments]
+    lows, highs = zip(*(_range(argument, bounds) for argument in atom.arguments), strict=True)
     known_lows = [low for low in lows if low is not None]
     known_highs = [high for high in highs if high is not None]
     match atom.function:
@@ -317,14 +326,11 @@ def _atom_range(atom: Atom, bounds: Bounds) -> tuple[int | None, int | None]:
         case "mod":
             positive = lows[1] is not None and lows[1] > 0
             return (0, highs[1] - 1 if highs[1] is not None else None) if positive else (None, None)
+    divisor = atom.arguments[1]
+    if isinstance(divisor, int) and divisor > 0:
+        return None if lows[0] is None else lows[0] // divisor, None if highs[0] is None else highs[0] // divisor
     if lows[0] is not None and lows[0] >= 0 and lows[1] is not None and lows[1] >= 0:
         return 0, highs[0]
-    if isinstance(atom.arguments[1], int) and atom.arguments[1] > 0:
-        divisor = atom.arguments[1]
-        return (
-            lows[0] // divisor if lows[0] is not None else None,
-            highs[0] // divisor if highs[0] is not None else None,
-        )
     return None, None
 
 
@@ -350,7 +356,6 @@ def _apply(atom: Apply, values: Mapping[str, int]) -> int:
     result = _FUNCTIONS[atom.function](*(evaluate(argument, values) for argument in atom.arguments))
     assert isinstance(result, int), (atom, result)
     return result
-
 
 
 _FUNCTIONS: dict[str, Callable[..., Dim]] = {
@@ -423,7 +428,9 @@ class DimSyntaxError(ValueError):
     """A text that is not a size expression."""
 
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_?][A-Za-z0-9_.?$:/]*?(?=//|[^A-Za-z0-9_.?$:/]|$))|`((?:[^`]|``)*)`|(//|[-+*%(),]))")
+_TOKEN = re.compile(
+    r"\s*(?:(\d+)|([A-Za-z_?][A-Za-z0-9_.?$:/]*?(?=//|[^A-Za-z0-9_.?$:/]|$))|`((?:[^`]|``)*)`|(//|[-+*%(),]))"
+)
 
 
 def parse_dim(text: str) -> Dim:
@@ -459,6 +466,8 @@ class _Parser:
     """Precedence climbing over the tokens of one size; nesting is bounded so that no text exhausts the stack."""
 
     LIMIT = 100
+    LARGEST_PRODUCT = 4096
+    LONGEST_NUMBER = 100
 
     def __init__(self, tokens: list[tuple[str, str]], text: str) -> None:
         self.tokens, self.position, self.text = tokens, 0, text
@@ -494,6 +503,8 @@ class _Parser:
         total = self.factor(depth)
         while sign := self.takes("*", "//", "%"):
             right = self.factor(depth)
+            if len(_terms(total)) * len(_terms(right)) > self.LARGEST_PRODUCT:
+                raise DimSyntaxError("the size has too many terms")
             total = total * right if sign == "*" else (floordiv if sign == "//" else mod)(total, right)
         return total
 
@@ -506,6 +517,8 @@ class _Parser:
             return inner
         kind, token = self.take()
         if kind == "number":
+            if len(token) > self.LONGEST_NUMBER:
+                raise DimSyntaxError("a number of the size is too long")
             return int(token)
         if kind == "sign":
             raise DimSyntaxError(f"unexpected {token!r} in {self.text!r}")

@@ -50,7 +50,7 @@ def fold_known(
         return None
     if not isinstance(type, TensorType) or type.shape is None or len(type.shape) > 1 or not type.is_static:
         return None
-    if not (type.dtype.is_integer or type.dtype.is_bool) or _count(type) > LIMIT:
+    if not (type.dtype.is_integer or type.dtype.is_bool) or _count(type) > LIMIT or _picks_by_size(attributes):
         return None
     elements = [known_elements(operand) for operand in operands]
     known = [array for array in elements if array is not None]
@@ -62,6 +62,12 @@ def fold_known(
     else:
         result = _fold(name, known, attributes)
     return None if result is None else (result.reshape(tuple(size for size in type.shape if isinstance(size, int))),)
+
+
+def _picks_by_size(attributes: Attributes) -> bool:
+    """Whether a size that only the call knows decides which elements are meant, as the start of a slice does."""
+    tuples = (value for value in attributes.values() if isinstance(value, tuple))
+    return any(isinstance(item, Size) for value in tuples for item in value)
 
 
 def _count(type: TensorType) -> int:

@@ -1,6 +1,7 @@
 """Reading what stands above a value: constants, broadcasts of one number, and how a reshape regroups axes."""
 
 from collections.abc import Sequence
+from math import copysign
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def number_of(value: Value) -> int | float | None:
 def is_number(value: Value, number: float) -> bool:
     """Whether all elements of `value` are `number`; -0.0 is not 0.0."""
     found = number_of(value)
-    return found is not None and found == number and bool(np.signbit(found)) == bool(np.signbit(number))
+    return found is not None and found == number and copysign(1, found) == copysign(1, number)
 
 
 def is_near(value: float | None, expected: float, dtype: DType) -> bool:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
 from compiler.ir.dims import Bounds, Dim, lower_bound, symbols_of, upper_bound
@@ -102,9 +101,9 @@ def _representable(found: Range, dtype: DType) -> Range:
         return Range(_rounded(found.low, dtype), _rounded(found.high, dtype))
     if not dtype.is_integer:
         return UNKNOWN
-    limits = ml_dtypes.iinfo(dtype.numpy)
+    least = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
     low, high = found.low, found.high
-    if low is None or high is None or low < int(limits.min) or high > int(limits.max):
+    if low is None or high is None or low < least or high >= least + 2**dtype.bits:
         return Range(0, None) if dtype.kind == "uint" else UNKNOWN
     return found
 

@@ -46,7 +46,9 @@ def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
         ops.append(copy)
         inner.update(zip(op.results, copy.results, strict=True))
     block = Block(parameters, tuple(ops), (inner[group.output],))
-    kernel = Kernel(group.kind, block, tuple(names.values()), target.schedule(group.kind, block))
+    constants = tuple(index for index, value in enumerate(inputs) if value.op is not None and _is_weight(value.op))
+    schedule = target.schedule(group.kind, block, constants)
+    kernel = Kernel(group.kind, block, tuple(names.values()), schedule)
     return BoundKernel(kernel, inputs, group.output, tuple(Size.symbol(name) for name in names))
 
 

@@ -92,6 +92,7 @@ class _Fusion:
         self.outputs = frozenset(outputs)
         self.aliases: dict[Value, Value] = {}
         self.groups: list[Group] = []
+        self.epilogues: set[Op] = set()
         self.members: dict[Op, list[Group]] = {op: [] for op in ops}
         self.uses: dict[Value, list[Op]] = {}
         for op in ops:
@@ -106,26 +107,25 @@ class _Fusion:
 
     def grow_epilogues(self) -> None:
         """Makes a group of each anchor, with the pointwise ops that alone use its result."""
-        taken: set[Op] = set()
         for op in self.ops:
-            if op.name not in ANCHORS or op in taken:
+            if op.name not in ANCHORS:
                 continue
             group = Group(ANCHORS[op.name], op, op.results[0], {op: None})
             if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
-                self._follow(group, taken)
+                self._follow(group)
             self.groups.append(group)
             for member in group.ops:
                 self.members[member].append(group)
             self.buffered.add(group.output)
 
-    def _follow(self, group: Group, taken: set[Op]) -> None:
+    def _follow(self, group: Group) -> None:
         while group.output not in self.outputs and len(group.ops) < GROUP_LIMIT:
             users = self.uses.get(group.output, [])
             if len(set(users)) != 1 or not self._is_epilogue(users[0], group):
                 return
             group.output = users[0].results[0]
             group.ops[users[0]] = None
-            taken.add(users[0])
+            self.epilogues.add(users[0])
 
     def _is_epilogue(self, op: Op, group: Group) -> bool:
         pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
@@ -135,7 +135,7 @@ class _Fusion:
 
     def place(self, op: Op) -> None:
         """Settles where a light op is computed, then what its groups need of its operands."""
-        if is_light(op):
+        if is_light(op) and op not in self.epilogues:
             value = op.results[0]
             if value in self.buffered or self._is_repeated(value):
                 self.buffered.add(value)

@@ -144,9 +144,13 @@ def launch_text(launch: Launch) -> str:
 
 @dataclass(frozen=True)
 class PlanTarget:
-    """What planning asks of a target: which ops it has kernels for, and how it wants a kernel's constants laid out."""
+    """What planning asks of a target: which ops it has kernels for, and how it wants a kernel's constants laid out.
+
+    `schedule` gets the kernel's kind, its block and which of its parameters are constants; `weight_layout` the kernel
+    and the number of a parameter that is one.
+    """
 
     name: str
     is_native: Callable[[Op], bool]
-    schedule: Callable[[KernelKind, Block], Mapping[str, int | str]]
-    weight_layout: Callable[[KernelKind, Block, int], tuple[str | int, ...]]
+    schedule: Callable[[KernelKind, Block, tuple[int, ...]], Mapping[str, int | str]]
+    weight_layout: Callable[["Kernel", int], tuple[str | int, ...]]

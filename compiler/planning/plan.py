@@ -112,7 +112,7 @@ class _Planner:
         number = self.constant_numbers.setdefault(value.op, len(self.constants))
         if number == len(self.constants):
             self.constants.append(value.op.array())
-        weight = Weight(number, self.target.weight_layout(kernel.kind, kernel.block, index))
+        weight = Weight(number, self.target.weight_layout(kernel, index))
         return Buffer("weight", self.weights.setdefault(weight, len(self.weights)))
 
 

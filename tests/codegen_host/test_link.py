@@ -11,7 +11,7 @@ import pytest
 
 from compiler.codegen_host.elf_object import AARCH64, X86_64
 from compiler.codegen_host.link import link_image
-from compiler.codegen_host.llvm_ir import ModuleBuilder
+from compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder, Reg
 from compiler.codegen_host.machine import compile_object
 from compiler.codegen_host.relocations import MACHINES
 from compiler.target import parse_target
@@ -68,7 +68,7 @@ def test_objects_refer_to_one_another_and_keep_their_own_constants() -> None:
 
 
 def test_functions_of_libm_and_libc_are_bound_by_the_loader() -> None:
-    def body(f, x, out, n):  # type: ignore[no-untyped-def]
+    def body(f: FunctionBuilder, x: Reg, out: Reg, n: Reg) -> None:
         value = f.load("float", x)
         f.store(f.call("expf", "float", value), out)
         f.store(f.intrinsic("llvm.sin.*", "float", value), f.gep(out, 4))

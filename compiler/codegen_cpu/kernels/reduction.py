@@ -16,11 +16,9 @@ from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_
 from compiler.codegen_cpu.kernels.pointwise import write_row
 from compiler.codegen_cpu.scalars import table_of
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.fuse_kernels import COSTS
 from compiler.planning.kernel_plan import Kernel
 from compiler.planning.views import row_major
@@ -36,29 +34,12 @@ STAGED_COST = 8
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
     frame = open_kernel(kernel, name, target)
-    block = decompose_block(kernel.block)
+    block = kernel.block
     folds = [op for op in block.ops if op.name in ("reduce", "arg_reduce")]
     rows = _Rows(frame, block, tuple(folds))
     rows.emit()
     frame.f.ret()
     return KernelCode(name, (frame.f,), rows.units, grain_for(rows.unit_elements))
-
-
-def decompose_block(block: Block) -> Block:
-    """`block` with every composite replaced by the ops that it is made of."""
-    build = Builder()
-    values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
-    for op in block.ops:
-        operands = [values[operand] for operand in op.operands]
-        decompose = PRIMITIVES[op.name].decompose
-        if decompose is not None:
-            moved = Op(op.name, tuple(operands), op.attributes, (), op.result_types)
-            results = decompose(moved, build)
-        else:
-            results = build.op(op.name, operands, op.attributes)
-        values.update(zip(op.results, results, strict=True))
-    root = values[block.results[0]]
-    return build.block(block.parameters, [root])
 
 
 def fold_axes(op: Op) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """CenterCropPad: the middle of a tensor, or the tensor in the middle."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.frontend.operators.shape_inputs import read_lengths, zero
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, maximum, minimum
 from compiler.ir.module import Value
@@ -9,7 +9,7 @@ from compiler.ir.module import Value
 
 @operator("CenterCropPad", since=(18,))
 def center_crop_pad(node: Node, ir: Builder) -> Value:
-    """input_data: T[d...], shape: I[n]  ->  T[*shape], cropped or zero-padded evenly; the odd element goes to the right.
+    """input_data: T[d...], shape: I[n]  ->  T[*shape], cropped or zero-padded evenly, an odd element on the right.
 
     Source: https://onnx.ai/onnx/operators/onnx__CenterCropPad.html
     """
@@ -22,11 +22,12 @@ def center_crop_pad(node: Node, ir: Builder) -> Value:
     starts: list[Dim] = [0] * x.rank
     low: list[Dim] = [0] * x.rank
     high: list[Dim] = [0] * x.rank
-    shape = list(x.shape)
+    shape, result = list(x.shape), list(x.shape)
     for axis, length in zip(axes, lengths, strict=True):
         size = x.shape[axis]
         starts[axis], shape[axis] = floordiv(maximum(size - length, 0), 2), minimum(size, length)
         padding = maximum(length - size, 0)
         low[axis] = floordiv(padding, 2)
         high[axis] = padding - low[axis]
-    return ir.pad(ir.slice(x, starts, shape), low, high)
+        result[axis] = length
+    return ir.with_shape(ir.pad(ir.slice(x, starts, shape), low, high, zero(x.dtype, ir)), result)

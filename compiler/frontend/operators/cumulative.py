@@ -11,9 +11,9 @@ ROWS = {"CumSum": ("sum", (11, 14)), "CumProd": ("prod", (26,))}
 
 def _lowering(kind: str) -> Lowering:
     def lower(node: Node, ir: Builder) -> Value:
-        """x: T[...], axis: I[]  ->  T[...], each element folded with those before it, or with `reverse` those after it.
+        """x: T[...], axis: I[]  ->  T[...], each element folded with those before it
 
-        `exclusive` leaves the element itself out.
+        With `reverse` with those after it; `exclusive` leaves the element itself out.
         Source: https://onnx.ai/onnx/operators/onnx__CumSum.html
         """
         x, axis = node.input("x"), as_scalar(node.input("axis"), "axis", node, ir)

@@ -29,7 +29,9 @@ def _divided(size: Dim, by: int, axis: str, node: Node, ir: Builder) -> Dim:
 
 @operator("DepthToSpace", since=(1, 11, 13, 28))
 def depth_to_space(node: Node, ir: Builder) -> Value:
-    """input: T[N, C, H, W]  ->  T[N, C / b², H * b, W * b], b = blocksize; C counts (b, b, c), or (c, b, b) in mode CRD.
+    """input: T[N, C, H, W]  ->  T[N, C / b², H * b, W * b], b = blocksize
+
+    The channels count (b, b, c), or (c, b, b) in mode CRD.
 
     Source: https://onnx.ai/onnx/operators/onnx__DepthToSpace.html
     """
@@ -45,7 +47,9 @@ def depth_to_space(node: Node, ir: Builder) -> Value:
 
 @operator("SpaceToDepth", since=(1, 13, 28))
 def space_to_depth(node: Node, ir: Builder) -> Value:
-    """input: T[N, C, H, W]  ->  T[N, C * b², H / b, W / b], b = blocksize; its axis 1 counts (b, b, C), or (C, b, b) in mode CRD.
+    """input: T[N, C, H, W]  ->  T[N, C * b², H / b, W / b], b = blocksize
+
+    The channels of the result count (b, b, C), or (C, b, b) in mode CRD.
 
     Source: https://onnx.ai/onnx/operators/onnx__SpaceToDepth.html
     """

@@ -61,7 +61,8 @@ def expect_within(data: Value, indices: Value, axis: int, node: Node, ir: Builde
 
 @operator("GatherND", since=(11, 12, 13))
 def gather_nd(node: Node, ir: Builder) -> Value:
-    """data: T[b..., d...], indices: i64[b..., i..., k]  ->  T[b..., i..., d after the first k], b the `batch_dims` axes.
+    """data: T[b..., d...], indices: i64[b..., i..., k]  ->  T[b..., i..., d after the first k], `batch_dims` axes b
+
 
     Source: https://onnx.ai/onnx/operators/onnx__GatherND.html
     """

@@ -18,7 +18,7 @@ def one_hot(node: Node, ir: Builder) -> Value:
     """
     indices, depth, values = node.inputs("indices", "depth", "values")
     axis = node.axis("axis", rank=indices.rank + 1)
-    if values.rank != 1 or values.shape[0] not in (2,) and isinstance(values.shape[0], int):
+    if values.rank != 1 or (isinstance(values.shape[0], int) and values.shape[0] != 2):
         node.fail("one-hot-values", f"values is {values.type}, not (off, on)", rule="ONNX OneHot, values")
     values = ir.with_shape(values, (ir.require_equal(values.shape[0], 2, "values is not (off, on)"),))
     (size,) = read_lengths(as_scalar(depth, "depth", node, ir), "depth", node, ir)

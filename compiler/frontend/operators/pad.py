@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.shape_inputs import (
     as_scalar,
@@ -12,6 +10,7 @@ from compiler.frontend.operators.shape_inputs import (
     read_lengths,
     spread_over_axes,
     vector_length,
+    zero,
 )
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least, maximum
@@ -60,9 +59,7 @@ def _fill(data: Value, node: Node, ir: Builder) -> Value:
     value = node.optional("constant_value")
     if value is not None:
         return as_scalar(value, "constant_value", node, ir)
-    if data.dtype.is_string:
-        return ir.constant(np.array("", object))
-    return ir.scalar(0, data.dtype)
+    return zero(data.dtype, ir)
 
 
 def _axes(rank: int, node: Node, ir: Builder) -> Value:

@@ -6,6 +6,7 @@ Source: https://onnx.ai/onnx/operators/
 """
 
 from collections.abc import Sequence
+from math import prod
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import in_wide, widened
@@ -79,7 +80,7 @@ def _window_counts(
     )
     partial = beyond if padding_counts else window.low + window.high
     if set(partial) <= {0}:
-        return ir.scalar(product(kernel), x.dtype)  # type: ignore[arg-type]
+        return ir.scalar(prod(kernel), x.dtype)
     if not padding_counts:
         return _fold(ir.full((1, 1, *x.shape[2:]), 1, x.dtype), "sum", kernel, window, ir)
     sizes = [size + more for size, more in zip(x.shape[2:], given, strict=True)]

@@ -8,7 +8,7 @@ from compiler.ir.module import Value
 
 @operator("ReverseSequence", since=(10, 28))
 def reverse_sequence(node: Node, ir: Builder) -> Value:
-    """input: T[time, batch, ...], sequence_lens: i64[batch]  ->  T[time, batch, ...], by the axes' attributes also batch first.
+    """input: T[time, batch, ...] or T[batch, time, ...], sequence_lens: i64[batch]  ->  as the input
 
     Source: https://onnx.ai/onnx/operators/onnx__ReverseSequence.html
     """

@@ -64,9 +64,9 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
 
 @operator("TensorScatter", since=(24,))
 def tensor_scatter(node: Node, ir: Builder) -> Value:
-    """past_cache: T[B, ..., S, ...], update: T[B, ..., s, ...], write_indices: i64[B]?  ->  T[B, ..., S, ...], S at `axis`.
+    """past_cache: T[B, ..., S, ...], update: T[B, ..., s, ...], write_indices: i64[B]?  ->  T[B, ..., S, ...]
 
-    The update of each batch element is written from its index on, in mode circular around the end.
+    `axis` is that of S and s. The update of each batch element is written from its index on, in mode circular around the end.
     Source: https://onnx.ai/onnx/operators/onnx__TensorScatter.html
     """
     cache, update = node.inputs("past_cache", "update")

@@ -7,7 +7,7 @@ import numpy as np
 from compiler.frontend.operator import Node
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size, at_least
-from compiler.ir.dtypes import I64
+from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Value
 
 
@@ -32,6 +32,11 @@ def as_scalar(value: Value, name: str, node: Node, ir: Builder) -> Value:
     if value.rank > 1 or (value.rank == 1 and isinstance(value.shape[0], int) and value.shape[0] != 1):
         node.fail("not-a-scalar", f"{name} is {value.type}, not one element", rule=f"ONNX {node.operator}, {name}")
     return ir.reshape(value, ())
+
+
+def zero(dtype: DType, ir: Builder) -> Value:
+    """What an element type has where nothing is given: 0, False, the empty text."""
+    return ir.constant(np.array("", object)) if dtype.is_string else ir.scalar(0, dtype)
 
 
 def element(vector: Value, place: int, ir: Builder) -> Value:

@@ -13,8 +13,9 @@ UNEVEN_SINCE = 18
 
 @operator("Split", since=(1, 2, 11))
 def split_by_attribute(node: Node, ir: Builder) -> tuple[Value, ...]:
-    """input: T[... d ...]  ->  T[... si ...], s the attribute or, in version 1, the input `split`; by default equal parts.
+    """input: T[... d ...]  ->  T[... si ...], s = split, an attribute and in version 1 also an input.
 
+    By default the parts are equal.
     Source: https://onnx.ai/onnx/operators/onnx__Split.html
     """
     x, axis = _operand(node)

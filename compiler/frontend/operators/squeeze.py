@@ -26,8 +26,9 @@ def _axes(node: Node, ir: Builder) -> Value | None:
 
 @operator("Squeeze", since=(1, 11, 13, 21, 23, 24, 25))
 def squeeze(node: Node, ir: Builder) -> Value:
-    """data: T[...], axes: i64[n]?  ->  T[...] without `axes`, whose sizes must be 1; by default without every such axis.
+    """data: T[...], axes: i64[n]?  ->  T[...] without `axes`, whose sizes must be 1
 
+    By default every axis of size 1 goes.
     Source: https://onnx.ai/onnx/operators/onnx__Squeeze.html
     """
     data, axes = node.input("data"), _axes(node, ir)
@@ -52,7 +53,7 @@ def _squeeze_ones(data: Value, ir: Builder) -> Value:
     """Without the axes that are 1; one of symbolic size is kept, and must not turn out to be 1."""
     for axis, size in enumerate(data.shape):
         if size != 1 and not _differs_from_one(size):
-            message = f"Squeeze without axes cannot drop axis {axis}, whose size is only known at run time, as {size} = 1"
+            message = f"Squeeze without axes keeps axis {axis}, whose size {size} is only known at run time, and is 1"
             ir.guard(maximum(size - 1, 1 - size), 1, "at_least", message)
     return ir.squeeze(data, [axis for axis, size in enumerate(data.shape) if size == 1])
 
@@ -68,7 +69,8 @@ def _squeeze_by_data(data: Value, axes: Value, node: Node, ir: Builder) -> Value
     """Which axes go is only known at run time, how many is known now."""
     count = data.rank - vector_length(axes)
     if count < 0:
-        node.fail("axis-out-of-range", f"{vector_length(axes)} axes of {data.rank} are named", rule="ONNX Squeeze, axes")
+        message = f"{vector_length(axes)} axes of {data.rank} are named"
+        node.fail("axis-out-of-range", message, rule="ONNX Squeeze, axes")
     kept = ir.slice(_kept_first(axes, data.rank, ir), (0,), (count,))
     return ir.reshape(data, read_lengths(ir.gather(ir.sizes(data.shape), kept, 0), "shape", node, ir))
 

@@ -1,7 +1,7 @@
 """Trilu and EyeLike: what is above, below or on a diagonal of a matrix."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar
+from compiler.frontend.operators.shape_inputs import as_scalar, zero
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
@@ -20,7 +20,7 @@ def trilu(node: Node, ir: Builder) -> Value:
     rows, columns = (ir.iota(x.shape[-2:], axis, I64) for axis in (0, 1))
     distance = ir.sub(columns, rows)
     kept = ir.less_equal(diagonal, distance) if node.flag("upper") else ir.less_equal(distance, diagonal)
-    return ir.select(kept, x, 0)
+    return ir.select(kept, x, zero(x.dtype, ir))
 
 
 @operator("EyeLike", since=(9, 22))

@@ -1,0 +1,49 @@
+"""KernelPlan to Artifact: kernels to object code, segments to native functions, steps to a program."""
+
+from compiler.codegen_cpu.decompose import decompose_kernel
+from compiler.codegen_cpu.kernels import EMITTERS
+from compiler.codegen_cpu.micro_kernels import write_micro_kernel
+from compiler.codegen_cpu.weights import WeightBlock
+from compiler.codegen_host.image import build_image
+from compiler.codegen_host.llvm_ir import ModuleBuilder
+from compiler.codegen_host.machine import compile_object
+from compiler.codegen_host.segments import NativeKernel, segment_function
+from compiler.codegen_host.write_program import write_program
+from compiler.planning.kernel_plan import KernelPlan, Segment
+from compiler.target import Target
+from runtime.artifact import Artifact
+
+
+def emit(plan: KernelPlan, target: Target) -> Artifact:
+    """The artifact of `plan`: one image for `target`, the weights in the layouts that its kernels read."""
+    weights = WeightBlock()
+    codes = [
+        EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
+        for index, kernel in enumerate(plan.kernels)
+    ]
+    natives = [
+        NativeKernel(code.name, kernel.symbols, code.units, code.grain)
+        for code, kernel in zip(codes, plan.kernels, strict=True)
+    ]
+    offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
+    entries: dict[str, Segment] = {}
+
+    def entry(segment: Segment) -> str:
+        name = f"segment{len(entries)}"
+        entries[name] = segment
+        return name
+
+    program = write_program(plan, entry, weights.add)
+    symbols = [symbol.name for symbol in program.symbols]
+    module = ModuleBuilder()
+    for code in codes:
+        for function in code.functions:
+            module.add(function)
+    for micro_kernel in sorted({micro_kernel for code in codes for micro_kernel in code.library}):
+        module.add(write_micro_kernel(micro_kernel, target))
+    for name, segment in entries.items():
+        module.add(segment_function(name, segment, natives, offsets, symbols))
+    images = {}
+    if entries:
+        images[str(target)] = build_image([compile_object(module.text(), target)], list(entries), target)
+    return Artifact(program, images, weights.bytes(), {}, str(plan))

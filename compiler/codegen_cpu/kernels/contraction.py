@@ -1,0 +1,413 @@
+"""Contractions: matrix products by panels of B and rows of A, with the pointwise ops that follow on each finished tile.
+
+The letters of the equation become five groups: outer (batch, and whatever cannot be merged), m, n, k. A unit of work is
+one panel of n columns against one chunk of m rows, for one position of the outer letters.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
+from compiler.codegen_cpu.evaluate import Evaluator, Index
+from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from compiler.codegen_cpu.kernels.pointwise import write_rows
+from compiler.codegen_cpu.micro_kernels import MicroKernel, row_steps
+from compiler.codegen_cpu.packing import pack_panel, packed_panels
+from compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from compiler.ir.dtypes import F32, F64, DType
+from compiler.ir.module import Block, Op, Value
+from compiler.ir.primitives.contractions import parse_equation
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.views import View, move, row_major, whole
+from compiler.target import Target
+
+CHUNK_ROWS = 96
+"""Rows of A against one panel: their results, 64 columns wide, stay in the first-level cache."""
+
+BLOCK_DEPTH = 512
+"""How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
+
+PACK_DEPTH = 256
+"""The same for a B that is packed on the way, on the stack."""
+
+GRAIN_PRODUCTS = 1 << 19
+"""Multiplications in a chunk of units worth claiming, a few microseconds."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contraction as strided loops. Strides of letters that an operand lacks are 0."""
+
+    dot: Op
+    a: View
+    b: View
+    outer: tuple[str, ...]
+    m: tuple[str, ...]
+    n: str
+    k: tuple[str, ...]
+    sizes: Mapping[str, Dim]
+    a_strides: Mapping[str, Dim]
+    b_strides: Mapping[str, Dim]
+
+    @cached_property
+    def rows(self) -> Dim:
+        return product(self.sizes[letter] for letter in self.m)
+
+    @cached_property
+    def columns(self) -> Dim:
+        return self.sizes[self.n] if self.n else 1
+
+    @cached_property
+    def depth(self) -> Dim:
+        return product(self.sizes[letter] for letter in self.k)
+
+    def a_stride(self, group: Sequence[str]) -> Dim:
+        """The stride of merged letters in A."""
+        return self.a_strides[group[-1]] if group else 0
+
+    def b_stride(self, group: Sequence[str]) -> Dim:
+        """The stride of merged letters in B."""
+        return self.b_strides[group[-1]] if group else 0
+
+
+def is_native(op: Op) -> bool:
+    """Whether every summed letter is in both operands."""
+    left, right, result = parse_equation(op.attributes["equation"])
+    return all(letter in left and letter in right for letter in set(left + right) - set(result))
+
+
+def find_problem(block: Block) -> Problem | None:
+    """The contraction of a kernel block as strided loops, or None where its operands or its k cannot be."""
+    dot = next(op for op in block.ops if op.name == "dot")
+    views = [operand_view(operand) for operand in dot.operands]
+    left, right, result = parse_equation(dot.attributes["equation"])
+    if views[0] is None or views[1] is None:
+        return None
+    (a, a_letters), (b, b_letters) = (views[0], left), (views[1], right)
+    if result and result[-1] in left and result[-1] not in right:
+        (a, a_letters), (b, b_letters) = (b, b_letters), (a, a_letters)
+    sizes = dict(zip(a_letters + b_letters, a.shape + b.shape, strict=True))
+    a_strides = {letter: 0 for letter in sizes} | dict(zip(a_letters, a.strides, strict=True))
+    b_strides = {letter: 0 for letter in sizes} | dict(zip(b_letters, b.strides, strict=True))
+    n = result[-1] if result and result[-1] not in a_letters else ""
+    k = _merge([letter for letter in a_letters if letter not in result], sizes, a_strides, b_strides)
+    if len(k) > 1:
+        return None
+    m_letters = [letter for letter in result if letter in a_letters and letter not in b_letters]
+    m = _merge(m_letters, sizes, a_strides)
+    rows = m[-1] if m else ()
+    outer = tuple(letter for letter in result if letter not in rows and letter != n)
+    return Problem(dot, a, b, outer, rows, n, k[0] if k else (), sizes, a_strides, b_strides)
+
+
+def operand_view(value: Value) -> View | None:
+    """The strided view of a parameter that an operand is."""
+    if value.op is None:
+        return whole(value)
+    inner = operand_view(value.op.operands[0]) if len(value.op.operands) == 1 else None
+    return None if inner is None else move(inner, value.op)
+
+
+def _merge(letters: Sequence[str], sizes: Mapping[str, Dim], *strides: Mapping[str, Dim]) -> list[tuple[str, ...]]:
+    """Neighbouring letters joined where each operand steps through both as one."""
+    groups: list[tuple[str, ...]] = []
+    for letter in letters:
+        joins = groups and all(s[groups[-1][-1]] == s[letter] * sizes[letter] for s in strides)
+        if joins:
+            groups[-1] = (*groups[-1], letter)
+        else:
+            groups.append((letter,))
+    return groups
+
+
+# Decisions
+
+
+def schedule(block: Block, constants: Sequence[int], target: Target) -> Mapping[str, int | str]:
+    """The algorithm and the tile: `panels` of so many `vectors`, `packed` before or on the way; else `simple`."""
+    problem = find_problem(block)
+    if problem is None or not _has_micro_kernel(problem):
+        return {"algorithm": "simple"}
+    lanes = _lanes(problem.dot.dtype(), target)
+    packed = problem.b.base in [block.parameters[index] for index in constants]
+    return {"algorithm": "panels", "vectors": panel_vectors(problem.columns, lanes), "packed": int(packed)}
+
+
+def _has_micro_kernel(problem: Problem) -> bool:
+    types = {problem.dot.operands[0].dtype, problem.dot.operands[1].dtype, problem.dot.dtype()}
+    return len(types) == 1 and types <= {F32, F64} and bool(problem.n)
+
+
+def _lanes(dtype: DType, target: Target) -> int:
+    return target.vector_bits // dtype.bits
+
+
+def panel_vectors(columns: Dim, lanes: int) -> int:
+    """The width of a panel in vectors: four, or what wastes least of the last one where the columns are few."""
+    if not isinstance(columns, int):
+        return 4
+    return min((4, 3, 2, 1), key=lambda vectors: (-(-columns // (vectors * lanes)) * (vectors + 1), -vectors))
+
+
+def weight_layout(block: Block, index: int, plan: Mapping[str, int | str], target: Target) -> tuple[str | int, ...]:
+    """How constant operand `index` is packed: in panels if it is B, else as it is."""
+    problem = find_problem(block)
+    if problem is None or plan["algorithm"] != "panels" or problem.b.base != block.parameters[index]:
+        return ()
+    width = int(plan["vectors"]) * _lanes(problem.dot.dtype(), target)
+    outer = [(problem.sizes[letter], problem.b_strides[letter]) for letter in problem.outer if problem.b_strides[letter] != 0]
+    numbers = [problem.depth, problem.columns, problem.b_stride(problem.k), problem.b_strides[problem.n], problem.b.offset]
+    flat = [number for pair in outer for number in pair]
+    assert all(isinstance(number, int) for number in [*numbers, *flat]), "a constant has constant sizes"
+    return ("contraction", width, *(int(str(number)) for number in [*numbers, *flat]))
+
+
+def pack_weight(array: np.ndarray, layout: Sequence[str | int]) -> np.ndarray:
+    """A constant in the layout that `weight_layout` asked for: [outer..., panel, k, width]."""
+    width, depth, columns, k_stride, n_stride, offset, *outer = (int(number) for number in layout[1:])
+    return packed_panels(array, width, (depth, columns), (k_stride, n_stride), offset, outer[::2], outer[1::2])
+
+
+# Code
+
+
+def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
+    """The code of a contraction."""
+    frame = open_kernel(kernel, name, target)
+    problem = find_problem(kernel.block)
+    if kernel.schedule["algorithm"] == "simple" or problem is None:
+        return _emit_simple(frame, name)
+    return _Panels(frame, problem).emit(name)
+
+
+@dataclass
+class _Panels:
+    """One kernel by panels."""
+
+    frame: KernelFrame
+    problem: Problem
+
+    def __post_init__(self) -> None:
+        dtype = self.problem.dot.dtype()
+        self.element = memory_type(dtype)
+        self.item_bytes = dtype.itemsize
+        self.lanes = _lanes(dtype, self.frame.target)
+        self.vectors = int(self.frame.kernel.schedule["vectors"])
+        self.width = self.vectors * self.lanes
+        self.is_packed = self.frame.kernel.schedule["packed"] == 1
+        self.block_depth = BLOCK_DEPTH if self.is_packed else PACK_DEPTH
+        self.steps = row_steps(self.vectors, self.frame.target.vector_registers)
+
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units, panels running fastest."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        outer_sizes = [problem.sizes[letter] for letter in problem.outer]
+        chunks = floordiv(problem.rows + CHUNK_ROWS - 1, CHUNK_ROWS)
+        panels = floordiv(problem.columns + self.width - 1, self.width)
+        chunk_rows = minimum(problem.rows, CHUNK_ROWS)
+        tile_rows = chunk_rows if isinstance(chunk_rows, int) else CHUNK_ROWS
+        self.tile = f.alloca(self.element, max(tile_rows, 1) * self.width)
+        self.scratch = None if self.is_packed else f.alloca(self.element, self._scratch_depth() * self.width)
+
+        def unit(number: Reg) -> None:
+            *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
+            self._unit(dict(zip(problem.outer, outer, strict=True)), chunk, panel)
+
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.ret()
+        units = product(outer_sizes) * chunks * panels
+        work = maximum(chunk_rows * self.width * problem.depth, 1)
+        grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
+        library = tuple(MicroKernel(self.element, rows, self.vectors) for rows in self.steps)
+        return KernelCode(name, (f,), units, grain, library)
+
+    def _scratch_depth(self) -> int:
+        depth = self.problem.depth
+        return min(depth, PACK_DEPTH) if isinstance(depth, int) else PACK_DEPTH
+
+    def _unit(self, outer: Mapping[str, Int], chunk: Int, panel: Int) -> None:
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        first_row, first_column = f.mul(chunk, CHUNK_ROWS), f.mul(panel, self.width)
+        rows = f.smin(f.sub(frame.size(problem.rows), first_row), CHUNK_ROWS)
+        depth = frame.size(problem.depth)
+        a = self._address(problem.a, problem.a_strides, outer, f.mul(first_row, frame.size(problem.a_stride(problem.m))))
+        if isinstance(depth, int) and depth == 0:
+            self._clear(rows)
+        else:
+            if isinstance(depth, Reg):
+                f.if_(f.icmp("eq", depth, 0), lambda: self._clear(rows))
+            b = self._panel_address(outer, panel, first_column)
+            f.loop(0, depth, self.block_depth, lambda k: self._block(a, b, k, depth, rows, first_column))
+        f.loop(0, rows, 1, lambda row: self._finish_row(outer, first_row, row, first_column))
+
+    def _address(self, view: View, strides: Mapping[str, Dim], outer: Mapping[str, Int], offset: Int) -> Reg:
+        frame, f = self.frame, self.frame.f
+        total = f.add(frame.size(view.offset), offset)
+        for letter, coordinate in outer.items():
+            total = f.add(total, f.mul(coordinate, frame.size(strides[letter])))
+        parameters = frame.kernel.block.parameters
+        return f.gep(frame.inputs[parameters.index(view.base)], total, self.element)
+
+    def _panel_address(self, outer: Mapping[str, Int], panel: Int, first_column: Int) -> Reg:
+        """Where the panel is: among the packed ones, or the columns of B that will be packed."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        if not self.is_packed:
+            offset = f.mul(first_column, frame.size(problem.b_strides[problem.n]))
+            return self._address(problem.b, problem.b_strides, outer, offset)
+        panels = floordiv(problem.columns + self.width - 1, self.width)
+        place: Int = 0
+        for letter in problem.outer:
+            if problem.b_strides[letter] != 0:
+                place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
+        place = f.add(f.mul(place, frame.size(panels)), panel)
+        parameters = frame.kernel.block.parameters
+        offset = f.mul(place, f.mul(frame.size(problem.depth), self.width))
+        return f.gep(frame.inputs[parameters.index(problem.b.base)], offset, self.element)
+
+    def _block(self, a: Reg, b: Reg, k: Int, depth: Int, rows: Int, first_column: Int) -> None:
+        """One block of k: all rows of the chunk against it."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        count = f.smin(f.sub(depth, k), self.block_depth)
+        k_stride = frame.size(problem.b_stride(problem.k))
+        if self.scratch is None:
+            panel = f.gep(b, f.mul(k, self.width), self.element)
+        else:
+            panel = self.scratch
+            source = f.gep(b, f.mul(k, k_stride), self.element)
+            strides = (k_stride, frame.size(problem.b_strides[problem.n]))
+            left = f.sub(frame.size(problem.columns), first_column)
+            pack_panel(f, source, panel, strides, (count, left), (self.vectors, self.lanes), self.element)
+        a_block = f.gep(a, f.mul(k, frame.size(problem.a_stride(problem.k))), self.element)
+        accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
+        self._multiply(a_block, panel, count, rows, accumulate)
+
+    def _multiply(self, a: Reg, panel: Reg, count: Int, rows: Int, accumulate: Int) -> None:
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        row_stride, k_stride = (frame.size(problem.a_stride(group)) for group in (problem.m, problem.k))
+
+        def call(row: Int, step: int) -> None:
+            start = f.gep(a, f.mul(row, row_stride), self.element)
+            tile = f.gep(self.tile, f.mul(row, self.width), self.element)
+            name = MicroKernel(self.element, step, self.vectors).name
+            f.call(name, "void", start, row_stride, k_stride, panel, tile, count, accumulate)
+
+        done: Int = 0
+        for step in self.steps:
+            stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
+            f.loop(done, stop, step, lambda row, step=step: call(row, step))
+            done = stop
+
+    def _clear(self, rows: Int) -> None:
+        f, vector = self.frame.f, vector_type(self.element, self.lanes)
+
+        def clear(place: Int) -> None:
+            f.store(f.constant(vector, 0.0), f.gep(self.tile, place, self.element), align=64)
+
+        f.loop(0, f.mul(rows, self.width), self.lanes, clear)
+
+    def _finish_row(self, outer: Mapping[str, Int], first_row: Int, row: Int, first_column: Int) -> None:
+        """The pointwise ops on one row of the tile, and its way to the result."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        sizes = [problem.sizes[letter] for letter in problem.m]
+        coordinates = dict(zip(problem.m, frame.split(f.add(first_row, row), sizes), strict=True)) | dict(outer)
+        letters = parse_equation(problem.dot.attributes["equation"])[2]
+        left = f.sub(frame.size(problem.columns), first_column)
+        for vector in range(self.vectors):
+            start = vector * self.lanes
+            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
+            index = [Index(f.add(first_column, start), 1) if x == problem.n else Index(coordinates[x]) for x in letters]
+            self._finish_vector(source, index, f.sub(left, start))
+
+    def _finish_vector(self, source: Reg, index: Sequence[Index], left: Int) -> None:
+        frame, f = self.frame, self.frame.f
+
+        def finish(mask: Reg | None) -> None:
+            x = f.load(vector_type(self.element, self.lanes), source, align=64)
+            write_result(frame.evaluator(self.lanes, mask), frame, self.problem.dot, x, index)
+
+        if isinstance(left, int):
+            if left > 0:
+                finish(None if left >= self.lanes else f.tail_mask(self.lanes, left))
+            return
+        columns = self.problem.columns
+        if isinstance(columns, int) and columns % self.width == 0:
+            finish(None)
+            return
+        whole_vector = f.icmp("sge", left, self.lanes)
+        f.if_(whole_vector, lambda: finish(None), lambda: self._finish_tail(finish, left))
+
+    def _finish_tail(self, finish: object, left: Int) -> None:
+        f = self.frame.f
+        assert callable(finish)
+        f.if_(f.icmp("sgt", left, 0), lambda: finish(f.tail_mask(self.lanes, left)))
+
+
+def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Sequence[Index]) -> None:
+    """Stores the root of a kernel at `index`, where its anchor is `x`."""
+    root = frame.root
+    e.bound[anchor.results[0]] = round_register(x, anchor.results[0].dtype, frame.f) if root.dtype.is_float else x
+    place = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+    e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
+
+
+def _emit_simple(frame: KernelFrame, name: str) -> KernelCode:
+    """Any contraction of any type: each result element, a vector of them at once, sums its products in order."""
+    dot = next(op for op in frame.kernel.block.ops if op.name == "dot")
+    left, right, result = parse_equation(dot.attributes["equation"])
+    sizes = dict(zip(left + right, dot.operands[0].shape + dot.operands[1].shape, strict=True))
+    summed = [letter for letter in dict.fromkeys(left + right) if letter not in result]
+
+    def write(e: Evaluator, index: Sequence[Index]) -> None:
+        write_result(e, frame, dot, _sum_products(e, frame, dot, index, (left, right, result), summed, sizes), index)
+
+    units, grain = write_rows(frame, dot.results[0].shape, write)
+    frame.f.ret()
+    return KernelCode(name, (frame.f,), units, grain)
+
+
+def _sum_products(
+    e: Evaluator,
+    frame: KernelFrame,
+    dot: Op,
+    index: Sequence[Index],
+    terms: tuple[str, str, str],
+    summed: Sequence[str],
+    sizes: Mapping[str, Dim],
+) -> Reg:
+    f, (left, right, result) = frame.f, terms
+    kept = dict(zip(result, index, strict=True))
+    type = vector_type(register_type(dot.dtype()), e.lanes)
+    lengths = tuple(sizes[letter] for letter in summed)
+
+    def step(number: Int, total: Reg) -> tuple[Reg]:
+        places = kept | dict(zip(summed, map(Index, frame.split(number, lengths)), strict=True))
+        inner = frame.evaluator(e.lanes, e.mask)
+        a, b = (
+            _widened(inner.vector(operand, [places[letter] for letter in letters]), operand.dtype, dot.dtype(), inner)
+            for operand, letters in zip(dot.operands, (left, right), strict=True)
+        )
+        if dot.dtype().is_float:
+            return (f.fma(a, b, total),)
+        return (f.add(total, f.mul(a, b)),)
+
+    zero = f.constant(type, 0)
+    (total,) = f.loop(0, frame.size(product(lengths)), 1, step, (zero,))
+    return total
+
+
+def _widened(x: Reg, source: DType, target: DType, e: Evaluator) -> Reg:
+    """An operand in the type of the sum."""
+    wanted = vector_type(register_type(target), x.lanes)
+    if x.type == wanted:
+        return x
+    if source.is_float:
+        name = "fpext"
+    else:
+        name = "sext" if source.is_signed else "zext"
+    result = e.f.convert(name, x, wanted)
+    assert isinstance(result, Reg)
+    return result

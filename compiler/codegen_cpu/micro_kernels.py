@@ -1,0 +1,80 @@
+"""The innermost loops of contractions: a few rows of A times a panel of B, accumulated in registers.
+
+They are shared by all kernels of an image. Strides of A are arguments, so one function serves every shape; a panel is
+[k][width] dense and zero-padded; the results go to a dense tile [rows][width] in memory that the caller owns.
+"""
+
+from dataclasses import dataclass
+
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from compiler.target import Target
+
+# How many rows fit the registers beside the vectors of a panel, for 32 and for 16 vector registers.
+FULL_ROWS = {32: {4: 6, 3: 8, 2: 12, 1: 14}, 16: {4: 2, 3: 4, 2: 6, 1: 8}}
+
+
+def row_steps(vectors: int, registers: int) -> tuple[int, ...]:
+    """The numbers of rows that there is a function for, in falling order; any number is a sum of them."""
+    full = FULL_ROWS[registers][vectors]
+    return (full, *(rows for rows in (8, 4, 2, 1) if rows < full))
+
+
+@dataclass(frozen=True, order=True)
+class MicroKernel:
+    """A function of the library: so many rows against a panel of so many vectors."""
+
+    element: str
+    rows: int
+    vectors: int
+
+    @property
+    def name(self) -> str:
+        return f"multiply_{self.element}_{self.rows}x{self.vectors}"
+
+
+def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
+    """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, ptr tile, i64 k, i64 accumulate)
+
+    tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k][j]. Strides
+    count elements; k is at least 1.
+    """
+    element, rows, vectors = kernel.element, kernel.rows, kernel.vectors
+    lanes = target.vector_bits // (64 if element == "double" else 32)
+    parameters = ["ptr a", "i64 row_stride", "i64 k_stride", "ptr panel", "ptr tile", "i64 k", "i64 accumulate"]
+    f = FunctionBuilder(
+        kernel.name,
+        [(type, name) for type, name in (parameter.split() for parameter in parameters)],
+        internal=True,
+        attributes="noinline nounwind",
+    )
+    a, row_stride, k_stride, panel, tile, depth, accumulate = f.parameters
+    vector, width = vector_type(element, lanes), vectors * lanes
+
+    def tile_place(row: int, column: int) -> Reg:
+        return f.gep(tile, row * width + column * lanes, element)
+
+    places = [(row, column) for row in range(rows) for column in range(vectors)]
+
+    def previous() -> list[Reg]:
+        return [f.load(vector, tile_place(row, column), align=64) for row, column in places]
+
+    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0.0)] * len(places))
+
+    def step(k: Int, *totals: Reg) -> list[Reg]:
+        row_of_b = f.gep(panel, f.mul(k, width), element)
+        b = [f.load(vector, f.gep(row_of_b, column * lanes, element), align=64) for column in range(vectors)]
+        column_of_a = f.gep(a, f.mul(k, k_stride), element)
+        sums = list(totals)
+        for row in range(rows):
+            x = f.splat(f.load(element, f.gep(column_of_a, f.mul(row_stride, row), element), align=1), lanes)
+            for column in range(vectors):
+                place = row * vectors + column
+                sums[place] = f.fma(x, b[column], sums[place])
+        return sums
+
+    totals = f.loop(0, depth, 1, step, start, at_least_once=True)
+    for (row, column), total in zip(places, totals, strict=True):
+        f.store(total, tile_place(row, column), align=64)
+    f.ret()
+    return f

@@ -1,0 +1,228 @@
+"""The steps of a plan as the program that the runtime reads: values become slots, sizes become texts."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from compiler.ir.dims import Dim, Size, render
+from compiler.ir.dtypes import DType, dtype_of
+from compiler.ir.interpreter import single_symbol
+from compiler.ir.module import Attribute, Op, Value
+from compiler.ir.types import TensorType, Type
+from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
+from runtime.program import (
+    BindSizes,
+    Binding,
+    Body,
+    Check,
+    Constant,
+    Guard,
+    Host,
+    If,
+    JsonValue,
+    Launch,
+    Parameter,
+    Program,
+    Release,
+    Step,
+    Symbol,
+    TensorSpec,
+    While,
+)
+
+EntryOf = Callable[[Segment], str]
+OffsetOf = Callable[[int], int]
+
+
+def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> Program:
+    """The program of `plan`. `entry_of` names the native function of a segment, `add_constant` places an array."""
+    writer = _Writer(plan, entry_of, add_constant)
+    function = plan.function
+    body = writer.body(plan.body)
+    inputs = tuple(writer.parameter(value, function.defaults) for value in function.body.parameters)
+    outputs = tuple(
+        _described(name, value.type, None)
+        for name, value in zip(function.result_names, function.body.results, strict=True)
+    )
+    symbols = tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in writer.symbols)
+    return Program(plan.name, symbols, inputs, outputs, body)
+
+
+def _described(name: str, type: Type, default: int | None) -> Parameter:
+    if isinstance(type, TensorType):
+        shape = None if type.shape is None else tuple(map(str, type.shape))
+        return Parameter(name, type.dtype.name, shape, str(type), default)
+    return Parameter(name, "", None, str(type), default)
+
+
+class _Writer:
+    """Numbers the symbols of a whole program."""
+
+    def __init__(self, plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> None:
+        self.entry_of, self.add_constant = entry_of, add_constant
+        self.symbols: dict[str, int] = {name: index for index, name in enumerate(plan.function.symbols)}
+
+    def parameter(self, value: Value, defaults: "dict[str, np.ndarray] | object") -> Parameter:
+        name = value.producer.name
+        default = None
+        if isinstance(defaults, dict) and name in defaults:
+            default = self.add_constant(defaults[name])
+        return _described(name, value.type, default)
+
+    def symbol(self, name: str) -> int:
+        """The number of a symbol."""
+        return self.symbols.setdefault(name, len(self.symbols))
+
+    def size(self, dim: Dim) -> str:
+        """A size as the runtime reads it."""
+        return render(dim, lambda name: f"s[{self.symbol(name)}]")
+
+    def spec(self, type: Type) -> TensorSpec:
+        """The type of an array."""
+        assert isinstance(type, TensorType) and type.shape is not None, type
+        return TensorSpec(type.dtype.name, tuple(self.size(dim) for dim in type.shape))
+
+    def body(self, plan: PlanBody) -> Body:
+        """One block, with slots of its own."""
+        return _BodyWriter(self, plan).write()
+
+
+class _BodyWriter:
+    """Numbers the slots of one block."""
+
+    def __init__(self, program: _Writer, plan: PlanBody) -> None:
+        self.program, self.plan = program, plan
+        self.slots: dict[Value, int] = {}
+        self.constants: dict[Value, Constant] = {}
+
+    def slot(self, value: Value) -> int:
+        """The slot of a value; a constant is put there from the start."""
+        if value not in self.slots:
+            self.slots[value] = len(self.slots)
+            if value.op is not None and value.op.name == "constant":
+                offset = self.program.add_constant(value.op.array())
+                self.constants[value] = Constant(self.slots[value], offset, self.program.spec(value.type))
+        return self.slots[value]
+
+    def write(self) -> Body:
+        """The body, with each slot released after its last use."""
+        block = self.plan.block
+        parameters = tuple(self.slot(parameter) for parameter in block.parameters)
+        bindings, checks = self._parameter_sizes(block.parameters)
+        steps = [self._step(step) for step in self.plan.steps]
+        results = tuple(self.slot(result) for result in block.results)
+        released = _with_releases(steps, {*results, *(constant.slot for constant in self.constants.values())})
+        constants = tuple(self.constants.values())
+        return Body(len(self.slots), parameters, results, bindings, checks, constants, tuple(released))
+
+    def _parameter_sizes(self, parameters: Sequence[Value]) -> tuple[tuple[Binding, ...], tuple[Check, ...]]:
+        bindings: list[Binding] = []
+        checks: list[Check] = []
+        bound: set[str] = set()
+        for value in parameters:
+            if not isinstance(value.type, TensorType) or value.type.shape is None:
+                continue
+            for axis, dim in enumerate(value.type.shape):
+                symbol = single_symbol(dim)
+                if symbol is not None and symbol not in bound:
+                    bound.add(symbol)
+                    bindings.append(Binding(self.slot(value), axis, self.program.symbol(symbol)))
+                else:
+                    checks.append(Check(self.slot(value), axis, self.program.size(dim)))
+        return tuple(bindings), tuple(checks)
+
+    def _step(self, step: Segment | HostStep) -> Step:
+        if isinstance(step, Segment):
+            return Launch(
+                self.program.entry_of(step),
+                tuple(self.slot(value) for value in step.inputs),
+                tuple(self.slot(value) for value in step.outputs),
+                tuple(self.program.spec(value.type) for value in step.outputs),
+                self.program.size(step.arena_bytes),
+            )
+        return self._host_step(step)
+
+    def _host_step(self, step: HostStep) -> Step:
+        op = step.op
+        slots = tuple(self.slot(operand) for operand in op.operands)
+        outputs = tuple(self.slot(result) for result in op.results)
+        match op.name:
+            case "bind_sizes":
+                names = op.attributes["symbols"]
+                assert isinstance(names, tuple)
+                return BindSizes(slots[0], tuple(self.program.symbol(str(name)) for name in names))
+            case "guard":
+                left, right = (self.program.size(op.dim(side)) for side in ("left", "right"))
+                return Guard(left, right, op.text("relation"), op.text("message"), str(op.location or ""))
+            case "if":
+                then, otherwise = (self.program.body(body) for body in step.bodies)
+                return If(slots[0], slots[1:], outputs, then, otherwise, self._bindings(op))
+            case "while":
+                return self._while(step, slots, outputs)
+        attributes = {name: self._encoded(value) for name, value in op.attributes.items() if name != "function"}
+        function = op.text("function") if op.name == "host" else op.name
+        return Host(function, slots, outputs, attributes, self._bindings(op), str(op.location or ""))
+
+    def _while(self, step: HostStep, slots: tuple[int, ...], outputs: tuple[int, ...]) -> While:
+        op = step.op
+        carried = op.int("carried")
+        return While(
+            slots[0],
+            slots[1],
+            slots[2 : 2 + carried],
+            slots[2 + carried :],
+            outputs,
+            tuple(self.program.spec(result.type) for result in op.results[carried:]),
+            self.program.body(step.bodies[0]),
+            self.program.symbol(op.text("symbol")),
+            self._bindings(op),
+        )
+
+    def _bindings(self, op: Op) -> tuple[Binding, ...]:
+        """The symbols that stand alone in the sizes of what a host step gives."""
+        return tuple(
+            Binding(self.slot(result), axis, self.program.symbol(symbol))
+            for result in op.results
+            if isinstance(result.type, TensorType) and result.type.shape is not None
+            for axis, dim in enumerate(result.type.shape)
+            if (symbol := single_symbol(dim)) is not None
+        )
+
+    def _encoded(self, value: Attribute) -> JsonValue:
+        if isinstance(value, Size):
+            return {"size": self.program.size(value)}
+        if isinstance(value, DType):
+            return {"dtype": value.name}
+        if isinstance(value, np.ndarray):
+            return {"array": [dtype_of(value.dtype).name, list(value.shape), value.tobytes().hex()]}
+        if isinstance(value, tuple):
+            return [self._encoded(item) for item in value]
+        return value
+
+
+def _with_releases(steps: Sequence[Step], kept: set[int]) -> list[Step]:
+    """`steps` with the slots that no later step reads given up after their last use."""
+    last: dict[int, int] = {}
+    for index, step in enumerate(steps):
+        for slot in _slots_of(step):
+            last[slot] = index
+    released: list[Step] = []
+    for index, step in enumerate(steps):
+        released.append(step)
+        done = tuple(slot for slot, use in last.items() if use == index and slot not in kept)
+        if done and index + 1 < len(steps):
+            released.append(Release(done))
+    return released
+
+
+def _slots_of(step: Step) -> tuple[int, ...]:
+    match step:
+        case Launch() | Host():
+            return (*step.inputs, *step.outputs)
+        case BindSizes():
+            return (step.slot,)
+        case If():
+            return (step.condition, *step.inputs, *step.outputs)
+        case While():
+            return (step.limit, step.condition, *step.carried, *step.captures, *step.outputs)
+    return ()

@@ -1,0 +1,43 @@
+"""AffineGrid: the positions of pixels, moved by an affine map."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, product
+from compiler.ir.dtypes import F64
+from compiler.ir.module import Value
+
+
+@operator("AffineGrid", since=(20,))
+def affine_grid(node: Node, ir: Builder) -> Value:
+    """theta: T[N, r, r + 1], size: i64[r + 2] = (N, C, *S)  ->  T[N, *S, r], r = 2 or 3; the last axis counts x, y, z.
+
+    Positions are in f64, as zeros are expected to come out as such.
+    Source: https://onnx.ai/onnx/operators/onnx__AffineGrid.html
+    """
+    theta = node.input("theta")
+    size = read_lengths(node.input("size"), "size", node, ir)
+    rank = len(size) - 2
+    if rank not in (2, 3) or theta.rank != 3 or theta.shape[1:] != (rank, rank + 1):
+        message = f"theta is {theta.type}, size has {len(size)} entries"
+        node.fail("affine-grid-shape", message, rule="ONNX AffineGrid, theta")
+    batch, spatial = theta.shape[0], size[2:]
+    ir.require_equal(size[0], batch, "the batch of size and theta differs")
+    rows = [_positions(spatial, axis, node.flag("align_corners"), ir) for axis in reversed(range(rank))]
+    rows.append(ir.full(spatial, 1.0, F64))
+    count = product(spatial)
+    points = ir.concatenate([ir.reshape(row, (1, count)) for row in rows], 0)
+    moved = ir.dot(ir.cast(theta, F64), points, "nrk,ks->nsr")
+    return ir.cast(ir.reshape(moved, (batch, *spatial, rank)), theta.dtype)
+
+
+def _positions(spatial: tuple[Dim, ...], axis: int, align_corners: bool, ir: Builder) -> Value:
+    """f64[*S]: the coordinate along `axis`, from -1 to 1 over the centers of the pixels or over all of them.
+
+    The center of a single pixel is 0, as in PyTorch.
+    """
+    place, length = ir.iota(spatial, axis, F64), ir.cast(ir.size(spatial[axis]), F64)
+    if not align_corners:
+        return ir.sub(ir.div(ir.add(ir.mul(place, 2.0), 1.0), length), 1.0)
+    step = ir.div(2.0, ir.sub(length, 1.0))
+    return ir.select(ir.less(1.0, length), ir.sub(ir.mul(place, step), 1.0), 0.0)

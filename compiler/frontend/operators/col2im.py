@@ -1,0 +1,77 @@
+"""Col2Im: columns of blocks added up into the image that they were taken from."""
+
+from collections.abc import Sequence
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+
+@operator("Col2Im", since=(18,))
+def col2im(node: Node, ir: Builder) -> Value:
+    """input: T[N, C * B, L], image_shape: i64[n], block_shape: i64[n]  ->  T[N, C, *image_shape]
+
+    B is the number of elements of a block; L counts the places of the block in the padded image, row-major.
+    Source: https://onnx.ai/onnx/operators/onnx__Col2Im.html
+    """
+    x = node.input("input")
+    if x.rank != 3:
+        node.fail("rank-mismatch", f"input has rank {x.rank}, not 3", rule="ONNX Col2Im, input")
+    image, block = (read_lengths(node.input(name), name, node, ir) for name in ("image_shape", "block_shape"))
+    rank = len(image)
+    strides, dilations = node.ints("strides", (1,) * rank), node.ints("dilations", (1,) * rank)
+    pads = node.ints("pads", (0,) * (2 * rank))
+    if {len(block), len(strides), len(dilations), len(pads) // 2} != {rank}:
+        message = f"block_shape, strides, dilations or pads do not fit the {rank} axes of the image"
+        node.fail("col2im-lengths", message, rule="ONNX Col2Im, image_shape")
+    padded = [size + pads[axis] + pads[rank + axis] for axis, size in enumerate(image)]
+    counts = [
+        floordiv(size - dilation * (length - 1) - 1, stride) + 1
+        for size, dilation, length, stride in zip(padded, dilations, block, strides, strict=True)
+    ]
+    places = _places(block, counts, padded, strides, dilations, ir)
+    return _added(x, places, padded, product(block), product(counts), pads[:rank], image, ir)
+
+
+def _places(
+    block: Sequence[Dim],
+    counts: Sequence[Dim],
+    padded: Sequence[Dim],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    ir: Builder,
+) -> Value:
+    """i64[*block, *counts]: where in the flat padded image an element of a block lies."""
+    shape, rank = (*block, *counts), len(block)
+    flat = ir.full(shape, 0, I64)
+    for axis, size in enumerate(padded):
+        inside = ir.mul(ir.iota(shape, axis, I64), dilations[axis])
+        start = ir.mul(ir.iota(shape, rank + axis, I64), strides[axis])
+        flat = ir.add(ir.mul(flat, ir.size(size)), ir.add(inside, start))
+    return flat
+
+
+def _added(
+    x: Value,
+    places: Value,
+    padded: Sequence[Dim],
+    elements: Dim,
+    count: Dim,
+    low: Sequence[int],
+    image: Sequence[Dim],
+    ir: Builder,
+) -> Value:
+    """The blocks of `x` added at their places, without the padding."""
+    N, rows, L = x.shape
+    channels = floordiv(rows, elements)
+    ir.require_equal(channels * elements, rows, "axis 1 of input does not hold whole blocks")
+    ir.require_equal(L, count, "axis 2 of input is not the number of blocks")
+    shape = (N, channels, elements * count)
+    updates = ir.reshape(ir.with_shape(x, (N, channels * elements, count)), shape)
+    flat = ir.broadcast(ir.reshape(places, (elements * count,)), (2,), shape)
+    base = ir.full((N, channels, product(padded)), 0, x.dtype)
+    summed = ir.scatter_along(base, flat, updates, 2, "add")
+    return ir.slice(ir.reshape(summed, (N, channels, *padded)), (0, 0, *low), (N, channels, *image))

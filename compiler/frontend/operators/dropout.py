@@ -1,0 +1,77 @@
+"""Dropout: the identity, unless the model trains; then each element is kept by chance, and scaled."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.random import own_seed, uniform
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BOOL, F32, F64, DType
+from compiler.ir.module import Value
+
+
+@operator("Dropout", since=(1, 6))
+def dropout_with_test_flag(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """data: T[...]  ->  output: T[...], mask: T[...]; the identity where `is_test` says so
+
+    Source: https://onnx.ai/onnx/operators/onnx__Dropout.html
+    """
+    data = node.input("data")
+    if node.flag("is_test"):
+        return _identity(node, ir, data.dtype)
+    output, mask = _dropped(data, ir.scalar(node.float("ratio"), F64), node, ir)
+    return output, ir.cast(mask, data.dtype)
+
+
+@operator("Dropout", since=(7,))
+def dropout_in_inference(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """data: T[...]  ->  output: T[...], mask: T[...] of ones
+
+    Source: https://onnx.ai/onnx/operators/onnx__Dropout.html
+    """
+    return _identity(node, ir, node.input("data").dtype)
+
+
+@operator("Dropout", since=(10,))
+def dropout_with_bool_mask(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """data: T[...]  ->  output: T[...], mask: bool[...], all true
+
+    Source: https://onnx.ai/onnx/operators/onnx__Dropout.html
+    """
+    return _identity(node, ir, BOOL)
+
+
+@operator("Dropout", since=(12, 13, 22))
+def dropout(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """data: T[...], ratio: T1[], training_mode: bool[]  ->  output: T[...], mask: bool[...]
+
+    In training, an element is kept with probability 1 - ratio and divided by that; else all are kept as they are.
+    Source: https://onnx.ai/onnx/operators/onnx__Dropout.html
+    """
+    data, ratio, training = node.input("data"), node.optional("ratio"), node.optional("training_mode")
+    if training is None or _is_known_zero(training, ir) or (ratio is not None and _is_known_zero(ratio, ir)):
+        return _identity(node, ir, BOOL)
+    training = ir.reshape(training, ())
+    share = ir.scalar(0.5, F64) if ratio is None else ir.cast(ir.reshape(ratio, ()), F64)
+    return _dropped(data, ir.select(training, share, 0), node, ir)
+
+
+def _dropped(data: Value, ratio: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """`data` with the share `ratio` of its elements 0 and the others scaled up, and which are kept."""
+    mask = ir.less_equal(ratio, _draws(data, node, ir))
+    dtype = wide_type(data.dtype) if data.dtype.bits > 8 else F32
+    kept = ir.mul(ir.cast(data, dtype), ir.cast(ir.reciprocal(ir.sub(1, ratio)), dtype))
+    return ir.cast(ir.select(mask, kept, 0), data.dtype), mask
+
+
+def _draws(data: Value, node: Node, ir: Builder) -> Value:
+    """f64[...] within (0, 1), one for each element."""
+    return uniform(ir, data.shape, node.int("seed") if node.has("seed") else own_seed(node), F64)
+
+
+def _is_known_zero(value: Value, ir: Builder) -> bool:
+    known = ir.known_array(value)
+    return known is not None and not known.any()
+
+
+def _identity(node: Node, ir: Builder, mask: DType) -> tuple[Value, ...]:
+    data = node.input("data")
+    return (data, ir.full(data.shape, 1, mask)) if node.wants(1) else (data,)

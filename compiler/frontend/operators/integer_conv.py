@@ -1,0 +1,71 @@
+"""ConvInteger and QLinearConv: convolution of quantised tensors."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.conv import convolve, per_channel
+from compiler.frontend.operators.quantization import quantize, shifted
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import F32, I32
+from compiler.ir.module import Value
+
+
+@operator("ConvInteger", since=(10,))
+def conv_integer(node: Node, ir: Builder) -> Value:
+    """x: T1[N, C, *S], w: T2[M, C/group, *K], x_zero_point: T1[], w_zero_point: T2[] or T2[M]  ->  i32[N, M, *O]
+
+    Source: https://onnx.ai/onnx/operators/onnx__ConvInteger.html
+    """
+    x, w = node.inputs("x", "w")
+    return _accumulated(x, node.optional("x_zero_point"), w, node.optional("w_zero_point"), node, ir)
+
+
+@operator("QLinearConv", since=(10,))
+def qlinear_conv(node: Node, ir: Builder) -> Value:
+    """x: T1[N, C, *S], w: T2[M, C/group, *K], B: i32[M]  ->  T3[N, M, *O]; w_scale and w_zero_point may be per channel
+
+    Source: https://onnx.ai/onnx/operators/onnx__QLinearConv.html
+    """
+    x, w, x_zero, w_zero, y_zero = node.inputs("x", "w", "x_zero_point", "w_zero_point", "y_zero_point")
+    total = _accumulated(x, x_zero, w, w_zero, node, ir)
+    bias = node.optional("B")
+    if bias is not None:
+        total = ir.add(total, per_channel(bias, total, node, ir))
+    x_scale, y_scale = (_single(node.input(name), name, node, ir) for name in ("x_scale", "y_scale"))
+    w_scale = node.input("w_scale")
+    if any(size != 1 for size in w_scale.shape):
+        w_scale = per_channel(w_scale, ir.cast(total, F32), node, ir)
+    else:
+        w_scale = ir.reshape(w_scale, ())
+    factor = ir.div(ir.mul(w_scale, x_scale), y_scale)
+    scaled = ir.mul(ir.cast(total, F32), factor)
+    return quantize(scaled, _single(y_zero, "y_zero_point", node, ir), y_zero.dtype, ir)
+
+
+def _single(value: Value, name: str, node: Node, ir: Builder) -> Value:
+    """A scale or zero point for a whole tensor, as a scalar."""
+    if any(size != 1 for size in value.shape):
+        node.fail("quantization-granularity", f"{name} is {value.type}, not a scalar", rule=f"ONNX {node.operator}")
+    return ir.reshape(value, ())
+
+
+def _accumulated(
+    x: Value, x_zero: Value | None, w: Value, w_zero: Value | None, node: Node, ir: Builder
+) -> Value:
+    """The convolution of x - x_zero with w - w_zero, in i32."""
+    if x_zero is not None:
+        x_zero = _single(x_zero, "x_zero_point", node, ir)
+    if w_zero is not None:
+        w_zero = _per_filter(w_zero, w, node, ir)
+    x, w = shifted(x, x_zero, ir), shifted(w, w_zero, ir)
+    if I32 in (x.dtype, w.dtype):
+        x, w = ir.cast(x, I32), ir.cast(w, I32)
+    return convolve(node, ir, x, w, I32)
+
+
+def _per_filter(zero_point: Value, w: Value, node: Node, ir: Builder) -> Value:
+    """A zero point of the weights, one or one for each filter, ready to broadcast to them."""
+    if all(size == 1 for size in zero_point.shape):
+        return ir.reshape(zero_point, ())
+    if zero_point.rank != 1:
+        node.fail("quantization-granularity", f"w_zero_point is {zero_point.type}", rule=f"ONNX {node.operator}")
+    size = ir.require_equal(zero_point.shape[0], w.shape[0], "w_zero_point does not have one value per filter")
+    return ir.broadcast(ir.with_shape(zero_point, (size,)), (0,), w.shape)

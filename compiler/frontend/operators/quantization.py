@@ -1,0 +1,77 @@
+"""Quantisation: scales and zero points at the granularity of a tensor, and the roundings that all quantised operators share."""
+
+from collections.abc import Sequence
+
+import ml_dtypes
+
+from compiler.frontend.operator import Node
+from compiler.frontend.operators.broadcasting import broadcast_onto
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, floordiv
+from compiler.ir.dtypes import F32, F64, I32, DType
+from compiler.ir.module import Value
+
+RULE = "ONNX QuantizeLinear, granularity of y_scale"
+
+
+def granular(
+    value: Value, shape: Sequence[Dim], axis: int, block_size: int, node: Node, ir: Builder
+) -> Value:
+    """A scale or zero point at `shape`: one for the tensor, one for each index of `axis`, or one for each block of it."""
+    if block_size:
+        return _blocked(value, shape, axis, block_size, node, ir)
+    if all(size == 1 for size in value.shape):
+        return ir.broadcast(ir.reshape(value, ()), (), shape)
+    if value.rank != 1:
+        node.fail("quantization-granularity", f"a scale or zero point is {value.type}, block_size is 0", rule=RULE)
+    if not shape:
+        node.fail("quantization-granularity", f"a scale or zero point is {value.type} for a scalar", rule=RULE)
+    size = ir.require_equal(value.shape[0], shape[axis], f"a scale or zero point does not fit axis {axis}")
+    return ir.broadcast(ir.with_shape(value, (size,)), (axis,), shape)
+
+
+def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: Node, ir: Builder) -> Value:
+    """T[d0 ... ceil(da / block) ... dr-1] -> T[d0 ... da ... dr-1], each element of the axis `block` times"""
+    if value.rank != len(shape):
+        node.fail("quantization-granularity", f"a scale or zero point is {value.type} for {len(shape)} axes", rule=RULE)
+    blocks = floordiv(shape[axis] + block - 1, block)
+    sizes = [
+        ir.require_equal(own, blocks if place == axis else size, f"a scale or zero point does not fit axis {place}")
+        for place, (own, size) in enumerate(zip(value.shape, shape, strict=True))
+    ]
+    value = ir.unsqueeze(ir.with_shape(value, sizes), [axis + 1])
+    repeated = ir.broadcast_to(value, (*sizes[: axis + 1], block, *sizes[axis + 1 :]))
+    whole = ir.reshape(repeated, (*sizes[:axis], blocks * block, *sizes[axis + 1 :]))
+    return ir.slice(whole, (0,) * len(shape), shape)
+
+
+def quantize(scaled: Value, zero_point: Value | None, dtype: DType, ir: Builder, *, saturate: bool = True) -> Value:
+    """What `scaled`, already divided by its scale, is as `dtype`: integers round to even, and clamp after the shift."""
+    wide = ir.cast(scaled, F64 if scaled.dtype == F64 else F32)
+    rounded = ir.round(wide) if dtype.is_integer else wide
+    if zero_point is not None and not is_zero(zero_point, ir):
+        rounded = ir.add(rounded, ir.cast(zero_point, wide.dtype))
+    if not dtype.is_integer:
+        return ir.cast(rounded, dtype, saturate=saturate)
+    bounds = ml_dtypes.iinfo(dtype.numpy)
+    return ir.cast(ir.clamp(rounded, int(bounds.min), int(bounds.max)), dtype)
+
+
+def is_zero(zero_point: Value, ir: Builder) -> bool:
+    """Whether a zero point is known to be 0 everywhere."""
+    known = ir.known_array(zero_point)
+    return known is not None and not known.any()
+
+
+def shifted(x: Value, zero_point: Value | None, ir: Builder) -> Value:
+    """x - zero_point as i32; `x` as it is where that is 0."""
+    if zero_point is None or is_zero(zero_point, ir):
+        return x
+    return ir.sub(ir.cast(x, I32), ir.cast(zero_point, I32))
+
+
+def onto(value: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder) -> Value:
+    """A scale or zero point that broadcasts to `shape`; of one element, whatever its rank."""
+    if all(size == 1 for size in value.shape):
+        return ir.broadcast(ir.reshape(value, ()), (), shape)
+    return broadcast_onto(value, shape, name, node, ir)

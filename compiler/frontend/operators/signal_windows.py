@@ -1,0 +1,41 @@
+"""HannWindow, HammingWindow and BlackmanWindow: sums of cosines over one period.
+
+size: I[]  ->  output: T[size]
+
+Source: https://onnx.ai/onnx/operators/
+"""
+
+from collections.abc import Sequence
+from math import pi
+
+from compiler.frontend.operator import Lowering, Node, operator
+from compiler.frontend.operators.shape_inputs import as_vector
+from compiler.ir.builder import Builder
+from compiler.ir.dims import maximum
+from compiler.ir.dtypes import F64
+from compiler.ir.module import Value
+
+# operator: the factors of cos(0), cos(t), cos(2t), ...
+ROWS: dict[str, Sequence[float]] = {
+    "HannWindow": (0.5, -0.5),
+    "HammingWindow": (25 / 46, 25 / 46 - 1),
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+}
+
+
+def _lowering(factors: Sequence[float]) -> Lowering:
+    def lower(node: Node, ir: Builder) -> Value:
+        """Computed in f64; t goes once around in `size` steps, or in `size` - 1 where the window is symmetric."""
+        (size,) = ir.read_sizes(as_vector(node.input("size"), "size", node, ir), "window")
+        steps = size if node.flag("periodic") else maximum(1, size - 1)
+        turn = ir.div(ir.mul(ir.iota((size,), 0, F64), 2 * pi), ir.cast(ir.size(steps), F64))
+        total = ir.full((size,), factors[0], F64)
+        for harmonic, factor in enumerate(factors[1:], start=1):
+            total = ir.add(total, ir.mul(ir.unary("cos", ir.mul(turn, harmonic)), factor))
+        return ir.cast(total, node.dtype("output_datatype"))
+
+    return lower
+
+
+for _name, _factors in ROWS.items():
+    operator(_name, since=(17,))(_lowering(_factors))

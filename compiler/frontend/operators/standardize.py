@@ -1,0 +1,18 @@
+"""Mean and variance over axes, which all normalisations share."""
+
+from collections.abc import Sequence
+
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+
+
+def moments(x: Value, axes: Sequence[int], ir: Builder) -> tuple[Value, Value]:
+    """The mean and the population variance over `axes`, which stay with size 1; computed in the type of `x`."""
+    mean = ir.mean(x, axes, keepdims=True)
+    return mean, ir.mean(ir.square(ir.sub(x, mean)), axes, keepdims=True)
+
+
+def standardize(x: Value, axes: Sequence[int], epsilon: float, ir: Builder) -> Value:
+    """(x - mean) / sqrt(variance + epsilon)"""
+    mean, variance = moments(x, axes, ir)
+    return ir.div(ir.sub(x, mean), ir.sqrt(ir.add(variance, epsilon)))

@@ -1,0 +1,78 @@
+"""Unique: the distinct elements of a tensor, or its distinct slices."""
+
+from dataclasses import dataclass
+
+from compiler.frontend.operator import Node, operator
+from compiler.ir.builder import Builder
+from compiler.ir.dims import product
+from compiler.ir.dtypes import I64
+from compiler.ir.module import Value
+
+
+@operator("Unique", since=(11, 28))
+def unique(node: Node, ir: Builder) -> tuple[Value, ...]:
+    """X: T[d...]  ->  Y: T[u] or along `axis` T[... u ...], indices: i64[u], inverse_indices: i64[n], counts: i64[u]
+
+    Y is in ascending order, slices in that of their elements; with `sorted` 0 in the order of first occurrence. NaN
+    equals NaN among elements.
+    Source: https://onnx.ai/onnx/operators/onnx__Unique.html
+    """
+    x = node.input("X")
+    if node.has("axis"):
+        axis = node.axis("axis", rank=x.rank)
+        keys = _slice_keys(x, axis, ir)
+    else:
+        axis, x = 0, ir.reshape(x, (product(x.shape),))
+        keys = x
+    groups = _groups(keys, ir)
+    if not node.flag("sorted"):
+        groups = _by_occurrence(groups, ir)
+    return ir.gather(x, groups.first, axis), groups.first, groups.inverse, groups.counts
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Equal keys as groups: the first place of each, the group of each place, and how many places each has."""
+
+    first: Value
+    inverse: Value
+    counts: Value
+
+
+def _groups(keys: Value, ir: Builder) -> _Groups:
+    """The groups of a vector, by ascending key."""
+    ordered, order = ir.sort(keys, 0)
+    place = ir.iota(keys.shape, 0, I64)
+    before = ir.gather(ordered, ir.max(ir.sub(place, 1), 0), 0)
+    same = ir.equal(ordered, before)
+    if keys.dtype.is_float:
+        same = ir.or_(same, ir.and_(ir.is_nan(ordered), ir.is_nan(before)))
+    begins = ir.or_(ir.equal(place, 0), ir.not_(same))
+    first = ir.gather(order, ir.squeeze(ir.non_zero(begins), (0,)), 0)
+    group = ir.sub(ir.scan_axis(ir.cast(begins, I64), "sum", 0), 1)
+    inverse = ir.scatter_along(ir.full(keys.shape, 0, I64), order, group, 0, "set")
+    ones = ir.full(keys.shape, 1, I64)
+    counts = ir.scatter_along(ir.full(first.shape, 0, I64), group, ones, 0, "add")
+    return _Groups(first, inverse, counts)
+
+
+def _by_occurrence(groups: _Groups, ir: Builder) -> _Groups:
+    """`groups` in the order of their first places."""
+    first, order = ir.sort(groups.first, 0)
+    places = ir.iota(first.shape, 0, I64)
+    moved = ir.scatter_along(ir.full(first.shape, 0, I64), order, places, 0, "set")
+    return _Groups(first, ir.gather(moved, groups.inverse, 0), ir.gather(groups.counts, order, 0))
+
+
+def _slice_keys(x: Value, axis: int, ir: Builder) -> Value:
+    """i64[n]: for each slice along the axis, how many are less than it in the order of their elements."""
+    others = [place for place in range(x.rank) if place != axis]
+    n, m = x.shape[axis], product(x.shape[place] for place in others)
+    if m == 0:
+        return ir.full((n,), 0, I64)
+    rows = ir.reshape(ir.transpose(x, (axis, *others)), (n, m))
+    own, other = ir.broadcast(rows, (0, 2), (n, n, m)), ir.broadcast(rows, (1, 2), (n, n, m))
+    differs = ir.cast(ir.not_(ir.equal(own, other)), I64)
+    first = ir.unsqueeze(ir.arg_reduce(differs, "max", 2), (2,))
+    is_less = ir.less(ir.gather_along(other, first, 2), ir.gather_along(own, first, 2))
+    return ir.reduce(ir.cast(ir.squeeze(is_less, (2,)), I64), "sum", (1,))

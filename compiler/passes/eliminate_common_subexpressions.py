@@ -1,0 +1,99 @@
+"""Common subexpressions: what is computed twice in a block is computed once, equal constants included."""
+
+import struct
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+
+from compiler.ir.module import Attribute, Block, Module, Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.rewriter import bound_symbols, map_bodies, prune
+
+COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "equal")
+
+SAMPLES = 64
+"""How many elements of an array tell it from most others, before all of them are compared."""
+
+
+def eliminate_common_subexpressions(module: Module) -> Module:
+    """Computes equal expressions once; of equal guards the first stays."""
+    return map_bodies(module, lambda body, _: prune(_Merge().block(body)))
+
+
+class _Merge:
+    """The values that were seen in one block, by the expressions that make them."""
+
+    def __init__(self) -> None:
+        self.values: dict[Value, Value] = {}
+        self.numbers: dict[Value, int] = {}
+        self.seen: dict[Hashable, Op] = {}
+        self.arrays: dict[Hashable, list[np.ndarray]] = {}
+
+    def block(self, block: Block) -> Block:
+        for parameter in block.parameters:
+            self._number(parameter)
+        ops = tuple(self._kept(block))
+        return Block(block.parameters, ops, tuple(self.values.get(result, result) for result in block.results))
+
+    def _kept(self, block: Block) -> Iterator[Op]:
+        for op in block.ops:
+            current = self._renewed(op)
+            key = self._key(current)
+            first = current if key is None else self.seen.setdefault(key, current)
+            for old, new in zip(op.results, first.results, strict=True):
+                self.values[old] = new
+                self._number(new)
+            if first is current:
+                yield current
+
+    def _number(self, value: Value) -> None:
+        self.numbers.setdefault(value, len(self.numbers))
+
+    def _renewed(self, op: Op) -> Op:
+        operands = tuple(self.values.get(operand, operand) for operand in op.operands)
+        if operands == op.operands and not op.blocks:
+            return op
+        blocks = tuple(_Merge().block(block) for block in op.blocks)
+        return Op(op.name, operands, op.attributes, blocks, op.result_types, op.location)
+
+    def _key(self, op: Op) -> Hashable | None:
+        """What two ops have in common exactly when one can stand for the other; None for an op that always stays."""
+        if op.name == "guard":
+            return ("guard", *(op.attributes[name] for name in ("relation", "left", "right")))
+        if PRIMITIVES[op.name].effects or op.blocks or op.name == "host" or bound_symbols(op):
+            return None
+        operands = [self.numbers[operand] for operand in op.operands]
+        if op.name in COMMUTATIVE:
+            operands.sort()
+        attributes = tuple((name, self._attribute_key(value)) for name, value in sorted(op.attributes.items()))
+        return (op.name, tuple(operands), attributes, op.result_types)
+
+    def _attribute_key(self, value: Attribute) -> Hashable:
+        """Equal for attributes that mean the same: 0.0 is not -0.0, and 1 is neither 1.0 nor true."""
+        match value:
+            case np.ndarray():
+                return self._array_key(value)
+            case tuple():
+                return tuple(self._attribute_key(item) for item in value)
+            case float():
+                return ("float", struct.pack("<d", value))
+            case bool():
+                return ("bool", value)
+        return value
+
+    def _array_key(self, array: np.ndarray) -> Hashable:
+        """The same for arrays with the same bits; most are told apart by a few elements."""
+        if array.dtype.kind == "O":
+            return (array.shape, tuple(array.reshape(-1).tolist()))
+        sample = array.reshape(-1)[:: max(1, array.size // SAMPLES)]
+        key = (array.dtype, array.shape, sample.tobytes())
+        alike = self.arrays.setdefault(key, [])
+        for place, other in enumerate(alike):
+            if other is array or np.array_equal(_bits(other), _bits(array)):
+                return (key, place)
+        alike.append(array)
+        return (key, len(alike) - 1)
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,36 @@
+"""Generators: constants of one number, and counters, in their smallest form."""
+
+from compiler.ir.builder import Builder
+from compiler.ir.module import Op, Value
+from compiler.ir.rewriter import rule
+
+
+@rule("constant")
+def shrink_uniform_constant(op: Op, build: Builder) -> Value | None:
+    """a constant of floats that are all c = broadcast(c); integers stay, for they may be sizes"""
+    array = op.array()
+    if array.size < 2 or not op.result.dtype.is_float:
+        return None
+    bits = array.reshape(-1).view(f"u{array.dtype.itemsize}")
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return None
+    return build.broadcast(build.constant(array.reshape(-1)[:1].reshape(()).copy()), (), array.shape)
+
+
+@rule("iota")
+def shrink_counter(op: Op, build: Builder) -> Value | None:
+    """iota over several axes = broadcast(iota over one)"""
+    shape, axis = op.result.shape, op.int("axis")
+    if len(shape) == 1:
+        return None
+    return build.broadcast(build.iota((shape[axis],), 0, op.dtype()), (axis,), shape)
+
+
+@rule("sizes")
+def make_sizes_constant(op: Op, build: Builder) -> Value | None:
+    """sizes that are numbers = constant"""
+    values = op.dims("values")
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) != len(values):
+        return None
+    return build.size(numbers[0], op.dtype()) if op.flag("scalar") else build.sizes(numbers, op.dtype())

@@ -1,0 +1,116 @@
+"""What is known about the symbols of sizes at a place of the program: ranges, and which are equal to what."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from compiler.ir.dims import Dim, Size, at_least, bcast, floordiv, lower_bound, maximum, minimum, mod, symbols_of
+from compiler.ir.module import Attribute, Op
+from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+
+FUNCTIONS: Mapping[str, Callable[..., Dim]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast}
+
+
+@dataclass(frozen=True)
+class SizeFacts:
+    """`ranges` of symbols, and the sizes that symbols are `equal` to; those have no symbol that is itself replaced."""
+
+    ranges: Mapping[str, tuple[int, int | None]]
+    equal: Mapping[str, Dim]
+
+    def dim(self, dim: Dim) -> Dim:
+        """`dim` in as few symbols and functions as the facts allow."""
+        if isinstance(dim, int):
+            return dim
+        total: Dim = 0
+        for monomial, factor in dim.terms:
+            term: Dim = factor
+            for atom in monomial:
+                if isinstance(atom, str):
+                    term = term * self.equal.get(atom, Size.symbol(atom))
+                else:
+                    term = term * self._apply(atom.function, [self.dim(argument) for argument in atom.arguments])
+            total = total + term
+        return total
+
+    def _apply(self, function: str, arguments: list[Dim]) -> Dim:
+        match function:
+            case "min":
+                return minimum(*self._extremes(arguments, lambda a, b: at_least(b, a, self.ranges)))
+            case "max":
+                return maximum(*self._extremes(arguments, lambda a, b: at_least(a, b, self.ranges)))
+            case "bcast":
+                return bcast(*self._widest(arguments))
+        return FUNCTIONS[function](*arguments)
+
+    def _extremes(self, dims: list[Dim], beats: Callable[[Dim, Dim], bool]) -> list[Dim]:
+        """`dims` without those that another one certainly beats."""
+        kept: list[Dim] = []
+        for dim in dims:
+            if not any(beats(other, dim) for other in kept):
+                kept = [other for other in kept if not beats(dim, other)] + [dim]
+        return kept
+
+    def _widest(self, dims: list[Dim]) -> list[Dim]:
+        """One of `dims` that is at least 2 is what they broadcast to; a guard sees to it that the others fit."""
+        for dim in dims:
+            low = lower_bound(dim, self.ranges)
+            if low is not None and low >= 2:
+                return [dim]
+        return dims
+
+    def type(self, type: Type) -> Type:
+        """`type` with its sizes simplified."""
+        match type:
+            case TensorType(dtype, shape):
+                return TensorType(dtype, None if shape is None else tuple(map(self.dim, shape)))
+            case SequenceType(element):
+                return SequenceType(self.type(element))
+            case OptionalType(element):
+                return OptionalType(self.type(element))
+            case MapType(key, value):
+                return MapType(key, self.type(value))
+
+    def attribute(self, value: Attribute) -> Attribute:
+        """`value` with its sizes simplified."""
+        if isinstance(value, Size):
+            return self.dim(value)
+        return tuple(map(self.attribute, value)) if isinstance(value, tuple) else value
+
+    def holds(self, relation: str, left: Dim, right: Dim) -> bool:
+        """Whether `left` `relation` `right` is certain."""
+        if relation == "at_least":
+            return at_least(left, right, self.ranges)
+        return left == right or (relation == "broadcast" and 1 in (left, right))
+
+    def after(self, guard: Op) -> "SizeFacts":
+        """The facts where `guard` has held, too."""
+        relation, left, right = guard.text("relation"), self.dim(guard.dim("left")), self.dim(guard.dim("right"))
+        if relation == "equal":
+            return self._with_equal(left, right)
+        return self._with_least(left, right) if relation == "at_least" else self
+
+    def _with_equal(self, left: Dim, right: Dim) -> "SizeFacts":
+        for dim, other in sorted(((right, left), (left, right)), key=lambda pair: not str(pair[0]).startswith("?")):
+            name = single_symbol(dim)
+            if name is not None and name not in symbols_of(other):
+                chosen = SizeFacts(self.ranges, {name: other})
+                equal = {known: chosen.dim(size) for known, size in self.equal.items()}
+                return replace(self, equal={**equal, name: other})
+        return self
+
+    def _with_least(self, left: Dim, right: Dim) -> "SizeFacts":
+        low, high = single_symbol(left), single_symbol(right)
+        ranges = dict(self.ranges)
+        if low is not None and isinstance(right, int):
+            least, greatest = ranges.get(low, (0, None))
+            ranges[low] = (right if low.startswith("?") and low not in ranges else max(least, right), greatest)
+        elif high is not None and isinstance(left, int):
+            least, greatest = ranges.get(high, (-(2**63) if high.startswith("?") else 0, None))
+            ranges[high] = (least, left if greatest is None else min(greatest, left))
+        return replace(self, ranges=ranges)
+
+
+def single_symbol(dim: Dim) -> str | None:
+    """The name of the symbol that `dim` is, or None where it is something else."""
+    names = symbols_of(dim)
+    return next(iter(names)) if len(names) == 1 and dim == Size.symbol(next(iter(names))) else None

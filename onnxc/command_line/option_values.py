@@ -1,0 +1,74 @@
+"""The texts of command-line options as values: sizes and ranges, shapes, input arrays."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+Range = int | tuple[int, int | None]
+DIM_FORM = "NAME=8 or NAME=1..64"
+SHAPE_FORM = "NAME=1,3,224,224"
+INPUT_FORM = "NAME=@FILE.npy or NAME=VALUE"
+
+
+def named(text: str, form: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE."""
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise click.BadParameter(f"{text!r} is not of the form {form}")
+    return name, value
+
+
+def parse_dims(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, Range]:
+    """batch=8 is one size, batch=1..64 a range, batch=1.. a range without an end."""
+    dims: dict[str, Range] = {}
+    for text in texts:
+        name, value = named(text, DIM_FORM)
+        match = re.fullmatch(r"(\d+)(?:(\.\.)(\d*))?", value)
+        if match is None:
+            raise click.BadParameter(f"{text!r} is not of the form {DIM_FORM}")
+        low, dots, high = match.groups()
+        dims[name] = (int(low), int(high) if high else None) if dots else int(low)
+    return dims
+
+
+def parse_shapes(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """x=1,3,224,224; [] is the shape of a scalar."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, value = named(text, SHAPE_FORM)
+        if not re.fullmatch(r"\[\]|\d+([,x]\d+)*", value):
+            raise click.BadParameter(f"{text!r} is not of the form {SHAPE_FORM}")
+        shapes[name] = tuple(int(size) for size in re.findall(r"\d+", value))
+    return shapes
+
+
+def parse_choices(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, list[int]]:
+    """batch=1,8: sizes to add kernels for."""
+    shapes = parse_shapes(_context, _option, texts)
+    return {name: list(sizes) for name, sizes in shapes.items()}
+
+
+def parse_inputs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, np.ndarray]:
+    """x=@x.npy is the array of a file, x=@all.npz its member x, and x=1.5 or x=[[1,2]] a value written out."""
+    return dict(parse_input(*named(text, INPUT_FORM)) for text in texts)
+
+
+def parse_input(name: str, value: str) -> tuple[str, np.ndarray]:
+    if value.startswith("@"):
+        return name, read_array(name, Path(value[1:]))
+    try:
+        return name, np.array(json.loads(value))
+    except ValueError as problem:
+        raise click.BadParameter(f"{value!r} is neither @FILE nor numbers, true, false or texts such as [[1, 2], [3, 4]]") from problem
+
+
+def read_array(name: str, path: Path) -> np.ndarray:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else loaded[name]
+    except (OSError, ValueError, KeyError) as problem:
+        raise click.BadParameter(f"cannot read {name!r} from {path}: {problem}") from problem

@@ -1,0 +1,115 @@
+"""The demonstration: compiles the shipped digit classifier, classifies images it has never seen, and says how fast.
+
+The images are the held-out quarter of the handwritten digits of scikit-learn; examples/train_digits.py made the model.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+
+import onnxc
+
+DATA = files("onnxc") / "data"
+CALLS = 200
+SHOWN = 4
+SHADES = " ░▒▓█"
+ASCII_SHADES = " .+#@"
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What one run of the demonstration found."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    probabilities: np.ndarray
+    model_bytes: int
+    artifact_bytes: int
+    compile_s: float
+    load_s: float
+    one_image_s: float
+    all_images_s: float
+
+    @property
+    def answers(self) -> np.ndarray:
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def correct(self) -> int:
+        return int((self.answers == self.labels).sum())
+
+
+def run_demonstration(target: str = "cpu", threads: int | None = None) -> Demonstration:
+    """Compile, save, load, classify, and time each of these."""
+    with as_file(DATA / "digits.npz") as path, np.load(path) as held_out:
+        images, labels = held_out["images"].astype(np.float32), held_out["labels"].astype(np.int64)
+    with as_file(DATA / "digits.onnx") as model, tempfile.TemporaryDirectory() as scratch:
+        artifact = Path(scratch) / "digits.onnxc"
+        started = time.perf_counter()
+        onnxc.compile(model, target=target, threads=threads).save(artifact)
+        compiled = time.perf_counter()
+        executable = onnxc.load(artifact, threads=threads)
+        loaded = time.perf_counter()
+        return Demonstration(
+            images,
+            labels,
+            executable.run({"pixels": images})["probabilities"],
+            model.stat().st_size,
+            artifact.stat().st_size,
+            compiled - started,
+            loaded - compiled,
+            median_seconds(lambda: executable(images[:1])),
+            median_seconds(lambda: executable(images)),
+        )
+
+
+def median_seconds(call: Callable[[], object]) -> float:
+    """The median over many calls, after a few that do not count."""
+    seconds = []
+    for _ in range(CALLS):
+        started = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[CALLS // 10 :])
+
+
+def chosen(found: Demonstration) -> list[int]:
+    """The images to draw: the first ones, and in the last place the first wrong answer if there is one."""
+    wrong = np.flatnonzero(found.answers != found.labels)
+    return [*range(SHOWN - 1), int(wrong[0]) if wrong.size else SHOWN - 1]
+
+
+def draw_digits(found: Demonstration, indices: Sequence[int], shades: str) -> list[str]:
+    """Lines of text with the images side by side and the answer below each."""
+    rows = ["  ".join(draw_row(found.images[i, 0, row], shades) for i in indices) for row in range(8)]
+    return [*rows, "  ".join(f"{caption(found, i):16}" for i in indices)]
+
+
+def draw_row(pixels: np.ndarray, shades: str) -> str:
+    """One line, each pixel two characters wide, for characters are twice as high as wide."""
+    return "".join(2 * shades[int(level)] for level in np.rint(pixels / 16 * (len(shades) - 1)))
+
+
+def caption(found: Demonstration, index: int) -> str:
+    answer, label = found.answers[index], found.labels[index]
+    sure = f"{answer} ({found.probabilities[index, answer]:.0%})"
+    return sure if answer == label else f"{sure}, is {label}"
+
+
+def report_lines(found: Demonstration) -> list[str]:
+    """The figures, one a line."""
+    total = len(found.labels)
+    return [
+        f"compiled     {found.model_bytes / 1e3:.0f} kB of ONNX into {found.artifact_bytes / 1e3:.0f} kB"
+        f" in {found.compile_s:.2f} s",
+        f"loaded       in {found.load_s * 1e3:.1f} ms",
+        f"accuracy     {found.correct / total:.2%}: {found.correct} of {total} images that it has never seen",
+        f"latency      {found.one_image_s * 1e6:.1f} µs for one image,"
+        f" {found.all_images_s * 1e6 / total:.2f} µs each for {total} at once",
+    ]

@@ -1,0 +1,294 @@
+"""What real models may do though it is odd, and what comes out of the check."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from compiler.frontend.check import check_model
+from compiler.frontend.read import read_model
+from compiler.ir.types import TensorType
+from runtime.errors import ModelError
+from tests.frontend.model_texts import (
+    ADD,
+    CALL,
+    IF,
+    LOOP,
+    RELU,
+    Edit,
+    attribute,
+    checked,
+    errors,
+    model,
+    node,
+    setting,
+    warnings,
+)
+
+# What is merely odd
+
+ODD: dict[str, tuple[set[str], str, Edit | None]] = {
+    "a graph without a name": (set(), RELU, lambda m: m.graph.ClearField("name")),
+    "names of any form": (set(), RELU, lambda m: setattr(node(m), "name", "/model/layer.0/ü (1):0")),
+    "two nodes of one name": (
+        set(),
+        "g (float[N] x) => (float[N] y) { t = Relu(x) y = Neg(t) }",
+        lambda m: [setattr(node, "name", "n") for node in m.graph.node],
+    ),
+    "an output without a type": (set(), RELU, lambda m: m.graph.output[0].ClearField("type")),
+    "an output without a shape": (
+        set(),
+        RELU,
+        lambda m: m.graph.output[0].type.tensor_type.ClearField("shape"),
+    ),
+    "an input without a shape": (
+        {"missing-shape"},
+        RELU,
+        lambda m: m.graph.input[0].type.tensor_type.ClearField("shape"),
+    ),
+    "a negative size": (
+        {"negative-size"},
+        RELU,
+        lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", -1),
+    ),
+    "value_info of values that do not exist": (
+        set(),
+        RELU,
+        lambda m: m.graph.value_info.append(helper.make_tensor_value_info("gone", 1, [3])),
+    ),
+    "value_info that tells nothing": (set(), RELU, lambda m: m.graph.value_info.add(name="y")),
+    "unused imports": (set(), RELU, lambda m: m.opset_import.add(domain="com.microsoft", version=1)),
+    "an unused import of the future": (
+        {"unsupported-opset-version"},
+        RELU,
+        lambda m: m.opset_import.add(domain="ai.onnx.ml", version=9),
+    ),
+    "one import twice": ({"duplicate-opset-import"}, RELU, lambda m: m.opset_import.add(domain="ai.onnx", version=21)),
+    "one key of the metadata twice": (
+        {"duplicate-metadata"},
+        RELU,
+        lambda m: [m.metadata_props.add(key="a", value=str(i)) for i in range(2)],
+    ),
+    "a deprecated operator": (
+        {"deprecated-operator"},
+        "g (float[N] x, int64[N] i, float[N] u) => (float[N] y) { y = Scatter(x, i, u) }",
+        None,
+    ),
+    "the other name of the domain": (set(), RELU, lambda m: setattr(node(m), "domain", "ai.onnx")),
+    "attributes for tools": (set(), RELU.replace("Relu(", "Relu<__source = 1>("), None),
+    "an attribute that does not say its type": (
+        {"attribute-without-type"},
+        RELU.replace("Relu(", "Softmax<axis = 0>("),
+        lambda m: attribute(m).ClearField("type"),
+    ),
+    "a zero that is not written": (
+        set(),
+        RELU.replace("Relu(", "Softmax<axis = 0>("),
+        lambda m: attribute(m).ClearField("i"),
+    ),
+    "an output twice": ({"duplicate-output"}, RELU, lambda m: m.graph.output.append(m.graph.output[0])),
+    "an input as output": (set(), "g (float[N] x) => (float[N] x) { y = Relu(x) }", None),
+    "an initializer as output": (set(), ADD, lambda m: setattr(m.graph.output[0], "name", "w")),
+    "an initializer that is an input": (
+        set(),
+        "g (float[N] x, float[M] w) => (float[N] y) { y = Add(x, w) }",
+        lambda m: m.graph.initializer.add(name="w", data_type=1, dims=[2], float_data=[1, 2]),
+    ),
+    "an initializer that is no input in an old model": ({"initializer-without-input"}, ADD, setting("ir_version", 3)),
+    "opsets in a model older than they": (
+        {"unexpected-opset-import"},
+        RELU,
+        setting("ir_version", 2),
+    ),
+    "an inner name that hides an outer one": (
+        {"shadowed-name"},
+        IF.replace("{ a = Relu(x) }", "{ x = Cast<to = 1>(c) a = Relu(x) }"),
+        None,
+    ),
+    "an inner name that an outer node defines later": (
+        {"shadowed-name"},
+        IF.replace("\n}", " a = Relu(x)\n}"),
+        None,
+    ),
+    "one inner name in two branches": (
+        set(),
+        IF.replace("(float[N] b) { b", "(float[N] a) { a"),
+        None,
+    ),
+    "a branch that returns an outer value": ({"output-from-outside"}, IF.replace("(float[N] a)", "(float[N] x)"), None),
+    "a broken function that nothing calls": (
+        {"unknown-operator", "recursive-function"},
+        RELU
+        + '<domain: "own", opset_import: ["": 21, "own": 1]> f (a) => (b) { b = Rleu(a) }'
+        + '<domain: "own", opset_import: ["": 21, "own": 1]> h (a) => (b) { b = own.h(a) }',
+        None,
+    ),
+    "a function without an import of its domain": (set(), CALL, lambda m: m.opset_import.pop()),
+    "training information and devices": (
+        set(),
+        RELU,
+        lambda m: [m.training_info.add().algorithm.node.add(op_type="?"), m.configuration.add(name="tp")],
+    ),
+    "a free size that is a sentence": (
+        set(),
+        RELU,
+        lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "batch size, -1 ` ("),
+    ),
+}
+
+
+@pytest.mark.parametrize(("codes", "text", "edit"), ODD.values(), ids=ODD)
+def test_a_model_that_is_merely_odd_is_accepted(codes: set[str], text: str, edit: Edit | None) -> None:
+    official = model(text, edit)
+    assert errors(official) == set()
+    assert warnings(official) == codes
+    assert {warning.code for warning in checked(official).warnings} == codes
+
+
+def test_a_model_without_opsets_before_ir_version_3_is_of_opset_1() -> None:
+    official = model(RELU, lambda m: m.ClearField("opset_import"))
+    official.ir_version = 2
+    (node,) = checked(official).graph.nodes
+    assert (node.since, node.opset) == (1, 1)
+
+
+def test_before_ir_version_4_the_initializers_of_a_subgraph_are_not_fed() -> None:
+    def edit(m: onnx.ModelProto) -> None:
+        m.ir_version = 3
+        body = m.graph.node[0].attribute[0].g
+        body.initializer.add(name="w", data_type=1, dims=[1], float_data=[2.0])
+        body.input.append(helper.make_tensor_value_info("w", 1, [1]))
+
+    (loop,) = checked(model(LOOP, edit)).graph.nodes
+    (body,) = loop.subgraphs()
+    assert [info.name for info in body.inputs] == ["i", "k", "s"]
+    assert list(body.initializers) == ["w"]
+
+
+# What comes out
+
+
+def test_a_checked_model_knows_versions_attributes_and_places() -> None:
+    text = "g (float[N, 4] x) => (float[N, 4] y) { y = Softmax <axis = 0> (x) }"
+    official = model(text, lambda m: setattr(node(m), "name", "softmax"))
+    result = checked(official)
+    (node,) = result.graph.nodes
+    assert (node.operator, node.domain, node.since, node.opset) == ("Softmax", "", 13, 21)
+    assert (node.inputs, node.outputs, node.attributes) == (("x",), ("y",), {"axis": 0})
+    assert str(node.location) == 'graph "main", node 0 "softmax" (ai.onnx.Softmax-13)'
+    assert (result.name, result.ir_version, result.opsets) == ("g", 10, {"": 21, "own": 1})
+    assert len(result.digest) == 64
+
+
+def test_defaults_are_filled_in() -> None:
+    (node,) = checked(model(RELU.replace("Relu", "LeakyRelu"))).graph.nodes
+    assert node.attributes == {"alpha": float(np.float32(0.01))}
+
+
+def test_every_kind_of_attribute_is_read() -> None:
+    def edit(m: onnx.ModelProto) -> None:
+        ml = m.graph.node.add(op_type="LabelEncoder", domain="ai.onnx.ml", input=["s"], output=["t"])
+        ml.attribute.append(helper.make_attribute("keys_strings", ["a", "ü"]))
+        ml.attribute.append(helper.make_attribute("values_floats", [1.5, -0.0]))
+        ml.attribute.append(helper.make_attribute("default_float", 2.5))
+        m.opset_import.add(domain="ai.onnx.ml", version=4)
+
+    text = "g (string[N] s, float[N, M] x) => (float[M, N] y, float[N] t) { y = Transpose<perm = [1, 0]>(x) }"
+    transpose, encoder = checked(model(text, edit)).graph.nodes
+    assert transpose.attributes["perm"] == (1, 0)
+    assert encoder.attributes["keys_strings"] == ("a", "ü")
+    assert encoder.attributes["values_floats"] == (1.5, -0.0)
+    assert encoder.attributes["default_string"] == "_Unused"
+
+
+def test_trailing_inputs_that_are_left_out_are_dropped() -> None:
+    text = "g (float[N] x, float lo) => (float[N] y) { y = Clip(x, lo) }"
+    (node,) = checked(model(text, lambda m: node(m).input.append(""))).graph.nodes
+    assert node.inputs == ("x", "lo")
+
+
+def test_inputs_left_out_in_the_middle_stay_empty() -> None:
+    text = "g (float[N] x, float hi) => (float[N] y) { y = Clip(x, hi) }"
+    (node,) = checked(model(text, lambda m: node(m).input.insert(1, ""))).graph.nodes
+    assert node.inputs == ("x", "", "hi")
+
+
+def test_a_name_that_hides_another_is_replaced() -> None:
+    graph = checked(model(IF.replace("{ a = Relu(x) }", "{ x = Cast<to = 1>(c) a = Neg(x) }"))).graph
+    then_branch, _ = graph.nodes[0].subgraphs()
+    assert [(node.inputs, node.outputs) for node in then_branch.nodes] == [(("c",), ("x_1",)), (("x_1",), ("a",))]
+    assert [info.name for info in graph.inputs] == ["c", "x"]
+    assert [info.name for info in graph.outputs] == ["y"]
+
+
+def test_a_value_from_around_that_a_branch_returns_is_copied() -> None:
+    graph = checked(model(IF.replace("(float[N] a)", "(float[N] x)"))).graph
+    then_branch, _ = graph.nodes[0].subgraphs()
+    assert [info.name for info in then_branch.outputs] == ["x_copy"]
+    assert str(then_branch.nodes[-1]) == "x_copy = ai.onnx.Identity-21(x)"
+
+
+def test_a_checked_model_has_a_text_form() -> None:
+    result = checked(model(ADD.replace("y = Add(x, w)", "y = Softmax<axis = 0>(x)")))
+    assert str(result) == (
+        "model g (ir 10, ai.onnx 21, own 1)\n"
+        "graph g(x: f32[N]) {\n"
+        "  w = constant : f32[2]\n"
+        "  y = ai.onnx.Softmax-13(x) {axis = 0}\n"
+        "  return y: f32[N]\n"
+        "}"
+    )
+
+
+DIMS: dict[str, tuple[list[object], str]] = {
+    "numbers": ([2, 0], "f32[2, 0]"),
+    "a scalar": ([], "f32[]"),
+    "symbols": (["N", "N"], "f32[N, N]"),
+    "nothing": ([None, None], "f32[x_dim0, x_dim1]"),
+    "negative numbers": ([-1, 3], "f32[x_dim0, 3]"),
+    "texts that mean nothing": (["?", "None", "", "-1"], "f32[x_dim0, x_dim1, x_dim2, x_dim3]"),
+    "an expression of a symbol that an input has": (
+        ["N", "2*N + 1", "(N // 2) * 2"],
+        "f32[N, 2*N + 1, 2*floordiv(N, 2)]",
+    ),
+    "a number as text": (["4"], "f32[4]"),
+    "a text that only looks like an expression": (["batch-size"], "f32[`batch-size`]"),
+    "a name as it would be made": (["x_dim1", None], "f32[x_dim1, x_dim1_]"),
+}
+
+
+@pytest.mark.parametrize(("dims", "text"), DIMS.values(), ids=DIMS)
+def test_declared_sizes_become_symbolic_sizes(dims: list[object], text: str) -> None:
+    info = helper.make_tensor_value_info("x", 1, dims)  # type: ignore[arg-type]
+    (found,) = checked(model(RELU, lambda m: m.graph.input[0].CopyFrom(info))).graph.inputs
+    assert isinstance(found.type, TensorType)
+    assert str(found.type) == text
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        ("seq(float[N])", "sequence(f32[N])"),
+        ("optional(seq(int64[2]))", "optional(sequence(i64[2]))"),
+        ("map(string, float[2])", "map(string, f32[2])"),
+        ("bfloat16[N]", "bf16[N]"),
+        ("uint4[3]", "u4[3]"),
+    ],
+)
+def test_declared_types_become_types(declared: str, text: str) -> None:
+    result = checked(model(f"g (float[N] x, {declared} s) => (float[N] y) {{ y = Relu(x) }}"))
+    assert str(result.graph.inputs[1].type) == text
+
+
+def test_external_data_is_found_beside_the_model(tmp_path: Path) -> None:
+    weights = np.arange(6, dtype=np.float32)
+    official = model(ADD.replace("<float[2] w = {1, 2}>", ""), None)
+    official.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    onnx.save_model(official, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    result = check_model(read_model(tmp_path / "m.onnx"))
+    np.testing.assert_array_equal(result.graph.initializers["w"].array(), weights, strict=True)
+    with pytest.raises(ModelError, match="pass the path") as caught:
+        check_model(read_model((tmp_path / "m.onnx").read_bytes()))
+    assert caught.value.code == "external-data-without-folder"

@@ -1,0 +1,406 @@
+"""Symbolic sizes: canonical forms, and that they always stand for the number that plain arithmetic gives."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from compiler.ir.dims import (
+    Dim,
+    DimSyntaxError,
+    Size,
+    at_least,
+    bcast,
+    evaluate,
+    floordiv,
+    lower_bound,
+    maximum,
+    minimum,
+    mod,
+    parse_dim,
+    product,
+    render,
+    substitute,
+    symbols_of,
+    upper_bound,
+)
+from tests.ir.programs import dims, symbol_names
+
+A, B, C, N, M = (Size.symbol(name) for name in "ABCNM")
+Q = Size.symbol("?q")
+
+# Expressions as trees, which are built in sizes and computed in integers
+
+Tree: TypeAlias = "int | str | tuple[str, Tree, Tree]"
+
+FUNCTIONS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+    "bcast": bcast,
+}
+trees: st.SearchStrategy[Tree] = st.recursive(
+    st.integers(-4, 12) | st.sampled_from(["N", "M", "?q"]),
+    lambda inner: st.tuples(st.sampled_from(sorted(FUNCTIONS)), inner, inner),
+    max_leaves=8,
+)
+numbers = st.fixed_dictionaries({"N": st.integers(0, 9), "M": st.integers(0, 9), "?q": st.integers(-9, 9)})
+
+
+def size_of(tree: Tree) -> Dim:
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return Size.symbol(tree)
+    function, a, b = tree
+    return FUNCTIONS[function](size_of(a), size_of(b))
+
+
+def number_of(tree: Tree, values: Mapping[str, int]) -> int:
+    """What Python's integers give; trees that divide by 0, or broadcast what cannot be, are passed over."""
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return values[tree]
+    function, a, b = tree[0], number_of(tree[1], values), number_of(tree[2], values)
+    if function in ("floordiv", "mod"):
+        assume(b != 0)
+        return a // b if function == "floordiv" else a % b
+    if function == "bcast":
+        assume(min(a, b) >= 0 and (a == b or 1 in (a, b)))
+        return b if a == 1 else a
+    return {"add": a + b, "sub": a - b, "mul": a * b, "min": min(a, b), "max": max(a, b)}[function]
+
+
+@given(trees, numbers)
+@settings(max_examples=600, deadline=None)
+def test_a_size_is_the_number_that_arithmetic_gives(tree: Tree, values: dict[str, int]) -> None:
+    assert evaluate(size_of(tree), values) == number_of(tree, values)
+
+
+@given(trees, trees, numbers)
+@settings(max_examples=300, deadline=None)
+def test_substituting_a_size_is_substituting_its_number(tree: Tree, other: Tree, values: dict[str, int]) -> None:
+    replaced = number_of(other, values)
+    expected = number_of(tree, {**values, "?q": replaced})
+    assert evaluate(substitute(size_of(tree), {"?q": size_of(other)}), values) == expected
+
+
+@given(trees, numbers)
+@settings(max_examples=300, deadline=None)
+def test_substituting_numbers_gives_the_number(tree: Tree, values: dict[str, int]) -> None:
+    expected = number_of(tree, values)
+    assert substitute(size_of(tree), dict(values)) == expected
+
+
+@given(trees, numbers)
+@settings(max_examples=400, deadline=None)
+def test_bounds_are_never_passed(tree: Tree, values: dict[str, int]) -> None:
+    number = number_of(tree, values)
+    for bounds in ({}, {name: (value - 1, value + 2) for name, value in values.items()}):
+        low, high = lower_bound(size_of(tree), bounds), upper_bound(size_of(tree), bounds)
+        assert low is None or low <= number
+        assert high is None or number <= high
+
+
+@given(trees, trees, numbers)
+@settings(max_examples=250, deadline=None)
+def test_what_is_at_least_another_is_so_for_all_numbers(a: Tree, b: Tree, values: dict[str, int]) -> None:
+    if at_least(size_of(a), size_of(b)):
+        assert number_of(a, values) >= number_of(b, values)
+
+
+@given(trees, numbers)
+@settings(max_examples=300, deadline=None)
+def test_the_text_of_a_size_reads_back(tree: Tree, values: dict[str, int]) -> None:
+    dim = size_of(tree)
+    assert parse_dim(str(dim)) == dim
+
+
+@given(dims())
+@settings(max_examples=300, deadline=None)
+def test_the_text_reads_back_whatever_the_names(dim: Dim) -> None:
+    assert parse_dim(str(dim)) == dim
+
+
+@given(trees, numbers)
+@settings(max_examples=300, deadline=None)
+def test_the_same_number_is_rendered_for_other_languages(tree: Tree, values: dict[str, int]) -> None:
+    expected = number_of(tree, values)
+    text = render(size_of(tree), lambda name: f"({values[name]})")
+    assert parse_dim(text) == expected
+
+
+ring = st.recursive(
+    st.integers(-3, 3) | st.sampled_from(["N", "M"]),
+    lambda inner: st.tuples(st.sampled_from(["add", "sub", "mul"]), inner, inner),
+    max_leaves=6,
+)
+
+
+@given(ring, ring, ring)
+@settings(max_examples=200, deadline=None)
+def test_sums_and_products_obey_the_laws_of_rings(x: Tree, y: Tree, z: Tree) -> None:
+    a, b, c = size_of(x), size_of(y), size_of(z)
+    assert (a + b) + c == a + (b + c)
+    assert a + b == b + a
+    assert a * b == b * a
+    assert (a * b) * c == a * (b * c)
+    assert a * (b + c) == a * b + a * c
+    assert a - a == 0
+    assert hash(a + b) == hash(b + a)
+
+
+@given(trees, trees)
+@settings(max_examples=200, deadline=None)
+def test_the_order_of_operands_does_not_show(x: Tree, y: Tree) -> None:
+    a, b = size_of(x), size_of(y)
+    for function in (minimum, maximum):
+        assert function(a, b) == function(b, a)
+    if not isinstance(a, int) and not isinstance(b, int):
+        assert bcast(a, b) == bcast(b, a)
+
+
+@given(trees, trees, trees)
+@settings(max_examples=250, deadline=None)
+def test_the_grouping_of_operands_does_not_show(x: Tree, y: Tree, z: Tree) -> None:
+    a, b, c = size_of(x), size_of(y), size_of(z)
+    for function in (minimum, maximum):
+        assert function(a, function(b, c)) == function(function(a, b), c) == function(a, b, c)
+    if not any(isinstance(dim, int) for dim in (a, b, c)):
+        assert bcast(a, bcast(b, c)) == bcast(bcast(a, b), c) == bcast(a, b, c)
+
+
+# Canonical forms
+
+
+@pytest.mark.parametrize(
+    ("dim", "text"),
+    [
+        (N + N, "2*N"),
+        (N - N, "0"),
+        (1 + N * 1 + 0, "N + 1"),
+        (1 - N, "-N + 1"),
+        (-N, "-N"),
+        ((N + 1) * (N - 1), "N*N - 1"),
+        (M * N - N * M + 3, "3"),
+        (2 * (N + M) - M, "M + 2*N"),
+        (floordiv(4 * N, 4), "N"),
+        (floordiv(4 * N + 3, 4), "N"),
+        (floordiv(4 * N - 1, 4), "N - 1"),
+        (floordiv(3 * N, 6), "floordiv(3*N, 6)"),
+        (floordiv(N + 7, 3), "floordiv(N + 1, 3) + 2"),
+        (floordiv(N * M, M), "N"),
+        (floordiv(N * N - 1, N + 1), "N - 1"),
+        (floordiv(N, 1), "N"),
+        (floordiv(N, 0), "0"),
+        (floordiv(0, N), "0"),
+        (floordiv(N, M), "floordiv(N, M)"),
+        (N // 2, "floordiv(N, 2)"),
+        (7 // N, "floordiv(7, N)"),
+        (mod(4 * N + 1, 4), "1"),
+        (mod(5 * N + 1, 4), "mod(N + 1, 4)"),
+        (mod(-N, 4), "mod(3*N, 4)"),
+        (mod(N * M, M), "0"),
+        (mod(N, 0), "N"),
+        (mod(N, 1), "0"),
+        (N % M, "mod(N, M)"),
+        (7 % N, "mod(7, N)"),
+        (minimum(N, N + 1), "N"),
+        (minimum(N, -1), "-1"),
+        (minimum(3, 5), "3"),
+        (minimum(N, 3, minimum(M, 5)), "min(3, M, N)"),
+        (maximum(N, 0), "N"),
+        (maximum(Q, 0), "max(0, ?q)"),
+        (maximum(N, M, N), "max(M, N)"),
+        (bcast(N, 1), "N"),
+        (bcast(1, 1), "1"),
+        (bcast(N, N), "N"),
+        (bcast(N, 3), "3"),
+        (bcast(0, N), "0"),
+        (bcast(N, bcast(M, A)), "bcast(A, M, N)"),
+        (product([]), "1"),
+        (product([N, 2, M, 3]), "6*M*N"),
+        (product([N, 0]), "0"),
+    ],
+)
+def test_canonical_forms(dim: Dim, text: str) -> None:
+    assert str(dim) == text
+
+
+def test_a_plain_number_is_an_int_again() -> None:
+    assert type(N - N + 4) is int
+    assert type(substitute(N * 2, {"N": 3})) is int
+    assert type(parse_dim("N - N")) is int
+
+
+@pytest.mark.parametrize("a", [-7, -1, 0, 1, 7])
+@pytest.mark.parametrize("b", [-3, -1, 1, 3])
+def test_division_floors_and_the_remainder_has_the_sign_of_the_divisor(a: int, b: int) -> None:
+    assert floordiv(a, b) == a // b
+    assert mod(a, b) == a % b
+    for function in (floordiv, mod):
+        dim = function(Q + a, b)
+        assert evaluate(dim, {"?q": 0}) == function(a, b)
+        assert evaluate(dim, {"?q": 5}) == function(a + 5, b)
+
+
+def test_division_by_zero_is_zero_unless_the_divisor_cancels() -> None:
+    assert evaluate(floordiv(N, M), {"N": 5, "M": 0}) == 0
+    assert evaluate(mod(N, M), {"N": 5, "M": 0}) == 5
+    assert evaluate(floordiv(N * M, M), {"N": 5, "M": 0}) == 5
+
+
+def test_division_and_remainder_belong_together() -> None:
+    for a in range(-9, 10):
+        for b in (-4, -1, 0, 1, 4):
+            assert b * floordiv(a, b) + mod(a, b) == a
+
+
+def test_sizes_are_compared_by_value() -> None:
+    assert Size.symbol("N") + Size.symbol("N") == N * 2
+    assert len({N + 1, 1 + N, N}) == 2
+    assert N != "N"
+    assert N != 1
+
+
+# Bounds
+
+
+@pytest.mark.parametrize(
+    ("dim", "low", "high"),
+    [
+        (7, 7, 7),
+        (N, 0, None),
+        (-N + 3, None, 3),
+        (Q, None, None),
+        (N * M + 2, 2, None),
+        (N - M, None, None),
+        (Q * N, None, None),
+        (minimum(N, 8), 0, 8),
+        (maximum(Q, 2), 2, None),
+        (mod(Q, 5), 0, 4),
+        (mod(N, M), None, None),
+        (floordiv(N + 5, 2), 2, None),
+        (floordiv(minimum(N, 9), 2), 0, 4),
+        (floordiv(minimum(N, 9), M), 0, 9),
+        (bcast(minimum(N, 8), minimum(M, 4)), 0, 8),
+    ],
+)
+def test_bounds(dim: Dim, low: int | None, high: int | None) -> None:
+    assert (lower_bound(dim), upper_bound(dim)) == (low, high)
+
+
+def test_bounds_of_symbols_narrow_those_of_sizes() -> None:
+    bounds = {"N": (2, 5), "M": (1, None)}
+    assert (lower_bound(3 * N - 1, bounds), upper_bound(3 * N - 1, bounds)) == (5, 14)
+    assert (lower_bound(N * M, bounds), upper_bound(N * M, bounds)) == (2, None)
+    assert at_least(N, 2, bounds)
+    assert not at_least(N, 2)
+
+
+def test_bounds_of_deeply_nested_sizes_are_found_at_once() -> None:
+    dim: Dim = N
+    for _ in range(60):
+        dim = floordiv(dim + 3, 2) + mod(dim, 2) * 0
+    start = time.perf_counter()
+    assert lower_bound(dim) is not None
+    assert time.perf_counter() - start < 1
+
+
+# Symbols and text
+
+
+def test_symbols_are_found_at_any_depth() -> None:
+    assert symbols_of(floordiv(minimum(N, M * A), B + 1) * C) == {"N", "M", "A", "B", "C"}
+    assert symbols_of(4) == frozenset()
+
+
+def test_a_symbol_without_a_number_is_named() -> None:
+    with pytest.raises(KeyError, match="M"):
+        evaluate(N + M, {"N": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "dim"),
+    [
+        ("s0 + 1", Size.symbol("s0") + 1),
+        ("Min(512, s50)", minimum(512, Size.symbol("s50"))),
+        ("Max(1,N)", maximum(1, N)),
+        ("((N*M)//A)", floordiv(N * M, A)),
+        ("N//2", floordiv(N, 2)),
+        ("-N", -N),
+        ("- - N", N),
+        ("N % 4 * 2", mod(N, 4) * 2),
+        ("N - M - 1", N - M - 1),
+        ("`a//b` * 2", Size.symbol("a//b") * 2),
+        ("``", Size.symbol("")),
+        ("`a``b`", Size.symbol("a`b")),
+        ("batch.size/2:x", Size.symbol("batch.size/2:x")),
+        ("min", Size.symbol("min")),
+        ("007", 7),
+        ("\u0663", 3),
+    ],
+)
+def test_texts_are_read(text: str, dim: Dim) -> None:
+    assert parse_dim(text) == dim
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "N +",
+        "N M",
+        "(N",
+        "N)",
+        "2N",
+        "min(",
+        "min()",
+        "floordiv(N)",
+        "mod(1, 2, 3)",
+        "N ** 2",
+        "N / 2 +",
+        "`a",
+        "N & M",
+        "import os;",
+        "(" * 3000,
+        "-" * 3000 + "1",
+        "9" * 3000,
+        "*".join(["(A+B+C+N+M+E+F+G+H)"] * 12),
+    ],
+)
+def test_what_is_no_size_is_an_error(text: str) -> None:
+    with pytest.raises(DimSyntaxError):
+        parse_dim(text)
+
+
+@given(st.text(max_size=20) | st.text("N2+-*/%(),`min ", max_size=20))
+@settings(max_examples=250, deadline=None)
+def test_no_text_breaks_the_reader(text: str) -> None:
+    try:
+        dim = parse_dim(text)
+    except DimSyntaxError:
+        return
+    assert parse_dim(str(dim)) == dim
+
+
+@given(symbol_names | st.text(max_size=8))
+def test_a_symbol_of_any_name_reads_back(name: str) -> None:
+    dim = Size.symbol(name)
+    assert parse_dim(str(dim)) == dim
+    assert symbols_of(parse_dim(f"2*{dim} + 1")) == {name}
+
+
+def test_a_product_of_sizes_of_shapes_is_exact() -> None:
+    assert product([2**40, 2**40]) == 2**80
+    assert evaluate(product([N] * 20), {"N": 7}) == math.prod([7] * 20)

@@ -1,0 +1,82 @@
+"""Arithmetic on known sizes while a program is built gives what the program computes when it runs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Size, evaluate
+from compiler.ir.dtypes import BOOL, I32, I64
+from compiler.ir.interpreter import interpret
+from compiler.ir.module import Function, Module, Value
+from compiler.ir.types import TensorType
+
+N, M = Size.symbol("N"), Size.symbol("M")
+Step = tuple[str, int, int]
+
+BINARY = ("add", "sub", "mul", "div", "rem", "min", "max", "equal", "less", "less_equal", "and", "or")
+UNARY = ("neg", "abs", "sign", "not")
+OTHERS = ("gather", "slice", "reverse", "concatenate", "sum", "prod", "max of all", "select", "i32", "pad", "sort")
+
+steps = st.lists(
+    st.tuples(st.sampled_from(BINARY + UNARY + OTHERS), st.integers(0, 3), st.integers(-3, 5)), min_size=1, max_size=6
+)
+
+
+def chain(build: Builder, start: Value, steps: Sequence[Step]) -> list[Value]:
+    """The values of a chain of vectors; each step takes the last one, and one before it or a number."""
+    values = [start]
+    for name, place, number in steps:
+        values.append(step(build, values[-1], values[place % len(values)], name, number))
+    return values
+
+
+def step(build: Builder, x: Value, other: Value, name: str, number: int) -> Value:
+    size = x.shape[0]
+    assert isinstance(size, int)
+    operand = other if other.shape == x.shape else build.full((size,), number, I64)
+    match name:
+        case "gather":
+            return build.gather(x, build.constant(np.array([abs(number) % size, 0], np.int64)), 0)
+        case "slice":
+            return build.slice(x, (size - 1,), (1,))
+        case "reverse":
+            return build.reverse(x, 0)
+        case "concatenate":
+            return build.concatenate([x, other], 0) if size < 9 else x
+        case "sum" | "prod":
+            return build.reduce(x, name, [0], keepdims=True)
+        case "max of all":
+            return build.reduce(x, "max", [0], keepdims=True)
+        case "select":
+            return build.select(build.less(x, operand), x, number)
+        case "i32":
+            return build.cast(build.cast(x, I32), I64)
+        case "pad":
+            return build.pad(x, (1,), (0,), number) if size < 9 else x
+        case "sort":
+            return build.sort(x, 0)[0]
+        case "not":
+            return build.cast(build.not_(build.cast(x, BOOL)), I64)
+    result = build.unary(name, x) if name in UNARY else build.binary(name, x, operand)
+    return build.cast(result, I64)
+
+
+@given(steps, st.integers(1, 6), st.integers(1, 6))
+@settings(max_examples=400, deadline=None)
+def test_known_sizes_are_what_the_program_computes(steps: list[Step], n: int, m: int) -> None:
+    build = Builder()
+    known = [build.known(value) for value in chain(build, build.sizes([N, M, 3]), steps)]
+    plain = Builder()
+    x = plain.parameter("x", TensorType(I64, (3,)))
+    values = chain(plain, x, steps)
+    names = tuple(f"y{place}" for place in range(len(values)))
+    module = Module("m", (Function("main", plain.block([x], values), names),))
+    computed = interpret(module, {"x": np.array([n, m, 3], np.int64)})
+    for sizes, array in zip(known, computed, strict=True):
+        numbers = None if sizes is None else [evaluate(dim, {"N": n, "M": m}) for dim in sizes]
+        if any(abs(number) >= 2**31 for number in (*array.tolist(), *(numbers or ()))):
+            return  # sizes do not wrap
+        assert numbers is None or numbers == array.tolist()
