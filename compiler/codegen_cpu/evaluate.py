@@ -228,7 +228,7 @@ class Evaluator:
 
     def _both(self, a: Reg, b: Reg) -> Reg:
         lanes = max(a.lanes, b.lanes)
-        return self.f.and_(self.f.splat(a, lanes), self.f.splat(b, lanes))
+        return self.f.and_(*(x if x.lanes == lanes else self.f.splat(x, lanes) for x in (a, b)))
 
     def _where_inside(self, inside: Reg, operand: Value, places: Sequence[Index], padding: Reg) -> Reg:
         f = self.f

@@ -107,7 +107,15 @@ class _Replacement:
     values: tuple[Value, ...]
 
 
-class Rewriter(Builder):
+class PassBuilder(Builder):
+    """A builder for passes: the model typed once, so what does not type now is a defect of ours and not the model's."""
+
+    def fail(self, code: str, message: str, values: Sequence[str] = (), rule: str = "") -> NoReturn:
+        """An AssertionError."""
+        raise AssertionError(f"{message}: {', '.join(values)} at {self.location}")
+
+
+class Rewriter(PassBuilder):
     """The builder that rules get: it rebuilds one block, and knows how often a value is used."""
 
     def __init__(self, walk: _Walk, symbols: SymbolTable) -> None:
@@ -139,10 +147,6 @@ class Rewriter(Builder):
         """Always a guard: one that was made for a rule which then declined must not hide the next."""
         self._guards.clear()
         super().guard(left, right, relation, message)
-
-    def fail(self, code: str, message: str, values: Sequence[str] = (), rule: str = "") -> NoReturn:
-        """What does not type here is a defect of a rule, not of the model."""
-        raise AssertionError(f"{message}: {', '.join(values)} at {self.location}")
 
     # The walk
 

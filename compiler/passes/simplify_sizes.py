@@ -7,10 +7,10 @@ sizes that were proved equal are written in one way, so that operations which on
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compiler.ir.builder import Builder, SymbolTable
+from compiler.ir.builder import SymbolTable
 from compiler.ir.dims import Dim, Size, symbols_of
 from compiler.ir.module import Block, Module, Op, Parameter, Value
-from compiler.ir.rewriter import map_bodies, prune
+from compiler.ir.rewriter import PassBuilder, map_bodies, prune
 from compiler.ir.types import TensorType, type_symbols
 from compiler.passes.size_facts import SizeFacts
 
@@ -26,7 +26,7 @@ def _simplified(body: Block, symbols: SymbolTable) -> Block:
     bound = {name for value in body.parameters for name in type_symbols(value.type)}
     early = [op for op in body.ops if op.name == "guard" and _guard_symbols(op) <= bound]
     facts = SizeFacts({name: span for name, span in symbols.ranges.items() if name in bound}, {})
-    walk = _Walk(Builder(symbols), facts)
+    walk = _Walk(PassBuilder(symbols), facts)
     walk.run([*_settled(early, facts), *(op for op in body.ops if op not in early)])
     return walk.build.block(body.parameters, [walk.value(result) for result in body.results])
 
@@ -85,7 +85,7 @@ class _Walk:
     An old value of type T stands in the new block under `facts.type(T)`, whatever was known when it was made.
     """
 
-    build: Builder
+    build: PassBuilder
     facts: SizeFacts
     values: dict[Value, Value] = field(default_factory=dict)
     said: set[Fact] = field(default_factory=set)
@@ -119,12 +119,8 @@ class _Walk:
         attributes = {name: self.facts.attribute(value) for name, value in op.attributes.items()}
         blocks = [self._block(block) for block in op.blocks]
         types = [self.facts.type(type) for type in op.result_types]
-        if (
-            operands == list(op.operands)
-            and attributes == op.attributes
-            and types == list(op.result_types)
-            and not blocks
-        ):
+        same = operands == list(op.operands) and types == list(op.result_types) and attributes == op.attributes
+        if same and not blocks:
             self.build.ops.append(op)
             return
         results = self.build.op(op.name, operands, attributes, blocks, types)
@@ -132,7 +128,7 @@ class _Walk:
 
     def _block(self, block: Block) -> Block:
         """A nested block under the facts of its place; what it learns itself ends with it."""
-        inner = _Walk(self.build.nested(), self.facts, said=set(self.said))
+        inner = _Walk(PassBuilder(self.build.symbols), self.facts, said=set(self.said))
         parameters = [Parameter(value.producer.name, self.facts.type(value.type)).value for value in block.parameters]
         inner.values.update(zip(block.parameters, parameters, strict=True))
         inner.run(block.ops)

@@ -53,11 +53,11 @@ LEAKY = """g (float[N] x) => (float[N] y) { y = own.f <alpha: float = 0.5> (x) }
 <domain: "own", opset_import: ["": 21, "own": 1]> f <alpha> (a) => (b) { b = LeakyRelu <alpha: float = @alpha> (a) }"""
 
 
-def node(graph_model: onnx.ModelProto, index: int = 0) -> onnx.NodeProto:
+def first_node(graph_model: onnx.ModelProto, index: int = 0) -> onnx.NodeProto:
     return graph_model.graph.node[index]
 
 
-def attribute(graph_model: onnx.ModelProto, index: int = 0) -> onnx.AttributeProto:
+def first_attribute(graph_model: onnx.ModelProto, index: int = 0) -> onnx.AttributeProto:
     return graph_model.graph.node[0].attribute[index]
 
 

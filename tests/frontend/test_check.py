@@ -18,11 +18,11 @@ from tests.frontend.model_texts import (
     LOOP,
     RELU,
     Edit,
-    attribute,
     checked,
     errors,
+    first_attribute,
+    first_node,
     model,
-    node,
     setting,
     warnings,
 )
@@ -31,7 +31,7 @@ from tests.frontend.model_texts import (
 
 ODD: dict[str, tuple[set[str], str, Edit | None]] = {
     "a graph without a name": (set(), RELU, lambda m: m.graph.ClearField("name")),
-    "names of any form": (set(), RELU, lambda m: setattr(node(m), "name", "/model/layer.0/ü (1):0")),
+    "names of any form": (set(), RELU, lambda m: setattr(first_node(m), "name", "/model/layer.0/ü (1):0")),
     "two nodes of one name": (
         set(),
         "g (float[N] x) => (float[N] y) { t = Relu(x) y = Neg(t) }",
@@ -76,17 +76,17 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
         "g (float[N] x, int64[N] i, float[N] u) => (float[N] y) { y = Scatter(x, i, u) }",
         None,
     ),
-    "the other name of the domain": (set(), RELU, lambda m: setattr(node(m), "domain", "ai.onnx")),
+    "the other name of the domain": (set(), RELU, lambda m: setattr(first_node(m), "domain", "ai.onnx")),
     "attributes for tools": (set(), RELU.replace("Relu(", "Relu<__source = 1>("), None),
     "an attribute that does not say its type": (
         {"attribute-without-type"},
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: attribute(m).ClearField("type"),
+        lambda m: first_attribute(m).ClearField("type"),
     ),
     "a zero that is not written": (
         set(),
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: attribute(m).ClearField("i"),
+        lambda m: first_attribute(m).ClearField("i"),
     ),
     "an output twice": ({"duplicate-output"}, RELU, lambda m: m.graph.output.append(m.graph.output[0])),
     "an input as output": (set(), "g (float[N] x) => (float[N] x) { y = Relu(x) }", None),
@@ -172,7 +172,7 @@ def test_before_ir_version_4_the_initializers_of_a_subgraph_are_not_fed() -> Non
 
 def test_a_checked_model_knows_versions_attributes_and_places() -> None:
     text = "g (float[N, 4] x) => (float[N, 4] y) { y = Softmax <axis = 0> (x) }"
-    official = model(text, lambda m: setattr(node(m), "name", "softmax"))
+    official = model(text, lambda m: setattr(first_node(m), "name", "softmax"))
     result = checked(official)
     (node,) = result.graph.nodes
     assert (node.operator, node.domain, node.since, node.opset) == ("Softmax", "", 13, 21)
@@ -205,13 +205,13 @@ def test_every_kind_of_attribute_is_read() -> None:
 
 def test_trailing_inputs_that_are_left_out_are_dropped() -> None:
     text = "g (float[N] x, float lo) => (float[N] y) { y = Clip(x, lo) }"
-    (node,) = checked(model(text, lambda m: node(m).input.append(""))).graph.nodes
+    (node,) = checked(model(text, lambda m: first_node(m).input.append(""))).graph.nodes
     assert node.inputs == ("x", "lo")
 
 
 def test_inputs_left_out_in_the_middle_stay_empty() -> None:
     text = "g (float[N] x, float hi) => (float[N] y) { y = Clip(x, hi) }"
-    (node,) = checked(model(text, lambda m: node(m).input.insert(1, ""))).graph.nodes
+    (node,) = checked(model(text, lambda m: first_node(m).input.insert(1, ""))).graph.nodes
     assert node.inputs == ("x", "", "hi")
 
 

@@ -16,11 +16,11 @@ from tests.frontend.model_texts import (
     LOOP,
     RELU,
     Edit,
-    attribute,
     checked,
     findings,
+    first_attribute,
+    first_node,
     model,
-    node,
     setting,
 )
 
@@ -187,67 +187,69 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
     # Attributes
     "an unknown attribute": ("unknown-attribute", RELU.replace("Relu(", "Relu<beta = 1>("), None),
     "a missing attribute": ("missing-attribute", "g (float[N] x) => (float[M] y) { y = Concat(x, x) }", None),
-    "a missing branch": ("missing-attribute", IF, lambda m: node(m).attribute.pop()),
+    "a missing branch": ("missing-attribute", IF, lambda m: first_node(m).attribute.pop()),
     "a float where an int belongs": ("attribute-type", RELU.replace("Relu(", "Softmax<axis = 1.5>("), None),
     "an int where ints belong": ("attribute-type", RELU.replace("Relu(", "Transpose<perm = 0>("), None),
     "an attribute twice": (
         "duplicate-attribute",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: node(m).attribute.append(attribute(m)),
+        lambda m: first_node(m).attribute.append(first_attribute(m)),
     ),
     "an attribute without a name": (
         "attribute-without-name",
         RELU,
-        lambda m: node(m).attribute.add(type=onnx.AttributeProto.INT, i=1),
+        lambda m: first_node(m).attribute.add(type=onnx.AttributeProto.INT, i=1),
     ),
     "an attribute of no type": (
         "attribute-without-type",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: [attribute(m).ClearField("type"), attribute(m).ClearField("i")],
+        lambda m: [first_attribute(m).ClearField("type"), first_attribute(m).ClearField("i")],
     ),
     "an attribute of an unknown type": (
         "attribute-without-type",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: node(m).attribute[0].MergeFromString(b"\xa0\x01\x63"),
+        lambda m: first_node(m).attribute[0].MergeFromString(b"\xa0\x01\x63"),
     ),
     "a value of another type": (
         "attribute-type",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: [attribute(m).ClearField("i"), setattr(attribute(m), "f", 1.0)],
+        lambda m: [first_attribute(m).ClearField("i"), setattr(first_attribute(m), "f", 1.0)],
     ),
     "two values": (
         "attribute-ambiguous",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: setattr(attribute(m), "f", 1.0),
+        lambda m: setattr(first_attribute(m), "f", 1.0),
     ),
     "a tensor attribute without a tensor": (
         "attribute-without-value",
         "g () => (float[1] y) { y = Constant<value = float[1] {1}>() }",
-        lambda m: attribute(m).ClearField("t"),
+        lambda m: first_attribute(m).ClearField("t"),
     ),
     "a malformed tensor": (
         "tensor-data-length",
         "g () => (float[1] y) { y = Constant<value = float[1] {1}>() }",
-        lambda m: attribute(m).t.dims.append(3),
+        lambda m: first_attribute(m).t.dims.append(3),
     ),
     "a malformed sparse tensor": (
         "sparse-indices",
         "g () => (float[1] y) { y = Constant<value = float[1] {1}>() }",
         lambda m: (
-            node(m)
+            first_node(m)
             .attribute[0]
-            .CopyFrom(helper.make_attribute("sparse_value", onnx.SparseTensorProto(values=attribute(m).t, dims=[3])))
+            .CopyFrom(
+                helper.make_attribute("sparse_value", onnx.SparseTensorProto(values=first_attribute(m).t, dims=[3]))
+            )
         ),
     ),
     "a text that is not UTF-8": (
         "invalid-utf8",
         RELU.replace("Relu(x)", 'BitShift<direction = "LEFT">(x, x)').replace("float", "uint8"),
-        lambda m: setattr(attribute(m), "s", b"\xff"),
+        lambda m: setattr(first_attribute(m), "s", b"\xff"),
     ),
     "an incomplete type": (
         "incomplete-type",
         "g () => (optional(float[N]) y) { y = Optional<type = float[N]>() }",
-        lambda m: attribute(m).tp.tensor_type.ClearField("elem_type"),
+        lambda m: first_attribute(m).tp.tensor_type.ClearField("elem_type"),
     ),
     "a reference outside functions": (
         "attribute-reference-outside-function",
@@ -257,10 +259,10 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
     # Operators
     "an unknown operator": ("unknown-operator", RELU.replace("Relu", "Rleu"), None),
     "an operator that is only known in small letters": ("unknown-operator", RELU.replace("Relu", "relu"), None),
-    "a node without an operator": ("missing-operator", RELU, lambda m: node(m).ClearField("op_type")),
+    "a node without an operator": ("missing-operator", RELU, lambda m: first_node(m).ClearField("op_type")),
     "an unknown domain": ("unknown-domain", RELU.replace("Relu", "com.other.Relu"), None),
     "an operator of a later opset": ("operator-not-in-opset", RELU.replace("Relu", "Swish"), None),
-    "an overload of an operator": ("unknown-operator", RELU, lambda m: setattr(node(m), "overload", "fast")),
+    "an overload of an operator": ("unknown-operator", RELU, lambda m: setattr(first_node(m), "overload", "fast")),
     "too few inputs": ("input-count", RELU.replace("Relu(x)", "Add(x)"), None),
     "too many inputs": ("input-count", RELU.replace("Relu(x)", "Relu(x, x)"), None),
     "no inputs to a variadic one": ("input-count", RELU.replace("Relu(x)", "Sum()"), None),
@@ -269,12 +271,12 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
     "a required input left out": (
         "missing-input",
         RELU.replace("Relu(x)", "Add(x, x)"),
-        lambda m: node(m).input.__setitem__(0, ""),
+        lambda m: first_node(m).input.__setitem__(0, ""),
     ),
     "a required output left out": (
         "missing-output",
         "g (float[N] x) => (bool[N] y) { z, y = Dropout(x) }",
-        lambda m: node(m).output.__setitem__(0, ""),
+        lambda m: first_node(m).output.__setitem__(0, ""),
     ),
     "an operand of a type that is not taken": ("type-constraint", RELU.replace("Relu(x)", "Not(x)"), None),
     "a sequence where a tensor belongs": (
@@ -358,7 +360,7 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
         CALL.replace("Relu(a)", "Gelu(a)").replace('["": 21, "own": 1]> f', '["": 13]> f'),
         None,
     ),
-    "a missing overload of a function": ("unknown-domain", CALL, lambda m: setattr(node(m), "overload", "fast")),
+    "a missing overload of a function": ("unknown-domain", CALL, lambda m: setattr(first_node(m), "overload", "fast")),
     "functions that grow without bounds": ("expansion-too-large", RELU.replace("Relu", "own.f0"), _bomb),
     "calls nested too deeply": ("nesting-too-deep", RELU.replace("Relu", "own.f0"), _call_chain),
     # What only shows in an expansion

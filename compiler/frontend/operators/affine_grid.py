@@ -1,7 +1,7 @@
 """AffineGrid: the positions of pixels, moved by an affine map."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.frontend.operators.shape_inputs import of_shape, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, product
 from compiler.ir.dtypes import F64
@@ -16,13 +16,13 @@ def affine_grid(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__AffineGrid.html
     """
     theta = node.input("theta")
-    size = read_lengths(node.input("size"), "size", node, ir)
+    known_rank = theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
+    size = read_lengths(node.input("size"), "size", node, ir, None if known_rank is None else known_rank + 2)
     rank = len(size) - 2
-    if rank not in (2, 3) or theta.rank != 3 or theta.shape[1:] != (rank, rank + 1):
-        message = f"theta is {theta.type}, size has {len(size)} entries"
-        node.fail("affine-grid-shape", message, rule="ONNX AffineGrid, theta")
+    if rank not in (2, 3):
+        node.fail("rank-mismatch", f"size has {len(size)} entries, not 4 or 5", rule="ONNX AffineGrid, size")
+    theta = of_shape(theta, (size[0], rank, rank + 1), "theta", node, ir)
     batch, spatial = theta.shape[0], size[2:]
-    ir.require_equal(size[0], batch, "the batch of size and theta differs")
     rows = [_positions(spatial, axis, node.flag("align_corners"), ir) for axis in reversed(range(rank))]
     rows.append(ir.full(spatial, 1.0, F64))
     count = product(spatial)

@@ -142,9 +142,7 @@ def _softmax_type(dtype: DType, node: Node) -> DType:
     return node.dtype("softmax_precision") if node.has("softmax_precision") else dtype
 
 
-def _whole(
-    operands: _Operands, mask: Value | None, visibility: Visibility, node: Node, ir: Builder
-) -> Value:
+def _whole(operands: _Operands, mask: Value | None, visibility: Visibility, node: Node, ir: Builder) -> Value:
     q, k, v = operands.q, operands.k, operands.v
     width = q.shape[3]
     assert isinstance(width, int), width

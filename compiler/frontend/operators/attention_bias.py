@@ -37,7 +37,7 @@ class Visibility:
 def attention_bias(
     mask: Value | None, visibility: Visibility, q: Value, k: Value, node: Node, ir: Builder
 ) -> Value | None:
-    """T[B|1, H|1, S|1, T] to add to the scores of q: T[B, H, S, D] and k: T[B, G, T, D], or None where nothing is hidden."""
+    """T[B|1, H|1, S|1, T] to add to the scores of q: T[B, H, S, D], k: T[B, G, T, D]; None where nothing is hidden."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
     allowed = _allowed(visibility, queries, keys, ir)

@@ -19,9 +19,9 @@ def batch_normalization_with_test_flag(node: Node, ir: Builder) -> tuple[Value, 
 
 @operator("BatchNormalization", since=(7, 9))
 def batch_normalization_by_outputs(node: Node, ir: Builder) -> tuple[Value, ...]:
-    """X: T[N, C, *S], scale, B, mean, var: T[C]  ->  Y: T[N, C, *S], in training also mean, var, saved_mean, saved_var: T[C]
+    """X: T[N, C, *S], scale, B, mean, var: T[C]  ->  Y: T[N, C, *S], in training mean, var, saved_mean, saved_var: T[C]
 
-    More than one output means training. Before version 9, `spatial` = 0 gives each element its own statistics: T[C, *S].
+    More than one output means training. Before version 9, `spatial` = 0 gives each element its own: T[C, *S].
     Source: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
     """
     return _lower(node, ir, ("mean", "var"), training=node.output_count > 1)

@@ -50,7 +50,7 @@ def _of_equal_shape(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value,
 def broadcast_onto(x: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder) -> Value:
     """The operand `name` at `shape`, which it must not enlarge."""
     if x.rank > len(shape):
-        node.fail("rank-mismatch", f"{name} has {x.rank} axes, more than the {len(shape)} it is broadcast to", rule=RULE)
+        node.fail("rank-mismatch", f"{name} has {x.rank} axes, its target {len(shape)}", rule=RULE)
     offset = len(shape) - x.rank
     for axis, size in enumerate(x.shape):
         target = shape[offset + axis]

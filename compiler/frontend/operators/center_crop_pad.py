@@ -15,10 +15,7 @@ def center_crop_pad(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input_data")
     axes = node.axes_list(node.ints("axes", range(x.rank)), x.rank)
-    lengths = read_lengths(node.input("shape"), "shape", node, ir)
-    if len(lengths) != len(axes):
-        message = f"shape has {len(lengths)} entries for {len(axes)} axes"
-        node.fail("shape-length", message, rule="ONNX CenterCropPad, shape")
+    lengths = read_lengths(node.input("shape"), "shape", node, ir, len(axes))
     starts: list[Dim] = [0] * x.rank
     low: list[Dim] = [0] * x.rank
     high: list[Dim] = [0] * x.rank

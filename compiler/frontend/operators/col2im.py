@@ -20,13 +20,14 @@ def col2im(node: Node, ir: Builder) -> Value:
     x = node.input("input")
     if x.rank != 3:
         node.fail("rank-mismatch", f"input has rank {x.rank}, not 3", rule="ONNX Col2Im, input")
-    image, block = (read_lengths(node.input(name), name, node, ir) for name in ("image_shape", "block_shape"))
+    image = read_lengths(node.input("image_shape"), "image_shape", node, ir)
     rank = len(image)
+    block = read_lengths(node.input("block_shape"), "block_shape", node, ir, rank)
     strides, dilations = node.ints("strides", (1,) * rank), node.ints("dilations", (1,) * rank)
     pads = node.ints("pads", (0,) * (2 * rank))
-    if {len(block), len(strides), len(dilations), len(pads) // 2} != {rank}:
-        message = f"block_shape, strides, dilations or pads do not fit the {rank} axes of the image"
-        node.fail("col2im-lengths", message, rule="ONNX Col2Im, image_shape")
+    if {len(strides), len(dilations), len(pads) // 2} != {rank}:
+        message = f"strides, dilations or pads do not fit the {rank} axes of the image"
+        node.fail("attribute-value", message, rule="ONNX Col2Im, image_shape")
     padded = [size + pads[axis] + pads[rank + axis] for axis, size in enumerate(image)]
     counts = [
         floordiv(size - dilation * (length - 1) - 1, stride) + 1

@@ -32,9 +32,7 @@ def convolve(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value
     groups = groups_of(node, w.shape[0])
     w = with_kernel_shape(w, node, ir)
     window = sliding_window(node, ir, x.shape[2:], w.shape[2:])
-    return ir.convolution(
-        x, w, window.strides, window.low, window.high, window.dilations, groups=groups, dtype=dtype
-    )
+    return ir.convolution(x, w, window.strides, window.low, window.high, window.dilations, groups=groups, dtype=dtype)
 
 
 def groups_of(node: Node, split: Dim) -> int:

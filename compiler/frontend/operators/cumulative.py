@@ -19,7 +19,8 @@ def _lowering(kind: str) -> Lowering:
         x, axis = node.input("x"), as_scalar(node.input("axis"), "axis", node, ir)
         exclusive, reverse = node.flag("exclusive"), node.flag("reverse")
         scans = [
-            ir.scan_axis(x, kind, place, exclusive=exclusive, reverse=reverse) for place in _axes(x.rank, axis, node, ir)
+            ir.scan_axis(x, kind, place, exclusive=exclusive, reverse=reverse)
+            for place in _axes(x.rank, axis, node, ir)
         ]
         chosen = ir.wrap_negative(axis, x.rank)
         result = scans[0]

@@ -35,7 +35,7 @@ def det(node: Node, ir: Builder) -> Value:
 
 
 def _elimination(outer: Builder, types: tuple[TensorType, TensorType], rows: Dim) -> Block:
-    """(column: i64[], matrices: T[B, M, M], determinants: T[B]) -> the same, with the column cleared below the diagonal."""
+    """(column: i64[], matrices: T[B, M, M], determinants: T[B]) -> the same, the column cleared below the diagonal."""
     ir = outer.nested()
     column = ir.parameter("column", TensorType(I64, ()))
     matrices, determinants = ir.parameter("matrices", types[0]), ir.parameter("determinants", types[1])

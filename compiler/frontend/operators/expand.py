@@ -1,7 +1,7 @@
 """Expand and Tile: a tensor repeated along its axes."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, as_vector, read_lengths, vector_length
+from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import I64
@@ -41,14 +41,10 @@ def tile(node: Node, ir: Builder) -> Value:
 
 
 def _tile(x: Value, repeats: Value, node: Node, ir: Builder) -> Value:
-    repeats = as_vector(repeats, "repeats", node, ir)
-    if vector_length(repeats) != x.rank:
-        message = f"repeats has {vector_length(repeats)} entries for {x.rank} axes"
-        node.fail("repeats-length", message, rule="ONNX Tile, repeats")
     axes: list[int] = []
     spread: list[Dim] = []
     shape: list[Dim] = []
-    for size, count in zip(x.shape, read_lengths(repeats, "repeats", node, ir), strict=True):
+    for size, count in zip(x.shape, read_lengths(repeats, "repeats", node, ir, x.rank), strict=True):
         spread += [size] if count == 1 else [count, size]
         axes.append(len(spread) - 1)
         shape.append(size * count)

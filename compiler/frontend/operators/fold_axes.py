@@ -1,12 +1,10 @@
 """Folding axes of a tensor: those that the model fixes, or those that data names when the program runs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-import ml_dtypes
-
+from compiler.frontend.operators.precision import integer_bounds
 from compiler.ir.builder import Builder, Number
 from compiler.ir.dims import Dim, maximum, minimum, product
 from compiler.ir.dtypes import I64, U8, DType
@@ -56,7 +54,10 @@ def _is(a: Dim, b: Dim) -> Dim:
 
 @dataclass(frozen=True)
 class AxesOfData:
-    """Axes that are data: sizes of the result are expressions of `axes`, and folding scatters each element to its place."""
+    """Axes that are data.
+
+    The sizes of the result are expressions of `axes`, and folding scatters each element to its place.
+    """
 
     ir: Builder
     shape: tuple[Dim, ...]
@@ -116,5 +117,5 @@ def _identity(kind: str, dtype: DType) -> Number:
         return int(kind == "prod")
     if dtype.is_float:
         return float("inf") if kind == "min" else float("-inf")
-    bounds = ml_dtypes.iinfo(dtype.numpy)
-    return int(bounds.max if kind == "min" else bounds.min)
+    least, greatest = integer_bounds(dtype)
+    return greatest if kind == "min" else least

@@ -6,6 +6,7 @@ from itertools import product
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.resampling import KERNELS
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import F32, F64, I64
@@ -36,17 +37,14 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     """
     x, grid = node.inputs("X", "grid")
     rank = x.rank - 2
-    if rank < 1 or grid.rank != x.rank or grid.shape[-1] != rank or (node.since == 16 and rank != 2):
-        message = f"X is {x.type}, grid is {grid.type}"
-        node.fail("grid-shape", message, rule="ONNX GridSample, grid")
+    if rank < 1 or (node.since == 16 and rank != 2):
+        node.fail("rank-mismatch", f"X has rank {x.rank}", rule="ONNX GridSample, X")
+    grid = of_shape(grid, (x.shape[0], *[None] * rank, rank), "grid", node, ir)
     names = PLANE_MODES if node.since == 16 else MODES
     mode = names[node.choice("mode", tuple(names))]
-    ir.require_equal(grid.shape[0], x.shape[0], "the batch of grid and X differs")
     dtype = F64 if F64 in (x.dtype, grid.dtype) else F32
-    grid = ir.cast(ir.with_shape(grid, (x.shape[0], *grid.shape[1:])), dtype)
-    taps = [
-        _taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)
-    ]
+    grid = ir.cast(grid, dtype)
+    taps = [_taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)]
     data = ir.transpose(x, (0, *range(2, x.rank), 1))
     data = data if mode == "nearest" else ir.cast(data, dtype)
     sampled = ir.cast(_weighted_sum(data, taps, ir), x.dtype)

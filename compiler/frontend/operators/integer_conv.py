@@ -47,9 +47,7 @@ def _single(value: Value, name: str, node: Node, ir: Builder) -> Value:
     return ir.reshape(value, ())
 
 
-def _accumulated(
-    x: Value, x_zero: Value | None, w: Value, w_zero: Value | None, node: Node, ir: Builder
-) -> Value:
+def _accumulated(x: Value, x_zero: Value | None, w: Value, w_zero: Value | None, node: Node, ir: Builder) -> Value:
     """The convolution of x - x_zero with w - w_zero, in i32."""
     if x_zero is not None:
         x_zero = _single(x_zero, "x_zero_point", node, ir)

@@ -12,7 +12,7 @@ from compiler.ir.module import Value
 
 @operator("MatMulInteger", since=(10,))
 def matmul_integer(node: Node, ir: Builder) -> Value:
-    """A: T1[..., M, K], B: T2[..., K, N], zero points of one element, per row of A or per column of B  ->  i32[..., M, N]
+    """A: T1[..., M, K], B: T2[..., K, N], zero points of one element, per row or per column  ->  i32[..., M, N]
 
     Source: https://onnx.ai/onnx/operators/onnx__MatMulInteger.html
     """
@@ -22,7 +22,7 @@ def matmul_integer(node: Node, ir: Builder) -> Value:
 
 @operator("QLinearMatMul", since=(10, 21))
 def qlinear_matmul(node: Node, ir: Builder) -> Value:
-    """a: T1[..., M, K], b: T2[..., K, N], scales and zero points of one element, per row or per column  ->  T3[..., M, N]
+    """a: T1[..., M, K], b: T2[..., K, N], scales, zero points of one element, per row or per column  ->  T3[..., M, N]
 
     The product of the scales is in f32, and so is what it scales.
     Source: https://onnx.ai/onnx/operators/onnx__QLinearMatMul.html
@@ -38,9 +38,7 @@ def qlinear_matmul(node: Node, ir: Builder) -> Value:
     return quantize(scaled, zero_point, y_zero.dtype, ir)
 
 
-def _product(
-    a: Value, a_zero: Value | None, b: Value, b_zero: Value | None, node: Node, ir: Builder
-) -> Value:
+def _product(a: Value, a_zero: Value | None, b: Value, b_zero: Value | None, node: Node, ir: Builder) -> Value:
     """(a - a_zero) @ (b - b_zero), in i32; of floats in f32."""
     if a.dtype.is_float or b.dtype.is_float:
         return ir.matmul(_float_shifted(a, a_zero, ir), _float_shifted(b, b_zero, ir))

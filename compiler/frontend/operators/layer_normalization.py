@@ -11,7 +11,7 @@ from compiler.ir.module import Value
 
 @operator("LayerNormalization", since=(17,))
 def layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ...]:
-    """X: T[d0 ... dr-1], Scale, B: T broadcast to X  ->  Y: T[d0 ... dr-1], Mean, InvStdDev: U[d0 ... da-1, 1 ...], a = axis
+    """X: T[d...], Scale, B: T broadcast to X  ->  Y: T[d...], Mean, InvStdDev: U[d before axis ..., 1 ...]
 
     Source: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html
     """

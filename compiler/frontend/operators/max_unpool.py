@@ -39,9 +39,7 @@ def _natural_sizes(node: Node, shape: list[Dim]) -> list[Dim]:
     kernel = kernel_of(node, len(shape))
     strides = per_axis(node, "strides", len(kernel), default=1, least=1)
     low, high = given_padding(node, len(kernel))
-    return [
-        (size - 1) * strides[axis] + kernel[axis] - low[axis] - high[axis] for axis, size in enumerate(shape[2:])
-    ]
+    return [(size - 1) * strides[axis] + kernel[axis] - low[axis] - high[axis] for axis, size in enumerate(shape[2:])]
 
 
 def _sizes(wanted: Value, rank: int, node: Node, ir: Builder) -> tuple[Dim, ...]:

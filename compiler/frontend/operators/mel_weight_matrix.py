@@ -16,7 +16,7 @@ CORNER_HERTZ = 700.0
 
 @operator("MelWeightMatrix", since=(17,))
 def mel_weight_matrix(node: Node, ir: Builder) -> Value:
-    """num_mel_bins, dft_length, sample_rate: I[], lower and upper_edge_hertz: F[]  ->  T[dft_length // 2 + 1, num_mel_bins]
+    """num_mel_bins, dft_length, sample_rate: I[], edges: F[]  ->  T[dft_length // 2 + 1, num_mel_bins]
 
     Computed in f64. Triangle i rises from corner i to corner i + 1 and falls to corner i + 2; corners are whole bins.
     Source: https://onnx.ai/onnx/operators/onnx__MelWeightMatrix.html

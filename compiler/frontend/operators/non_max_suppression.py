@@ -1,7 +1,7 @@
 """NonMaxSuppression: boxes by falling score, without those that overlap a better one."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar
+from compiler.frontend.operators.shape_inputs import as_scalar, of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BOOL, F32, I64
 from compiler.ir.module import Value
@@ -34,12 +34,9 @@ def non_max_suppression(node: Node, ir: Builder) -> Value:
 
 def _operands(node: Node, ir: Builder) -> tuple[Value, Value]:
     boxes, scores = node.inputs("boxes", "scores")
-    if boxes.rank != 3 or scores.rank != 3 or boxes.shape[2] != 4:
-        message = f"boxes is {boxes.type}, scores is {scores.type}"
-        node.fail("box-shape", message, rule="ONNX NonMaxSuppression, boxes")
-    batch = ir.require_equal(boxes.shape[0], scores.shape[0], "boxes and scores differ in the batch")
-    count = ir.require_equal(boxes.shape[1], scores.shape[2], "boxes and scores differ in the number of boxes")
-    return ir.with_shape(boxes, (batch, count, 4)), ir.with_shape(scores, (batch, scores.shape[1], count))
+    boxes = of_shape(boxes, (None, None, 4), "boxes", node, ir)
+    scores = of_shape(scores, (boxes.shape[0], None, boxes.shape[1]), "scores", node, ir)
+    return boxes, scores
 
 
 def _scalar(name: str, default: float, node: Node, ir: Builder) -> Value:

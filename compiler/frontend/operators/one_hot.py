@@ -1,7 +1,7 @@
 """OneHot: indices as vectors that are on at one place."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, element, read_lengths
+from compiler.frontend.operators.shape_inputs import as_scalar, element, of_shape, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
@@ -18,9 +18,7 @@ def one_hot(node: Node, ir: Builder) -> Value:
     """
     indices, depth, values = node.inputs("indices", "depth", "values")
     axis = node.axis("axis", rank=indices.rank + 1)
-    if values.rank != 1 or (isinstance(values.shape[0], int) and values.shape[0] != 2):
-        node.fail("one-hot-values", f"values is {values.type}, not (off, on)", rule="ONNX OneHot, values")
-    values = ir.with_shape(values, (ir.require_equal(values.shape[0], 2, "values is not (off, on)"),))
+    values = of_shape(values, (2,), "values", node, ir)
     (size,) = read_lengths(as_scalar(depth, "depth", node, ir), "depth", node, ir)
     places = ir.cast(indices, I64)
     if node.since >= NEGATIVE_SINCE:

@@ -28,6 +28,8 @@ def pad_by_attributes(node: Node, ir: Builder) -> Value:
     """
     data = node.input("data")
     pads = node.ints("paddings" if node.since == 1 else "pads")
+    if len(pads) != 2 * data.rank:
+        node.fail("sizes-differ", f"pads has {len(pads)} entries for {data.rank} axes", rule="ONNX Pad, attribute pads")
     fill = ir.scalar(node.float("value"), data.dtype)
     return _pad_known(data, range(data.rank), pads, fill, node, ir)
 
@@ -38,10 +40,9 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Pad.html
     """
-    data, pads = node.input("data"), as_vector(node.input("pads"), "pads", node, ir)
-    fill = _fill(data, node, ir)
+    data, fill = node.input("data"), _fill(node.input("data"), node, ir)
     axes = _axes(data.rank, node, ir)
-    _expect_length(vector_length(pads), vector_length(axes), node)
+    pads = as_vector(node.input("pads"), "pads", node, ir, 2 * vector_length(axes))
     known_axes = known_integers(axes, ir)
     if known_axes is None:
         pads = _for_all_axes(pads, axes, data.rank, ir)
@@ -67,11 +68,6 @@ def _axes(rank: int, node: Node, ir: Builder) -> Value:
     return ir.sizes(tuple(range(rank))) if axes is None else as_vector(axes, "axes", node, ir)
 
 
-def _expect_length(pads: int, axes: int, node: Node) -> None:
-    if pads != 2 * axes:
-        node.fail("pads-length", f"pads has {pads} entries for {axes} axes", rule="ONNX Pad, pads")
-
-
 def _halves(pads: Value, ir: Builder) -> tuple[Value, Value]:
     count = vector_length(pads) // 2
     return ir.slice(pads, (0,), (count,)), ir.slice(pads, (count,), (count,))
@@ -83,10 +79,7 @@ def _for_all_axes(pads: Value, axes: Value, rank: int, ir: Builder) -> Value:
     return ir.concatenate(halves, 0)
 
 
-def _pad_known(
-    data: Value, axes: Sequence[int], pads: Sequence[Dim], fill: Value, node: Node, ir: Builder
-) -> Value:
-    _expect_length(len(pads), len(axes), node)
+def _pad_known(data: Value, axes: Sequence[int], pads: Sequence[Dim], fill: Value, node: Node, ir: Builder) -> Value:
     cuts, adds = [maximum(-pad, 0) for pad in pads], [maximum(pad, 0) for pad in pads]
     return _crop_and_pad(data, node.axes_list(axes, data.rank), [*cuts, *adds], fill, node, ir)
 

@@ -75,9 +75,7 @@ def _window_counts(
 ) -> Value:
     """How many elements each window has: one number where they all have all, else [1, 1, *O]."""
     given = [low + high for low, high in zip(window.low, window.given_high, strict=True)]
-    beyond = tuple(
-        maximum(0, reached - high) for reached, high in zip(window.high, window.given_high, strict=True)
-    )
+    beyond = tuple(maximum(0, reached - high) for reached, high in zip(window.high, window.given_high, strict=True))
     partial = beyond if padding_counts else window.low + window.high
     if set(partial) <= {0}:
         return ir.scalar(prod(kernel), x.dtype)
@@ -85,9 +83,7 @@ def _window_counts(
         return _fold(ir.full((1, 1, *x.shape[2:]), 1, x.dtype), "sum", kernel, window, ir)
     sizes = [size + more for size, more in zip(x.shape[2:], given, strict=True)]
     none = (0,) * len(kernel)
-    padded = SlidingWindow(
-        window.kernel, window.strides, window.dilations, none, beyond, beyond, window.places
-    )
+    padded = SlidingWindow(window.kernel, window.strides, window.dilations, none, beyond, beyond, window.places)
     return _fold(ir.full((1, 1, *sizes), 1, x.dtype), "sum", kernel, padded, ir)
 
 

@@ -22,6 +22,13 @@ def in_wide(compute: Callable[[Value], Value], x: Value, ir: Builder) -> Value:
     return ir.cast(compute(widened(x, ir)), x.dtype)
 
 
+def integer_bounds(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    if dtype.is_signed:
+        return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
 def real_type(dtype: DType) -> DType:
     """The float type in which functions with real results are computed for `dtype`: f64 for wide integers."""
     if dtype.is_float:

@@ -1,11 +1,10 @@
-"""Quantisation: scales and zero points at the granularity of a tensor, and the roundings that all quantised operators share."""
+"""Quantisation: scales and zero points at the granularity of a tensor, and the rounding that all operators share."""
 
 from collections.abc import Sequence
 
-import ml_dtypes
-
 from compiler.frontend.operator import Node
 from compiler.frontend.operators.broadcasting import broadcast_onto
+from compiler.frontend.operators.precision import integer_bounds
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
 from compiler.ir.dtypes import F32, F64, I32, DType
@@ -14,10 +13,8 @@ from compiler.ir.module import Value
 RULE = "ONNX QuantizeLinear, granularity of y_scale"
 
 
-def granular(
-    value: Value, shape: Sequence[Dim], axis: int, block_size: int, node: Node, ir: Builder
-) -> Value:
-    """A scale or zero point at `shape`: one for the tensor, one for each index of `axis`, or one for each block of it."""
+def granular(value: Value, shape: Sequence[Dim], axis: int, block_size: int, node: Node, ir: Builder) -> Value:
+    """A scale or zero point at `shape`: one for the tensor, one per index of `axis`, or one per block of it."""
     if block_size:
         return _blocked(value, shape, axis, block_size, node, ir)
     if all(size == 1 for size in value.shape):
@@ -53,8 +50,7 @@ def quantize(scaled: Value, zero_point: Value | None, dtype: DType, ir: Builder,
         rounded = ir.add(rounded, ir.cast(zero_point, wide.dtype))
     if not dtype.is_integer:
         return ir.cast(rounded, dtype, saturate=saturate)
-    bounds = ml_dtypes.iinfo(dtype.numpy)
-    return ir.cast(ir.clamp(rounded, int(bounds.min), int(bounds.max)), dtype)
+    return ir.cast(ir.clamp(rounded, *integer_bounds(dtype)), dtype)
 
 
 def is_zero(zero_point: Value, ir: Builder) -> bool:

@@ -196,9 +196,7 @@ def _repeated(x: Value, axis: ResizedAxis, ir: Builder) -> Value:
     return ir.reshape(spread, (*x.shape[:place], axis.length, *x.shape[place + 1 :]))
 
 
-def _interpolated(
-    x: Value, places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder
-) -> Value:
+def _interpolated(x: Value, places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> Value:
     """The weighted sum of the elements around each of `places`."""
     indices, weights = _taps(places, axis, sampling, node, ir)
     weights = ir.cast(weights, x.dtype)
@@ -220,9 +218,7 @@ def _tap(x: Value, indices: Value, weights: Value, tap: int, axis: int, ir: Buil
     return ir.mul(gathered, ir.broadcast(weight, (axis,), gathered.shape))
 
 
-def _taps(
-    places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder
-) -> tuple[Value, Value]:
+def _taps(places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Value]:
     """i64[length, taps], f64[length, taps]: the elements around each of `places`, and their weights.
 
     With `antialias` the kernel is stretched where the axis shrinks, and reaches as many more elements.
@@ -242,9 +238,7 @@ def _taps(
     return clamped, weights
 
 
-def _window(
-    axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder
-) -> tuple[Value, Dim, Value]:
+def _window(axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Dim, Value]:
     """The first offset from the floor of a coordinate, the number of taps, and the stretch of the kernel, f64[]."""
     one = ir.scalar(1.0, F64)
     if not sampling.antialias:

@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.resampling import Region, ResizedAxis, Sampling, resample
-from compiler.frontend.operators.shape_inputs import as_vector, element, read_lengths
+from compiler.frontend.operators.shape_inputs import as_vector, element, of_shape, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
 from compiler.ir.dtypes import F32, F64, I64
@@ -114,10 +114,9 @@ def _regions(count: int, sampling: Sampling, node: Node, ir: Builder) -> Sequenc
     if sampling.transform != "tf_crop_and_resize":
         return [None] * count
     roi = _given("roi", node)
-    if roi is None or roi.shape != (2 * count,):
-        message = f"roi is {'absent' if roi is None else roi.type}, tf_crop_and_resize takes {2 * count} numbers"
-        node.fail("resize-roi", message, rule="ONNX Resize, roi")
-    wide = ir.cast(roi, F64)
+    if roi is None:
+        node.fail("missing-input", "roi is absent, which tf_crop_and_resize takes", rule="ONNX Resize, roi")
+    wide = ir.cast(of_shape(roi, (2 * count,), "roi", node, ir), F64)
     return [(element(wide, place, ir), element(wide, count + place, ir)) for place in range(count)]
 
 
@@ -128,7 +127,7 @@ def _scaled(
     x: Value, axes: Sequence[int], scales: Value, regions: Sequence[Region | None], node: Node, ir: Builder
 ) -> list[ResizedAxis]:
     """The axes that change, by `scales`."""
-    _expect_length("scales", scales, axes, node)
+    scales = of_shape(scales, (len(axes),), "scales", node, ir)
     known = ir.known_array(scales)
     ratios = [None] * len(axes) if known is None else [float(scale) for scale in known]
     if any(ratio is not None and not ratio > 0 for ratio in ratios):
@@ -141,12 +140,6 @@ def _scaled(
             width = ir.mul(scale, ir.cast(ir.size(size), F64))
             resized.append(ResizedAxis(axis, size, lengths[place], scale, width, ratios[place], regions[place]))
     return resized
-
-
-def _expect_length(name: str, value: Value, axes: Sequence[int], node: Node) -> None:
-    if value.rank != 1 or value.shape[0] != len(axes):
-        message = f"{name} is {value.type}, there are {len(axes)} axes"
-        node.fail("resize-length", message, rule=f"ONNX {node.operator}, {name}")
 
 
 def _scaled_lengths(
@@ -178,7 +171,7 @@ def _sized(
     x: Value, axes: Sequence[int], sizes: Value, regions: Sequence[Region | None], node: Node, ir: Builder
 ) -> list[ResizedAxis]:
     """The axes that change, to `sizes` or, by the policy, to what keeps their proportions."""
-    _expect_length("sizes", sizes, axes, node)
+    sizes = of_shape(sizes, (len(axes),), "sizes", node, ir)
     policy = node.choice("keep_aspect_ratio_policy", POLICIES, "stretch")
     if policy != "stretch":
         return _in_proportion(x, axes, sizes, policy, regions, node, ir)

@@ -1,6 +1,7 @@
 """ReverseSequence: the first elements of each sequence of a batch backwards."""
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
@@ -17,11 +18,8 @@ def reverse_sequence(node: Node, ir: Builder) -> Value:
     if {time, batch} != {0, 1}:
         message = f"time_axis and batch_axis are {time} and {batch}, not 0 and 1"
         node.fail("attribute-value", message, rule="ONNX ReverseSequence, attribute time_axis")
-    if lengths.rank != 1:
-        message = f"sequence_lens is {lengths.type}, not a vector"
-        node.fail("not-a-vector", message, rule="ONNX ReverseSequence, sequence_lens")
-    ir.require_equal(lengths.shape[0], x.shape[batch], "sequence_lens and the batch axis differ")
-    ends = ir.broadcast(ir.with_shape(lengths, (x.shape[batch],)), (batch,), x.shape[:2])
+    lengths = of_shape(lengths, (x.shape[batch],), "sequence_lens", node, ir)
+    ends = ir.broadcast(lengths, (batch,), x.shape[:2])
     place = ir.iota(x.shape[:2], time, I64)
     source = ir.select(ir.less(place, ends), ir.sub(ir.sub(ends, 1), place), place)
     return ir.gather_along(x, ir.broadcast(source, (0, 1), x.shape), time)

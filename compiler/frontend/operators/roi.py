@@ -6,7 +6,7 @@ from itertools import product
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import widened
-from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.frontend.operators.shape_inputs import of_shape, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import I64
@@ -35,15 +35,13 @@ class _Samples:
 def roi_align(node: Node, ir: Builder) -> Value:
     """X: T1[N, C, H, W], rois: T1[R, 4] = (x1, y1, x2, y2), batch_indices: i64[R]  ->  T1[R, C, P, Q]
 
-    P = output_height, Q = output_width. The mean, or in mode max the greatest weighted element, of samples that are bilinear interpolations.
+    P = output_height, Q = output_width. Of samples that are bilinear interpolations, a bin is the mean, or in mode max
+    the greatest weighted element.
     Source: https://onnx.ai/onnx/operators/onnx__RoiAlign.html
     """
     x, rois, batch = node.inputs("X", "rois", "batch_indices")
-    if x.rank != 4 or rois.rank != 2 or rois.shape[1] != 4 or batch.rank != 1:
-        message = f"X is {x.type}, rois is {rois.type}, batch_indices is {batch.type}"
-        node.fail("roi-shape", message, rule="ONNX RoiAlign, rois")
-    ir.require_equal(batch.shape[0], rois.shape[0], "rois and batch_indices differ in number")
-    batch = ir.with_shape(batch, (rois.shape[0],))
+    x, rois = of_shape(x, [None] * 4, "X", node, ir), of_shape(rois, (None, 4), "rois", node, ir)
+    batch = of_shape(batch, rois.shape[:1], "batch_indices", node, ir)
     wide = widened(rois, ir)
     rows = _samples(wide, 1, x.shape[2], node.int("output_height"), node, ir)
     columns = _samples(wide, 0, x.shape[3], node.int("output_width"), node, ir)
@@ -145,9 +143,10 @@ def max_roi_pool(node: Node, ir: Builder) -> Value:
     """
     x, rois = node.inputs("X", "rois")
     bins, scale = node.ints("pooled_shape"), node.float("spatial_scale")
-    if x.rank != 4 or rois.rank != 2 or rois.shape[1] != 5 or len(bins) != 2:
-        message = f"X is {x.type}, rois is {rois.type}, pooled_shape is {list(bins)}"
-        node.fail("roi-shape", message, rule="ONNX MaxRoiPool, rois")
+    if len(bins) != 2 or min(bins) < 1:
+        message = f"pooled_shape is {list(bins)}, not a height and a width"
+        node.fail("attribute-value", message, rule="ONNX MaxRoiPool, attribute pooled_shape")
+    x, rois = of_shape(x, [None] * 4, "X", node, ir), of_shape(rois, (None, 5), "rois", node, ir)
     rois = widened(rois, ir)
     batch = ir.cast(_coordinate(rois, 0, ir), I64)
     result = ir.gather(x, batch, 0)

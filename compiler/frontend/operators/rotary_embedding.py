@@ -59,7 +59,7 @@ def _angles(name: str, part: Value, node: Node, ir: Builder) -> Value:
         cache = ir.gather(cache, ir.wrap_negative(positions, cache.shape[0]), 0)
     if cache.rank != 3:
         node.fail("rank-mismatch", f"{name} has {cache.rank} axes, not 3", rule=f"{RULE}, input {name}")
-    batch, heads, length, width = part.shape
+    batch, _, length, width = part.shape
     half = ir.require_equal(cache.shape[2], floordiv(width, 2), f"{name} does not have half the width", "rotary-width")
     batch = ir.require_equal(cache.shape[0], batch, f"the batches of {name} and X differ")
     length = ir.require_equal(cache.shape[1], length, f"the lengths of {name} and X differ")

@@ -3,12 +3,11 @@
 Where an element is named twice, updates apply in row-major order: the last one stays.
 """
 
-from collections.abc import Sequence
-
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.gather import expect_same_rank, expect_within, index_depth, wrap_coordinates
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
+from compiler.ir.dims import at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
@@ -33,21 +32,8 @@ def scatter_elements(node: Node, ir: Builder) -> Value:
     axis = node.axis("axis", rank=data.rank)
     expect_same_rank(data, indices, "indices", node)
     expect_within(data, indices, axis, node, ir)
-    updates = _of_shape(updates, indices.shape, node, ir)
+    updates = of_shape(updates, indices.shape, "updates", node, ir)
     return ir.scatter_along(data, ir.wrap_negative(indices, data.shape[axis]), updates, axis, _kind(node))
-
-
-def _of_shape(updates: Value, shape: Sequence[Dim], node: Node, ir: Builder) -> Value:
-    """`updates`, which must have `shape`."""
-    rule = f"ONNX {node.operator}, updates"
-    if updates.rank != len(shape):
-        node.fail("rank-mismatch", f"updates has rank {updates.rank}, expected {len(shape)}", rule=rule)
-    for axis, (size, expected) in enumerate(zip(updates.shape, shape, strict=True)):
-        message = f"axis {axis} of updates has size {size}, expected {expected}"
-        if at_least(size, expected + 1) or at_least(expected, size + 1):
-            node.fail("sizes-differ", message, rule=rule)
-        ir.require_equal(size, expected, message)
-    return ir.with_shape(updates, shape)
 
 
 @operator("ScatterND", since=(11, 13, 16, 18))
@@ -58,7 +44,7 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
     """
     data, indices, updates = node.inputs("data", "indices", "updates")
     depth = index_depth(data, indices, 0, node)
-    updates = _of_shape(updates, indices.shape[:-1] + data.shape[depth:], node, ir)
+    updates = of_shape(updates, indices.shape[:-1] + data.shape[depth:], "updates", node, ir)
     return ir.scatter_nd(data, wrap_coordinates(indices, data.shape[:depth], ir), updates, _kind(node))
 
 
@@ -66,7 +52,8 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
 def tensor_scatter(node: Node, ir: Builder) -> Value:
     """past_cache: T[B, ..., S, ...], update: T[B, ..., s, ...], write_indices: i64[B]?  ->  T[B, ..., S, ...]
 
-    `axis` is that of S and s. The update of each batch element is written from its index on, in mode circular around the end.
+    `axis` is that of S and s. The update of each batch element is written from its index on, in mode circular around
+    the end.
     Source: https://onnx.ai/onnx/operators/onnx__TensorScatter.html
     """
     cache, update = node.inputs("past_cache", "update")
@@ -78,7 +65,7 @@ def tensor_scatter(node: Node, ir: Builder) -> Value:
     if at_least(count, length + 1):
         message = f"the update has {count} entries, the cache {length}"
         node.fail("sizes-differ", message, rule="ONNX TensorScatter, update")
-    update = _of_shape(update, (*cache.shape[:axis], count, *cache.shape[axis + 1 :]), node, ir)
+    update = of_shape(update, (*cache.shape[:axis], count, *cache.shape[axis + 1 :]), "update", node, ir)
     places = _written_places(update, axis, node, ir)
     if node.choice("mode", ("linear", "circular")) == "circular":
         places = ir.rem(places, ir.size(length))
@@ -93,9 +80,5 @@ def _written_places(update: Value, axis: int, node: Node, ir: Builder) -> Value:
     starts = node.optional("write_indices")
     if starts is None:
         return places
-    message = f"write_indices is {starts.type}, the batch is {update.shape[0]}"
-    if starts.rank != 1:
-        node.fail("not-a-vector", message, rule="ONNX TensorScatter, write_indices")
-    ir.require_equal(starts.shape[0], update.shape[0], message)
-    starts = ir.with_shape(ir.cast(starts, I64), (update.shape[0],))
+    starts = ir.cast(of_shape(starts, update.shape[:1], "write_indices", node, ir), I64)
     return ir.add(places, ir.broadcast(starts, (0,), update.shape))

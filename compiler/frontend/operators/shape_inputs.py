@@ -11,10 +11,29 @@ from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Value
 
 
-def as_vector(value: Value, name: str, node: Node, ir: Builder) -> Value:
-    """The input `name` as i64[n] for a number n; one of rank 0 as a vector of one element."""
+def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder) -> Value:
+    """The input `name`, which must have `shape`; None stands for any size. What is not decided is guarded."""
+    rule = f"ONNX {node.operator}, {name}"
+    expected = ", ".join("?" if size is None else str(size) for size in shape)
+    if value.rank != len(shape):
+        node.fail("rank-mismatch", f"{name} has rank {value.rank}, expected [{expected}]", rule=rule)
+    fitted: list[Dim] = []
+    for axis, (size, wanted) in enumerate(zip(value.shape, shape, strict=True)):
+        message = f"{name} is {list(value.shape)}, expected [{expected}]: axis {axis} differs"
+        if wanted is not None and (at_least(size, wanted + 1) or at_least(wanted, size + 1)):
+            node.fail("sizes-differ", message, rule=rule)
+        if wanted is not None:
+            ir.require_equal(size, wanted, message)
+        fitted.append(size if wanted is None else wanted)
+    return ir.with_shape(value, fitted)
+
+
+def as_vector(value: Value, name: str, node: Node, ir: Builder, length: int | None = None) -> Value:
+    """The input `name` as i64[n] for a number n, which must be `length`; one of rank 0 as a vector of one element."""
     if value.rank > 1:
         node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX {node.operator}, {name}")
+    if value.rank == 1 and length is not None:
+        value = of_shape(value, (length,), name, node, ir)
     if value.rank == 1 and not isinstance(value.shape[0], int):
         node.unsupported(f"the length of {name} is only known at run time")
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
@@ -53,12 +72,12 @@ def known_integers(value: Value, ir: Builder) -> tuple[int, ...] | None:
     return integers if len(integers) == len(known) else None
 
 
-def read_lengths(value: Value, name: str, node: Node, ir: Builder) -> tuple[Dim, ...]:
-    """The elements of the input `name` as sizes, which are never negative.
+def read_lengths(value: Value, name: str, node: Node, ir: Builder, count: int | None = None) -> tuple[Dim, ...]:
+    """The elements of the input `name`, `count` of them, as sizes, which are never negative.
 
     Raises ModelError where one certainly is; where only data tells, the call raises InputError.
     """
-    vector = as_vector(value, name, node, ir)
+    vector = as_vector(value, name, node, ir, count)
     message = f"{name} of {node.operator} is negative"
     known = ir.known(vector)
     if known is None:

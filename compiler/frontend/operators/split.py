@@ -21,7 +21,7 @@ def split_by_attribute(node: Node, ir: Builder) -> tuple[Value, ...]:
     x, axis = _operand(node)
     lengths = node.optional("split") if node.since == 1 else None
     if lengths is not None:
-        return _parts(x, axis, read_lengths(lengths, "split", node, ir), node, ir)
+        return _parts(x, axis, read_lengths(lengths, "split", node, ir, node.output_count), node, ir)
     if node.has("split"):
         return _parts(x, axis, node.ints("split"), node, ir)
     return _parts(x, axis, _equal_parts(x.shape[axis], node, ir), node, ir)
@@ -38,7 +38,7 @@ def split(node: Node, ir: Builder) -> tuple[Value, ...]:
     if lengths is not None and node.has("num_outputs"):
         node.fail("split-twice", "both split and num_outputs are given", rule="ONNX Split, num_outputs")
     if lengths is not None:
-        return _parts(x, axis, read_lengths(lengths, "split", node, ir), node, ir)
+        return _parts(x, axis, read_lengths(lengths, "split", node, ir, node.output_count), node, ir)
     if node.since < UNEVEN_SINCE:
         return _parts(x, axis, _equal_parts(x.shape[axis], node, ir), node, ir)
     count = node.int("num_outputs", node.output_count)

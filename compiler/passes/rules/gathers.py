@@ -1,14 +1,13 @@
 """Gathers whose indices are known, or count in order: they are movement."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least
 from compiler.ir.module import Op, Value
 from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import constant_of, made_by, moved_axes, number_of, unbroadcast
+from compiler.passes.counters import counter_of, counts_along, made_of_counters
+from compiler.passes.matching import axis_groups, constant_of, made_by, moved_axes
 
 
 @rule("gather")
@@ -39,73 +38,71 @@ def gather_moved_indices(op: Op, build: Builder) -> Value | None:
     if moved.name == "reshape":
         places = moved_axes(inner.shape, indices.shape)
         return None if places is None else build.with_shape(build.gather(data, inner, axis), shape)
-    before = range(axis)
-    after = range(axis + indices.rank, len(shape))
+    before, after = range(axis), range(axis + indices.rank, len(shape))
     axes = (*before, *(axis + place for place in moved.ints("axes")), *after)
     return build.broadcast(build.gather(data, inner, axis), axes, shape)
 
 
-def _counter(indices: Value) -> tuple[Dim, Dim] | None:
-    """(start, size) where `indices` are start, start + 1, ... of rank 1."""
-    counted = made_by(indices, "add")
-    start: Dim = 0
-    if counted is not None:
-        source = unbroadcast(counted.operands[1])[0]
-        sizes = made_by(source, "sizes")
-        number = number_of(counted.operands[1])
-        if number is None and (sizes is None or source.rank != 0):
-            return None
-        start = sizes.dims("values")[0] if sizes is not None else int(number or 0)
-        indices = counted.operands[0]
-    iota = made_by(indices, "iota")
-    return None if iota is None or indices.rank != 1 else (start, indices.shape[0])
+@rule("gather")
+def gather_in_order(op: Op, build: Rewriter) -> Value | None:
+    """gather(x, [a, a + 1, ...]) = slice(x, from a) where that is certainly inside"""
+    data, indices = op.operands
+    axis, counter, bounds = op.int("axis"), counter_of(indices), build.symbols.ranges
+    if counter is None or indices.rank != 1 or list(counter.strides.values()) != [1]:
+        return None
+    size = data.shape[axis]
+    inside = counter.limit is not None and at_least(size, counter.limit, bounds)
+    if not inside and not at_least(size, counter.start + indices.shape[0], bounds):
+        return None
+    return build.slice_axis(data, axis, counter.start, indices.shape[0]) if at_least(counter.start, 0, bounds) else None
 
 
 @rule("gather")
-def gather_in_order(op: Op, build: Rewriter) -> Value | None:
-    """gather(x, start + iota(n)) = slice(x, from start, n) where that is certainly inside"""
+def gather_flat_grid(op: Op, build: Builder) -> Value | None:
+    """gather(merge(x), every i * n + j in order) = x moved to the axes along which i and j count
+
+    Exporters pick elements of a mask so, by their place in the flattened one.
+    """
     data, indices = op.operands
-    axis, counter, bounds = op.int("axis"), _counter(indices), build.symbols.ranges
-    if counter is None:
+    axis, merged, counter = op.int("axis"), made_by(data, "reshape"), counter_of(indices)
+    if merged is None or counter is None or counter.start != 0:
         return None
-    start, size = counter
-    if not at_least(start, 0, bounds) or not at_least(data.shape[axis], start + size, bounds):
+    x = merged.operands[0]
+    runs = {after: before for before, after in axis_groups(x.shape, data.shape) or ()}
+    if (axis,) not in runs or any(len(after) != 1 for after in runs):
         return None
-    return build.slice_axis(data, axis, start, size)
+    if any(len(before) != 1 for after, before in runs.items() if after != (axis,)):
+        return None
+    targets = {
+        before[0]: after[0] + indices.rank - 1 if after[0] > axis else after[0] for after, before in runs.items()
+    }
+    stride: Dim = 1
+    rest = dict(counter.strides)
+    for place in reversed(runs[axis,]):
+        counting = next((each for each, step in rest.items() if step == stride), None)
+        if counting is None or indices.shape[counting] != x.shape[place]:
+            return None
+        del rest[counting]
+        targets[place] = axis + counting
+        stride = stride * x.shape[place]
+    if rest:
+        return None
+    kept = [place for place, size in enumerate(x.shape) if size != 1]
+    dense = build.with_shape(x, [x.shape[place] for place in kept])
+    return build.broadcast(dense, [targets[place] for place in kept], op.result.shape)
 
 
 @rule("gather_nd")
 def gather_grid(op: Op, build: Rewriter) -> Value | None:
-    """gather_nd(x, every (i, j) of x) = x moved to the axes along which i and j count
-
-    Exporters write masks so: each coordinate is a counter along an axis of its own, as long as that axis of x.
-    """
+    """gather_nd(x, every (i, j) of x) = x moved to the axes along which i and j count"""
     data, indices = op.operands
-    joined = made_by(indices, "concatenate")
-    if joined is None or op.int("batch_dims") or joined.int("axis") != indices.rank - 1:
+    coordinates = made_of_counters(indices)
+    if coordinates is None or op.int("batch_dims"):
         return None
     axes: list[int] = []
-    for place, coordinate in enumerate(joined.operands):
-        axis = _counting_axis(coordinate, data.shape[place]) if place < data.rank else None
+    for coordinate, size in zip(coordinates, data.shape, strict=False):
+        axis = counts_along(coordinate, size)
         if axis is None or axis in axes:
             return None
         axes.append(axis)
-    tail = range(indices.rank - 1, op.result.rank)
-    return build.broadcast(data, (*axes, *tail), op.result.shape)
-
-
-def _counting_axis(coordinate: Value, size: Dim) -> int | None:
-    """The axis of `coordinate`, whose last is 1, along which it counts from 0 to `size`, repeating along the others."""
-    source, axes = unbroadcast(coordinate)
-    shape: Sequence[Dim] = source.shape
-    reshaped = made_by(source, "reshape")
-    places = {axis: axis for axis in range(source.rank)}
-    if reshaped is not None:
-        moved = moved_axes(reshaped.operands[0].shape, shape)
-        if moved is None:
-            return None
-        source, places = reshaped.operands[0], moved
-    iota = made_by(source, "iota")
-    if iota is None or source.rank != 1 or source.shape[0] != size or coordinate.shape[-1] != 1:
-        return None
-    return axes[places[0]] if 0 in places else None
+    return build.broadcast(data, (*axes, *range(indices.rank - 1, op.result.rank)), op.result.shape)

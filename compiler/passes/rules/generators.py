@@ -1,8 +1,13 @@
 """Generators: constants of one number, and counters, in their smallest form."""
 
+import numpy as np
+
 from compiler.ir.builder import Builder
 from compiler.ir.module import Op, Value
 from compiler.ir.rewriter import rule
+
+SHORT = 16
+"""Constants of integers up to this many elements are left as they are."""
 
 
 @rule("constant")
@@ -15,6 +20,21 @@ def shrink_uniform_constant(op: Op, build: Builder) -> Value | None:
     if bits[0] != bits[-1] or (bits != bits[0]).any():
         return None
     return build.broadcast(build.constant(array.reshape(-1)[:1].reshape(()).copy()), (), array.shape)
+
+
+@rule("constant")
+def count_instead(op: Op, build: Builder) -> Value | None:
+    """a long constant of integers 0, 1, 2, ... = iota; short ones may be sizes"""
+    array = op.array()
+    (size, *rest) = [size for size in array.shape if size != 1] or [0]
+    if (
+        rest
+        or size <= SHORT
+        or not op.result.dtype.is_integer
+        or not np.array_equal(array.reshape(-1), np.arange(size))
+    ):
+        return None
+    return build.with_shape(build.iota((size,), 0, op.result.dtype), array.shape)
 
 
 @rule("iota")

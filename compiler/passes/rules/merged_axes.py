@@ -1,6 +1,6 @@
-"""Reshapes that merge axes, moved behind what does not mind: there they meet the reshape that splits the axes again.
+"""Reshapes that merge axes or add units, moved behind what does not mind: there they meet the reshape that undoes them.
 
-Exporters flatten rows before a matrix product and unflatten them after its bias.
+Exporters flatten rows before a matrix product and unflatten them after its bias, and keep reduced axes as units.
 """
 
 from string import ascii_letters
@@ -15,13 +15,13 @@ from compiler.passes.rules.broadcasts import POINTWISE
 
 
 def _merged(value: Value) -> tuple[Value, dict[int, tuple[int, ...]]] | None:
-    """For a reshape that merges axes and does nothing else: what it reshapes, and the axes that each axis was."""
+    """For a reshape that only merges axes and adds some of size 1: what it reshapes, and the axes that each axis was."""
     reshape = made_by(value, "reshape")
     if reshape is None:
         return None
     x = reshape.operands[0]
     groups = axis_groups(x.shape, value.shape)
-    if groups is None or 1 in x.shape or 1 in value.shape or any(len(after) != 1 for _, after in groups):
+    if groups is None or 1 in x.shape or any(len(after) != 1 for _, after in groups):
         return None
     return x, {after[0]: before for before, after in groups}
 
@@ -34,6 +34,8 @@ def contract_before_merging(op: Op, build: Builder) -> Value | None:
     if found is None:
         return None
     x, runs = found
+    if len(runs) != len(left):
+        return None
     unused = (letter for letter in ascii_letters if letter not in left + right)
     names: dict[str, str] = {}
     shape: list[Dim] = []

@@ -1,0 +1,40 @@
+"""CausalConvWithState: a depthwise convolution over the past of each channel, with the last inputs as its state."""
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.conv import per_channel
+from compiler.frontend.operators.precision import wide_type
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+
+RULE = "ONNX CausalConvWithState"
+
+
+@operator("CausalConvWithState", since=(27,))
+def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
+    """input: T[B, C, L], weight: T[C, 1, k], bias: T[C], past_state: T[B, C, k - 1]  ->  T[B, C, L], T[B, C, k - 1]
+
+    Source: https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html
+    """
+    x, weight = node.inputs("input", "weight")
+    if (x.rank, weight.rank) != (3, 3):
+        node.fail("rank-mismatch", f"the input has {x.rank} axes and the weight {weight.rank}, not 3", rule=RULE)
+    batch, channels, length = x.shape
+    channels = ir.require_equal(channels, weight.shape[0], "the channels of input and weight differ", "channels")
+    kernel = weight.shape[2]
+    if not isinstance(channels, int):
+        node.unsupported("the number of channels is only known at run time")
+    past = node.optional("past_state")
+    if past is None:
+        past = ir.full((batch, channels, kernel - 1), 0, x.dtype)
+    padded = ir.concatenate([past, ir.with_shape(x, (batch, channels, length))], 2)
+    state = ir.slice_axis(padded, 2, length, kernel - 1)
+    dtype = wide_type(x.dtype)
+    result = ir.convolution(padded, weight, [1], [0], [0], [1], groups=channels, dtype=dtype)
+    bias = node.optional("bias")
+    if bias is not None:
+        result = ir.add(result, per_channel(bias, result, node, ir))
+    result = ir.cast(ir.with_shape(result, (batch, channels, length)), x.dtype)
+    if node.choice("activation", ("silu", "swish", "none")) != "none":
+        wide = ir.cast(result, dtype)
+        result = ir.cast(ir.mul(wide, ir.sigmoid(wide)), x.dtype)
+    return result, state

@@ -1,0 +1,131 @@
+"""What callers pass, as arrays that native code can read: contiguous, aligned, in the element type that is expected.
+
+Memory is shared where it can be. A value is converted only where nothing is lost: an array keeps its element type,
+and a Python number or list, which has none, takes the one that is expected if it can hold every element.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from runtime.dtypes import STRING, DType, dtype_name
+from runtime.errors import InputError
+from runtime.host.elements import is_float, is_integer
+
+__all__ = ["describe", "import_array", "is_ready", "type_text"]
+
+# NumPy's flags C_CONTIGUOUS and ALIGNED.
+READY_FLAGS = 0x0101
+
+# The device types of DLPack whose memory the processor can read: kDLCPU, kDLCUDAHost.
+_HOST_MEMORY = (1, 3)
+
+_PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
+
+
+@runtime_checkable
+class SupportsDLPack(Protocol):
+    """Arrays of other libraries that share memory through DLPack."""
+
+    def __dlpack__(self) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+def import_array(value: object, dtype: DType, what: str, expected: str) -> np.ndarray:
+    """`value` as an array that native code can read; `what` and `expected` are for the message where it cannot be one.
+
+    Raises InputError.
+    """
+    array = _as_array(value, dtype, what, expected)
+    if array.dtype != dtype:
+        array = _converted(array, dtype, what, expected)
+    return array if is_ready(array) else array.copy(order="C")
+
+
+def is_ready(array: np.ndarray) -> bool:
+    """Whether native code can read the array as it is."""
+    return array.flags.num & READY_FLAGS == READY_FLAGS
+
+
+def describe(value: object) -> str:
+    """The type of what came: f32[2, 3] for an array, else the name of its class."""
+    if isinstance(value, np.ndarray):
+        order = "" if value.dtype.isnative else " in foreign byte order"
+        return type_text(dtype_name(value.dtype.newbyteorder("=")), value.shape) + order
+    return f"a {type(value).__qualname__}"
+
+
+def type_text(name: str, shape: Sequence[int | str] | None) -> str:
+    """An element type and a shape as f32[N, 4], or f32[...] where there is no shape."""
+    return f"{name}[{'...' if shape is None else ', '.join(map(str, shape))}]"
+
+
+def _as_array(value: object, dtype: DType, what: str, expected: str) -> np.ndarray:
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if isinstance(value, _PYTHON_VALUES):
+        return _from_python(value, dtype, what, expected)
+    if isinstance(value, SupportsDLPack):
+        return _from_dlpack(value, what, expected)
+    if any(hasattr(value, name) for name in ("__array_interface__", "__array__")) or _has_buffer(value):
+        return np.asarray(value)
+    raise InputError(f"{what} is {describe(value)}, expected {expected}", code="input-type")
+
+
+def _has_buffer(value: object) -> bool:
+    try:
+        memoryview(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return not isinstance(value, bytes | bytearray)
+
+
+def _from_dlpack(value: SupportsDLPack, what: str, expected: str) -> np.ndarray:
+    device, _ = value.__dlpack_device__()
+    if device not in _HOST_MEMORY:
+        message = f"{what} is {describe(value)} on a device (DLPack device type {int(device)}), expected one in memory"
+        raise InputError(message, code="input-device")
+    try:
+        return np.from_dlpack(value)  # type: ignore[arg-type]
+    except (BufferError, RuntimeError, TypeError, ValueError) as problem:
+        message = f"{what} is {describe(value)} that cannot be shared ({problem}), expected {expected}"
+        raise InputError(message, code="input-type") from problem
+
+
+def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.ndarray:
+    """A number, a text, or nested lists of them."""
+    try:
+        array = np.asarray(value)
+    except ValueError as problem:
+        raise InputError(f"{what} is {describe(value)} ({problem}), expected {expected}", code="input-type") from problem
+    if dtype == STRING:
+        return array.astype(object) if array.size == 0 else array
+    if array.size == 0:
+        return array.astype(dtype)
+    found = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}.get(array.dtype.kind)
+    if found is None or found > _rank(dtype) or (found == 0) != (_rank(dtype) == 0):
+        message = f"{what} is {describe(value)} of {dtype_name(array.dtype)}, expected {expected}"
+        raise InputError(message, code="input-dtype")
+    with np.errstate(all="ignore"):
+        converted = array.astype(dtype)
+        if is_integer(dtype) and not np.array_equal(converted.astype(array.dtype), array):
+            message = f"{what} has elements from {array.min()} to {array.max()}, outside {dtype_name(dtype)}"
+            raise InputError(message, code="input-range")
+    return converted
+
+
+def _rank(dtype: DType) -> int:
+    """Numbers of a lower rank have an exact place in every higher one, bools excepted."""
+    return 0 if dtype.kind == "b" else 1 if is_integer(dtype) else 2 if is_float(dtype) else 3
+
+
+def _converted(array: np.ndarray, dtype: DType, what: str, expected: str) -> np.ndarray:
+    """The array in the same element type, as NumPy spells it natively."""
+    if array.dtype.newbyteorder("=") == dtype:
+        return array.astype(dtype)
+    if dtype == STRING and array.dtype.kind in "UTS":
+        array = array.astype(object)
+    if dtype != STRING or array.dtype != STRING:
+        raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
+    return array

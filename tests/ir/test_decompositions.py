@@ -1,0 +1,58 @@
+"""What a composite decomposes into computes what the composite means."""
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BF16, F16, DType
+from compiler.ir.interpreter import interpret
+from compiler.ir.meanings import apply_meaning
+from compiler.ir.module import Function, Module
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.types import TensorType
+from compiler.ir.verifier import verify_module
+from tests.ir.cases import CASES, Case, Operand
+
+COMPOSITES = [name for name, primitive in PRIMITIVES.items() if primitive.decompose is not None]
+
+
+def decomposed(case: Case) -> Module:
+    decompose = PRIMITIVES[case.name].decompose
+    assert decompose is not None
+    build, op = Builder(), case.op()
+    results = decompose(op, build)
+    assert [result.type for result in results] == list(op.result_types)
+    names = tuple(f"y{index}" for index in range(len(results)))
+    module = Module("m", (Function("main", build.block(op.operands, results), names),))
+    verify_module(module)
+    return module
+
+
+def assert_agrees(case: Case, tolerance: float) -> None:
+    module = decomposed(case)
+    for sizes in case.sizes():
+        arrays = case.arrays(sizes)
+        expected = apply_meaning(case.name, arrays, case.attributes, sizes)
+        actual = interpret(module, {f"x{index}": array for index, array in enumerate(arrays)})
+        for a, b in zip(actual, expected, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+            np.testing.assert_allclose(wide_a, wide_b, rtol=tolerance, atol=tolerance, err_msg=f"{case} {sizes}")
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_a_decomposition_computes_the_composite(name: str) -> None:
+    for case in CASES[name]:
+        assert_agrees(case, 1e-5)
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(F16, 2e-3), (BF16, 2e-2)], ids=str)
+def test_a_decomposition_computes_the_composite_of_narrow_floats(name: str, dtype: DType, tolerance: float) -> None:
+    for case in CASES[name]:
+        operands = tuple(_narrowed(operand, dtype) for operand in case.operands)
+        assert_agrees(Case(name, operands, case.attributes, case.values), tolerance)
+
+
+def _narrowed(operand: Operand, dtype: DType) -> Operand:
+    return Operand(TensorType(dtype, operand.type.shape), lambda *given: operand.make(*given).astype(dtype.numpy))
