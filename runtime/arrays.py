@@ -38,8 +38,12 @@ def import_array(value: object, dtype: DType, what: str, expected: str) -> np.nd
     Raises InputError.
     """
     array = _as_array(value, dtype, what, expected)
+    if dtype == STRING:
+        return _strings(array, what, expected)
     if array.dtype != dtype:
-        array = _converted(array, dtype, what, expected)
+        if array.dtype.newbyteorder("=") != dtype:
+            raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
+        return array.astype(dtype, order="C")
     return array if is_ready(array) else array.copy(order="C")
 
 
@@ -69,8 +73,16 @@ def _as_array(value: object, dtype: DType, what: str, expected: str) -> np.ndarr
     if isinstance(value, SupportsDLPack):
         return _from_dlpack(value, what, expected)
     if any(hasattr(value, name) for name in ("__array_interface__", "__array__")) or _has_buffer(value):
-        return np.asarray(value)
+        try:
+            return np.asarray(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as problem:
+            raise _unreadable(value, problem, what, expected) from problem
     raise InputError(f"{what} is {describe(value)}, expected {expected}", code="input-type")
+
+
+def _unreadable(value: object, problem: Exception, what: str, expected: str) -> InputError:
+    message = f"{what} is {describe(value)} that cannot be read ({problem}), expected {expected}"
+    return InputError(message, code="input-type")
 
 
 def _has_buffer(value: object) -> bool:
@@ -89,8 +101,7 @@ def _from_dlpack(value: SupportsDLPack, what: str, expected: str) -> np.ndarray:
     try:
         return np.from_dlpack(value)  # type: ignore[arg-type]
     except (BufferError, RuntimeError, TypeError, ValueError) as problem:
-        message = f"{what} is {describe(value)} that cannot be shared ({problem}), expected {expected}"
-        raise InputError(message, code="input-type") from problem
+        raise _unreadable(value, problem, what, expected) from problem
 
 
 def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.ndarray:
@@ -98,9 +109,9 @@ def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.nd
     try:
         array = np.asarray(value)
     except ValueError as problem:
-        raise InputError(f"{what} is {describe(value)} ({problem}), expected {expected}", code="input-type") from problem
+        raise _unreadable(value, problem, what, expected) from problem
     if dtype == STRING:
-        return array.astype(object) if array.size == 0 else array
+        return array
     if array.size == 0:
         return array.astype(dtype)
     found = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}.get(array.dtype.kind)
@@ -120,12 +131,14 @@ def _rank(dtype: DType) -> int:
     return 0 if dtype.kind == "b" else 1 if is_integer(dtype) else 2 if is_float(dtype) else 3
 
 
-def _converted(array: np.ndarray, dtype: DType, what: str, expected: str) -> np.ndarray:
-    """The array in the same element type, as NumPy spells it natively."""
-    if array.dtype.newbyteorder("=") == dtype:
-        return array.astype(dtype)
-    if dtype == STRING and array.dtype.kind in "UTS":
-        array = array.astype(object)
-    if dtype != STRING or array.dtype != STRING:
+def _strings(array: np.ndarray, what: str, expected: str) -> np.ndarray:
+    """The texts of any of NumPy's string types, or of an array of objects, as `str` objects."""
+    if array.size and array.dtype.kind not in "UTSO":
         raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
-    return array
+    texts = [text.decode() if isinstance(text, bytes) else text for text in array.reshape(-1).tolist()]
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{what} has an element that is {describe(text)}, expected {expected}", code="input-dtype")
+    strings = np.empty(array.size, object)
+    strings[:] = texts
+    return strings.reshape(array.shape)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.ir.dims import Dim
-from compiler.ir.module import Block, Value
+from compiler.ir.dims import Dim, product
+from compiler.ir.module import Block, Op, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.views import View, move, row_major, whole
 
@@ -30,7 +30,30 @@ def affine_domain(block: Block, barriers: Iterable[int] = ()) -> Domain | None:
     return merge_axes(root.shape, leaves, row_major(root.shape), frozenset(barriers))
 
 
-def _leaves(block: Block, shape: Sequence[Dim]) -> dict[Value, View] | None:
+def epilogue_leaves(block: Block, anchor: Op, first_axis: int) -> Mapping[Value, View] | None:
+    """The strided accesses of the pointwise ops after `anchor`, with the axes from `first_axis` on merged into one.
+
+    None where an access is not strided, or does not step through those axes as one.
+    """
+    leaves = _leaves(block, block.results[0].shape, anchor)
+    if leaves is None:
+        return None
+    merged = {value: _merge_from(view, first_axis) for value, view in leaves.items()}
+    found = {value: view for value, view in merged.items() if view is not None}
+    return found if len(found) == len(merged) else None
+
+
+def _merge_from(view: View, first_axis: int) -> View | None:
+    kept = [axis for axis in range(first_axis, len(view.shape)) if view.shape[axis] != 1]
+    for outer, inner in zip(kept, kept[1:], strict=False):
+        if view.strides[outer] != view.strides[inner] * view.shape[inner]:
+            return None
+    stride = view.strides[kept[-1]] if kept else 0
+    shape = (*view.shape[:first_axis], product(view.shape[first_axis:]))
+    return View(view.base, shape, view.offset, (*view.strides[:first_axis], stride))
+
+
+def _leaves(block: Block, shape: Sequence[Dim], anchor: Op | None = None) -> dict[Value, View] | None:
     views: dict[Value, View] = {parameter: whole(parameter) for parameter in block.parameters}
     for op in block.ops:
         if PRIMITIVES[op.name].kind == "movement" and len(op.operands) == 1 and op.operands[0] in views:
@@ -39,16 +62,15 @@ def _leaves(block: Block, shape: Sequence[Dim]) -> dict[Value, View] | None:
                 views[op.results[0]] = moved
     leaves: dict[Value, View] = {}
     for op in block.ops:
-        kind = PRIMITIVES[op.name].kind
-        if kind == "pointwise":
-            if op.results[0].shape != tuple(shape):
+        if op is anchor:
+            continue
+        if PRIMITIVES[op.name].kind == "pointwise":
+            if op.results[0].shape != tuple(shape) and not _is_uniform(op.results[0]):
                 return None
             for operand in op.operands:
                 if operand in views:
                     leaves[operand] = views[operand]
-                elif operand.op is not None and not _is_uniform(operand) and (
-                    PRIMITIVES[operand.op.name].kind != "pointwise"
-                ):
+                elif not _is_computed(operand, anchor) and not _is_uniform(operand):
                     return None
         elif op.results[0] not in views and not _is_uniform(op.results[0]):
             return None
@@ -58,13 +80,20 @@ def _leaves(block: Block, shape: Sequence[Dim]) -> dict[Value, View] | None:
     return leaves
 
 
+def _is_computed(value: Value, anchor: Op | None) -> bool:
+    return value.op is not None and (value.op is anchor or PRIMITIVES[value.op.name].kind == "pointwise")
+
+
 def _is_uniform(value: Value) -> bool:
     """A number, or a number repeated: the same at every index."""
-    while value.op is not None and value.op.name in ("broadcast", "reshape"):
-        if value.op.operands[0].op is None:
-            return False
-        value = value.op.operands[0]
-    return value.op is not None and value.op.name in ("constant", "sizes", "cast") and value.rank == 0
+    op = value.op
+    if op is None:
+        return False
+    if op.name in ("broadcast", "reshape"):
+        return _is_uniform(op.operands[0])
+    if op.name in ("constant", "sizes"):
+        return value.rank == 0 or op.name == "constant" and op.array().size == 1
+    return PRIMITIVES[op.name].kind == "pointwise" and value.rank == 0 and all(map(_is_uniform, op.operands))
 
 
 def merge_axes(

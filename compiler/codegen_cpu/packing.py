@@ -8,27 +8,26 @@ from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 
 
-def packed_panels(
+def write_panels(
     array: np.ndarray,
-    width: int,
-    sizes: tuple[int, int],
+    out: np.ndarray,
+    columns: int,
     strides: tuple[int, int],
     offset: int,
-    outer_sizes: Sequence[int],
     outer_strides: Sequence[int],
-) -> np.ndarray:
-    """[outer..., panel, k, width], the last panel padded with zeros; strides and offset count elements of `array`."""
-    (depth, columns), item = sizes, array.itemsize
+) -> None:
+    """Fills `out` [outer..., panel, k, width] from `array`, the last panel padded with zeros.
+
+    `strides` are those of k and of the columns; they and `offset` count elements of the dense `array`.
+    """
+    *outer_sizes, panels, depth, width = out.shape
     flat = np.ascontiguousarray(array).reshape(-1)[offset:]
-    shape = (*outer_sizes, depth, columns)
-    steps = tuple(stride * item for stride in (*outer_strides, *strides))
-    source = np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False)
-    panels = -(-columns // width)
-    packed = np.zeros((*outer_sizes, panels, depth, width), array.dtype)
+    steps = tuple(stride * array.itemsize for stride in (*outer_strides, *strides))
+    source = np.lib.stride_tricks.as_strided(flat, (*outer_sizes, depth, columns), steps, writeable=False)
     for panel in range(panels):
         part = source[..., panel * width : (panel + 1) * width]
-        packed[..., panel, :, : part.shape[-1]] = part
-    return packed
+        out[..., panel, :, : part.shape[-1]] = part
+        out[..., panel, :, part.shape[-1] :] = 0
 
 
 def pack_panel(

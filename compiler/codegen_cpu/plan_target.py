@@ -31,8 +31,6 @@ def cpu_plan_target(target: Target) -> PlanTarget:
     def weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
         if kernel.kind == "contraction":
             return contraction.weight_layout(kernel.block, index, kernel.schedule, target)
-        if kernel.kind == "convolution":
-            return convolution.weight_layout(kernel.block, index, kernel.schedule, target)
         return ()
 
     return PlanTarget(str(target), is_native, schedule, weight_layout)
@@ -66,6 +64,5 @@ _CHECKS = {
     "cast": _cast,
     "reduce": _nonempty_reduce,
     "dot": contraction.is_native,
-    "convolution": convolution.is_native,
 }
 

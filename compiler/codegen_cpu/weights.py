@@ -1,10 +1,11 @@
 """The weights of an image: every constant once in each layout that something reads, aligned, in one block of bytes."""
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
-from compiler.codegen_cpu.kernels import PACKERS
+from compiler.codegen_cpu.kernels import PACKED_SHAPES, PACKERS
 from runtime.cpu import allocate_aligned
 
 ALIGNMENT_BYTES = 64
@@ -24,7 +25,7 @@ class WeightBlock:
         """The offset of `array` in a layout, the same for the same array."""
         key = (id(array), tuple(layout))
         if key not in self._places:
-            size = array.nbytes if not layout else packed(array, layout).nbytes
+            size = array.itemsize * prod(packed_shape(array, layout))
             self._places[key] = self._end
             self._arrays.append((self._end, array, layout))
             self._end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
@@ -35,14 +36,18 @@ class WeightBlock:
         block = allocate_aligned(self._end)
         end = 0
         for offset, array, layout in self._arrays:
-            data = np.ascontiguousarray(packed(array, layout)).reshape(-1).view(np.uint8)
+            shape = packed_shape(array, layout)
             block[end:offset] = 0
-            end = offset + data.size
-            block[offset:end] = data
+            end = offset + array.itemsize * prod(shape)
+            place = block[offset:end].view(array.dtype).reshape(shape)
+            if layout:
+                PACKERS[str(layout[0])](array, layout, place)
+            else:
+                place[...] = array
         block[end:] = 0
         return block
 
 
-def packed(array: np.ndarray, layout: Layout) -> np.ndarray:
-    """`array` in a layout: as it is, or as the kernel kind that the layout begins with packs it."""
-    return PACKERS[str(layout[0])](array, layout) if layout else array
+def packed_shape(array: np.ndarray, layout: Layout) -> tuple[int, ...]:
+    """The shape of `array` in a layout: its own, or what the kernel kind that the layout begins with makes of it."""
+    return PACKED_SHAPES[str(layout[0])](layout) if layout else array.shape

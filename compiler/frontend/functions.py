@@ -83,9 +83,9 @@ class ModelFunction:
         return {attribute.name: attribute for attribute in self.proto.attribute_proto}
 
     @cached_property
-    def parameters(self) -> frozenset[str]:
-        """The names of all its attribute parameters."""
-        return frozenset([*self.proto.attribute, *self.defaults])
+    def parameters(self) -> Mapping[str, None]:
+        """The names of all its attribute parameters, in order."""
+        return dict.fromkeys([*self.proto.attribute, *self.defaults])
 
     @cached_property
     def references(self) -> Mapping[str, int]:

@@ -139,7 +139,7 @@ class _Resolver:
         opset = scope.opsets[domain]
         chosen = schema(domain, proto.op_type, opset)
         assert chosen is not None, site
-        site = Site(site.path, site.index, proto, chosen)
+        site = site.of_schema(chosen)
         inputs = [scope.find(name) for name in proto.input]
         attributes = self._attributes(site, chosen, scope)
         if scope.label is not None:

@@ -105,17 +105,24 @@ class Builder:
             (type,) = types
             assert isinstance(type, TensorType)
             return (self._known_value(folded[0], type),)
-        made = Op(name, tuple(operands), attributes, tuple(blocks), types, self.location)
-        self.ops.append(made)
-        return made.results
+        return self._made(Op(name, tuple(operands), attributes, tuple(blocks), types, self.location))
+
+    def _made(self, op: Op) -> tuple[Value, ...]:
+        self.ops.append(op)
+        return op.results
 
     def _one(self, name: str, *operands: Value, **attributes: Attribute) -> Value:
         return self.op(name, operands, attributes)[0]
 
     def _known_value(self, elements: np.ndarray, type: TensorType) -> Value:
+        if elements.dtype != object:
+            return self.constant(elements)
         if all(isinstance(element, int) for element in elements.flat):
             return self.constant(elements.astype(np.int64).astype(type.dtype.numpy).reshape(elements.shape))
-        return self._one("sizes", values=tuple(elements.flat), dtype=type.dtype, scalar=elements.ndim == 0)
+        flat = self._one("sizes", values=tuple(elements.flat), dtype=type.dtype, scalar=elements.ndim == 0)
+        if elements.ndim <= 1:
+            return flat
+        return self._made(Op("reshape", (flat,), {"shape": elements.shape}, (), (type,), self.location))[0]
 
     # Generators and sizes
 
@@ -152,7 +159,7 @@ class Builder:
     def known(self, value: Value) -> tuple[Dim, ...] | None:
         """The elements of an integer tensor of rank 0 or 1 where they are known in sizes."""
         elements = known_elements(value)
-        return None if elements is None else tuple(elements.flat)
+        return None if elements is None or elements.ndim > 1 else tuple(elements.flat)
 
     def known_array(self, value: Value) -> np.ndarray | None:
         """The elements of a constant."""
@@ -526,6 +533,10 @@ class Builder:
     ) -> Value:
         """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation."""
         channels = self.require_equal(x.shape[1], w.shape[1] * groups, "the channels differ", "channels")
+        if isinstance(channels, int):
+            w = self.with_shape(w, (w.shape[0], channels // groups, *w.shape[2:]))
+        else:
+            channels = w.shape[1] * groups
         x = self.with_shape(x, (x.shape[0], channels, *x.shape[2:]))
         return self._one(
             "convolution",

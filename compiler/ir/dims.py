@@ -256,16 +256,30 @@ def maximum(*dims: Dim) -> Dim:
 
 
 def bcast(*dims: Dim) -> Dim:
-    """The broadcast of sizes that are equal or 1: a 1 yields to the other, a 0 stays 0."""
+    """The broadcast of sizes that are equal or 1: a 1 yields to the other, a 0 stays 0; min(512, N) yields to N."""
     kept: list[Dim] = []
     for dim in _flatten("bcast", dims):
         if isinstance(dim, int) and dim != 1:
             return dim
         if dim != 1 and dim not in kept:
             kept.append(dim)
+    kept = [dim for dim in kept if not _is_capped(dim, kept)]
     if not kept:
         return 1
     return kept[0] if len(kept) == 1 else _atom("bcast", sorted(kept, key=str))
+
+
+def _is_capped(dim: Dim, others: Iterable[Dim]) -> bool:
+    """Whether `dim` is min(c, x) with c >= 1 and x one of `others`: broadcast together they are x.
+
+    Either it is x, or it is c < x, which may be broadcast to x only where c is 1, and yields.
+    """
+    atom = _only_atom(dim)
+    if not isinstance(atom, Apply) or atom.function != "min":
+        return False
+    sizes = [argument for argument in atom.arguments if not isinstance(argument, int)]
+    caps = [argument for argument in atom.arguments if isinstance(argument, int)]
+    return len(sizes) == 1 and sizes[0] in others and min(caps, default=1) >= 1
 
 
 def lower_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:

@@ -24,44 +24,60 @@ Undecided = None
 
 
 def known_elements(value: Value) -> np.ndarray | None:
-    """The elements of an integer or bool tensor of rank 0 or 1, an object array of Dims, or None where data decides."""
+    """The elements of a small integer or bool tensor, an object array of Dims, or None where data decides.
+
+    Sizes of rank 2 and more are a reshape of those of rank 1.
+    """
     op = value.op
     if op is None:
         return None
     if op.name == "sizes":
         elements = np.empty(len(op.dims("values")), object)
         elements[:] = op.dims("values")
-        return elements.reshape(tuple(size for size in value.shape if isinstance(size, int)))
-    if op.name == "constant" and (value.dtype.is_integer or value.dtype.is_bool):
-        array = op.array()
-        if array.ndim <= 1 and array.size <= LIMIT:
-            return np.array(array.astype(np.int64), object)
+        return elements.reshape(_static(value.tensor))
+    if op.name == "constant" and (value.dtype.is_integer or value.dtype.is_bool) and op.array().size <= LIMIT:
+        return np.array(op.array().astype(np.int64), object)
+    if op.name == "reshape" and op.operands[0].op is not None and op.operands[0].op.name == "sizes":
+        known = known_elements(op.operands[0])
+        return None if known is None or not value.tensor.is_static else known.reshape(_static(value.tensor))
     return None
 
 
 def fold_known(
     name: str, operands: Sequence[Value], attributes: Attributes, types: Sequence[Type]
 ) -> tuple[np.ndarray, ...] | None:
-    """The results of an op in sizes, or None where it is not one on known integers, or its answer is undecided."""
+    """The results of an op on small constants as arrays, of one on known integers in sizes, object arrays of Dims.
+
+    None where an operand is not known, or the answer is undecided.
+    """
     if name in ("constant", "sizes") or not operands or len(types) != 1:
         return None
     (type,) = types
     if PRIMITIVES[name].structural or name not in MEANINGS:
         return None
-    if not isinstance(type, TensorType) or type.shape is None or len(type.shape) > 1 or not type.is_static:
+    if not isinstance(type, TensorType) or type.shape is None or not type.is_static:
         return None
-    if not (type.dtype.is_integer or type.dtype.is_bool) or _count(type) > LIMIT or _picks_by_size(attributes):
+    if type.dtype.is_string or _count(type) > LIMIT or _picks_by_size(attributes):
         return None
-    elements = [known_elements(operand) for operand in operands]
-    known = [array for array in elements if array is not None]
-    if len(known) != len(operands):
+    constants = [array for operand in operands if (array := _small_constant(operand)) is not None]
+    if len(constants) == len(operands) and PRIMITIVES[name].kind != "collective":
+        return (apply_meaning(name, constants, attributes, {})[0],)
+    if not (type.dtype.is_integer or type.dtype.is_bool):
         return None
-    arrays = [operand.op.array() for operand in operands if operand.op is not None and operand.op.name == "constant"]
-    if len(arrays) == len(operands):
-        result: np.ndarray | None = apply_meaning(name, arrays, attributes, {})[0].astype(np.int64).astype(object)
-    else:
-        result = _fold(name, known, attributes)
-    return None if result is None else (result.reshape(tuple(size for size in type.shape if isinstance(size, int))),)
+    known = [array for operand in operands if (array := known_elements(operand)) is not None]
+    result = _fold(name, known, attributes) if len(known) == len(operands) else None
+    return None if result is None else (result.reshape(_static(type)),)
+
+
+def _small_constant(value: Value) -> np.ndarray | None:
+    op = value.op
+    if op is None or op.name != "constant" or value.dtype.is_string or op.array().size > LIMIT:
+        return None
+    return op.array()
+
+
+def _static(type: TensorType) -> tuple[int, ...]:
+    return tuple(size for size in type.known_shape if isinstance(size, int))
 
 
 def _picks_by_size(attributes: Attributes) -> bool:

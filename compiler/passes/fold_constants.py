@@ -38,7 +38,9 @@ def _folding() -> Rule:
     def fold(op: Op, build: Builder) -> tuple[Value, ...] | None:
         """f(constants) = constants"""
         nonlocal remaining
-        arrays = [evaluated(operand) for operand in op.operands]
+        # Movement of what repeats or counts is for `canonicalize`, which keeps it small.
+        read = constant_of if PRIMITIVES[op.name].kind == "movement" else evaluated
+        arrays = [read(operand) for operand in op.operands]
         known = [array for array in arrays if array is not None]
         work = _work(op)
         if len(known) != len(arrays) or work is None or work > min(remaining, WORK_PER_OP) or not _pays(op):

@@ -90,6 +90,28 @@ def axis_groups(old: Sequence[Dim], new: Sequence[Dim]) -> tuple[AxisGroup, ...]
     return tuple(groups) if (start, other) == (len(left), len(right)) else None
 
 
-def kept_axes(value: Value) -> list[int]:
-    """The axes of `value` that are not of size 1."""
-    return [axis for axis, size in enumerate(value.shape) if size != 1]
+def bare(value: Value) -> Value:
+    """`value` without the reshapes above it that only add or drop axes of size 1."""
+    while (reshape := made_by(value, "reshape")) is not None:
+        if moved_axes(reshape.operands[0].shape, value.shape) is None:
+            break
+        value = reshape.operands[0]
+    return value
+
+
+def repeated_over(value: Value, axes: Sequence[int]) -> Value | None:
+    """What `value` is a broadcast of, if it repeats along `axes` and has all others in order; units do not count."""
+    source, places = unbroadcast(value)
+    own = [(axis, size) for axis, size in zip(places, source.shape, strict=True) if size != 1]
+    wanted = [(axis, size) for axis, size in enumerate(value.shape) if size != 1 and axis not in axes]
+    return bare(source) if own == wanted else None
+
+
+def as_trailing(value: Value, axis: int, build: Builder) -> Value | None:
+    """`value` as a tensor of its axes from `axis` on, if it repeats along those before."""
+    source, places = unbroadcast(value)
+    own = [(place, size) for place, size in zip(places, source.shape, strict=True) if size != 1]
+    if any(place < axis or size != value.shape[place] for place, size in own):
+        return None
+    dense = build.with_shape(source, [size for _, size in own])
+    return build.broadcast(dense, [place - axis for place, _ in own], value.shape[axis:])

@@ -35,7 +35,7 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
     "two nodes of one name": (
         set(),
         "g (float[N] x) => (float[N] y) { t = Relu(x) y = Neg(t) }",
-        lambda m: [setattr(node, "name", "n") for node in m.graph.node],
+        lambda m: [node.MergeFrom(onnx.NodeProto(name="n")) for node in m.graph.node],
     ),
     "an output without a type": (set(), RELU, lambda m: m.graph.output[0].ClearField("type")),
     "an output without a shape": (

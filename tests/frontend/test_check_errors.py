@@ -203,7 +203,7 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
     "an attribute of no type": (
         "attribute-without-type",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: [first_attribute(m).ClearField("type"), first_attribute(m).ClearField("i")],
+        lambda m: first_attribute(m).CopyFrom(onnx.AttributeProto(name="axis")),
     ),
     "an attribute of an unknown type": (
         "attribute-without-type",
@@ -213,7 +213,7 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
     "a value of another type": (
         "attribute-type",
         RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: [first_attribute(m).ClearField("i"), setattr(first_attribute(m), "f", 1.0)],
+        lambda m: first_attribute(m).CopyFrom(onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT, f=1.0)),
     ),
     "two values": (
         "attribute-ambiguous",

@@ -22,8 +22,9 @@ def seeds() -> tuple[bytes, ...]:
     texts = [model(text).SerializeToString() for text in (ADD, CALL, IF, LEAKY, LOOP)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        official = [case.model.SerializeToString() for case in load_model_tests(kind="node")[::40]]
-    return (*texts, *(data for data in official if len(data) < 3000))
+        official = [case.model for case in load_model_tests(kind="node")[::40]]
+    data = [proto.SerializeToString() for proto in official if proto is not None]
+    return (*texts, *(small for small in data if len(small) < 3000))
 
 
 def _visit(graph: Graph) -> int:

@@ -46,8 +46,11 @@ def _attribute(value: AttributeValue) -> object:
 
 
 def _node_proto(node: GraphNode) -> onnx.NodeProto:
-    given = {name: _attribute(value) for name, value in node.attributes.items() if value != ()}
-    return helper.make_node(node.operator, node.inputs, node.outputs, domain=node.domain, **given)
+    proto = helper.make_node(node.operator, node.inputs, node.outputs, domain=node.domain)
+    for name, value in node.attributes.items():
+        if value != ():
+            proto.attribute.append(helper.make_attribute(name, _attribute(value)))
+    return proto
 
 
 def _info(info: ValueInfo) -> onnx.ValueInfoProto:

@@ -1,7 +1,7 @@
 """Constants of a model: every element type in every form of storage, sparse and external ones, and what is refused."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import ml_dtypes
@@ -218,7 +218,7 @@ def test_a_malformed_tensor_is_refused(code: str, fields: dict[str, object]) -> 
 # External data
 
 
-def external(folder: Path | None, dims: list[int], data_type: int = 1, **entries: object) -> TensorProto:
+def external(dims: list[int], entries: Mapping[str, object], data_type: int = 1) -> TensorProto:
     proto = TensorProto(data_type=data_type, dims=dims, data_location=TensorProto.EXTERNAL)
     for key, value in entries.items():
         proto.external_data.add(key=key, value=str(value))
@@ -235,8 +235,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_several_tensors_share_one_mapped_file(folder: Path) -> None:
     store = TensorStore(ExternalFiles(folder))
-    first = read_tensor(external(folder, [2, 3], location="weights.bin"), store).array()
-    second = read_tensor(external(folder, [4], location="./weights.bin", offset=8, length=16), store).array()
+    first = read_tensor(external([2, 3], {"location": "weights.bin"}), store).array()
+    second = read_tensor(external([4], {"location": "./weights.bin", "offset": 8, "length": 16}), store).array()
     assert same(first, np.arange(6, dtype=np.float32).reshape(2, 3))
     assert same(second, np.arange(2, 6, dtype=np.float32))
     assert np.shares_memory(first, second)
@@ -245,22 +245,22 @@ def test_several_tensors_share_one_mapped_file(folder: Path) -> None:
 def test_external_data_lies_in_folders_below(folder: Path) -> None:
     (folder / "a" / "b").mkdir(parents=True)
     (folder / "a" / "b" / "w").write_bytes(b"\x07\x01")
-    assert same(decode(external(folder, [2], 3, location="a/b/w"), folder), np.array([7, 1], np.int8))
+    assert same(decode(external([2], {"location": "a/b/w"}, 3), folder), np.array([7, 1], np.int8))
 
 
 def test_packed_elements_may_be_external(folder: Path) -> None:
     (folder / "w4").write_bytes(b"\x21\x03")
-    elements = decode(external(folder, [3], 21, location="w4"), folder)
+    elements = decode(external([3], {"location": "w4"}, 21), folder)
     assert same(elements, np.array([1, 2, 3], np.uint8).astype(ml_dtypes.uint4))
 
 
 def test_a_tensor_without_elements_may_be_in_an_empty_file(folder: Path) -> None:
     (folder / "empty").write_bytes(b"")
-    assert same(decode(external(folder, [0, 3], location="empty"), folder), np.zeros((0, 3), np.float32))
+    assert same(decode(external([0, 3], {"location": "empty"}), folder), np.zeros((0, 3), np.float32))
 
 
 def test_misaligned_external_data_is_read(folder: Path) -> None:
-    elements = decode(external(folder, [1], 11, location="weights.bin", offset=4), folder)
+    elements = decode(external([1], {"location": "weights.bin", "offset": 4}, 11), folder)
     expected = np.frombuffer(np.arange(16, dtype=np.float32).tobytes()[4:12], np.float64)
     assert same(elements, expected)
 
@@ -322,18 +322,18 @@ def test_external_data_is_refused(
     code: str, prepare: Callable[[Path], None], entries: dict[str, object], folder: Path
 ) -> None:
     prepare(folder)
-    assert _raises(external(folder, [2], **entries), folder) == code
+    assert _raises(external([2], entries), folder) == code
 
 
 def test_an_entry_that_is_there_twice_is_refused(folder: Path) -> None:
-    proto = external(folder, [2], location="weights.bin")
+    proto = external([2], {"location": "weights.bin"})
     proto.external_data.add(key="location", value="other.bin")
     assert _raises(proto, folder) == "external-data-entry"
 
 
 def test_external_data_of_a_model_without_folder_is_refused_and_says_how() -> None:
     with pytest.raises(TensorError, match="pass the path of the model file") as caught:
-        decode(external(None, [2], location="weights.bin"))
+        decode(external([2], {"location": "weights.bin"}))
     assert caught.value.code == "external-data-without-folder"
 
 

@@ -216,6 +216,16 @@ def test_what_sizes_do_not_decide_is_computed(make: object) -> None:
     assert build.known(value) is None
 
 
+def test_sizes_are_followed_through_tensors_of_rank_2() -> None:
+    """Paddings, as exporters turn them around: concat, reshape to pairs, reverse, transpose, flatten."""
+    build = Builder()
+    pads = build.concatenate([build.sizes((N, M)), build.constant(np.array([0, 3], np.int64))], 0)
+    pairs = build.reverse(build.reshape(pads, (2, 2)), 0)
+    assert build.known(pairs) is None
+    flat = build.reshape(build.transpose(pairs, (1, 0)), (4,))
+    assert build.known(flat) == (0, N, 3, M)
+
+
 def test_a_size_of_rank_0_stays_a_scalar() -> None:
     build = Builder()
     size = build.size(N + 1)

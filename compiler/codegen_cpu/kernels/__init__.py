@@ -2,7 +2,9 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from compiler.codegen_cpu.kernel_function import KernelCode
 from compiler.planning.kernel_plan import Kernel
@@ -15,5 +17,12 @@ EMITTERS: Mapping[str, Callable[[Kernel, str, Target], KernelCode]] = {
 }
 """The code generator of each kernel kind."""
 
-PACKERS = {kind: module.pack_weight for kind, module in _modules.items() if hasattr(module, "pack_weight")}
-"""What packs the constants of each kernel kind; a layout begins with the kind."""
+PACKED_SHAPES: Mapping[str, Callable[[Sequence[str | int]], tuple[int, ...]]] = {
+    kind: module.packed_shape for kind, module in _modules.items() if hasattr(module, "packed_shape")
+}
+"""The shape of a constant in a layout of a kernel kind; a layout begins with the kind."""
+
+PACKERS: Mapping[str, Callable[[np.ndarray, Sequence[str | int], np.ndarray], None]] = {
+    kind: module.pack_weight for kind, module in _modules.items() if hasattr(module, "pack_weight")
+}
+"""What writes a constant in a layout of a kernel kind to an array of the packed shape."""

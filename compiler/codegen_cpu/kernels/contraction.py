@@ -15,7 +15,7 @@ from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from compiler.codegen_cpu.kernels.pointwise import write_rows
 from compiler.codegen_cpu.micro_kernels import MicroKernel, row_steps
-from compiler.codegen_cpu.packing import pack_panel, packed_panels
+from compiler.codegen_cpu.packing import pack_panel, write_panels
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
 from compiler.ir.dtypes import F32, F64, DType
@@ -166,10 +166,16 @@ def weight_layout(block: Block, index: int, plan: Mapping[str, int | str], targe
     return ("contraction", width, *(int(str(number)) for number in [*numbers, *flat]))
 
 
-def pack_weight(array: np.ndarray, layout: Sequence[str | int]) -> np.ndarray:
-    """A constant in the layout that `weight_layout` asked for: [outer..., panel, k, width]."""
-    width, depth, columns, k_stride, n_stride, offset, *outer = (int(number) for number in layout[1:])
-    return packed_panels(array, width, (depth, columns), (k_stride, n_stride), offset, outer[::2], outer[1::2])
+def packed_shape(layout: Sequence[str | int]) -> tuple[int, ...]:
+    """The shape of a constant in a layout that `weight_layout` asked for: [outer..., panel, k, width]."""
+    width, depth, columns, _, _, _, *outer = (int(number) for number in layout[1:])
+    return (*outer[::2], -(-columns // width), depth, width)
+
+
+def pack_weight(array: np.ndarray, layout: Sequence[str | int], out: np.ndarray) -> None:
+    """Writes a constant in its layout to `out`, of `packed_shape`."""
+    _, _, columns, k_stride, n_stride, offset, *outer = (int(number) for number in layout[1:])
+    write_panels(array, out, columns, (k_stride, n_stride), offset, outer[1::2])
 
 
 # Code
@@ -387,7 +393,7 @@ def _sum_products(
         places = kept | dict(zip(summed, map(Index, frame.split(number, lengths)), strict=True))
         inner = frame.evaluator(e.lanes, e.mask)
         a, b = (
-            _widened(inner.vector(operand, [places[letter] for letter in letters]), operand.dtype, dot.dtype(), inner)
+            widened(inner.vector(operand, [places[letter] for letter in letters]), operand.dtype, dot.dtype(), inner)
             for operand, letters in zip(dot.operands, (left, right), strict=True)
         )
         if dot.dtype().is_float:
@@ -399,7 +405,7 @@ def _sum_products(
     return total
 
 
-def _widened(x: Reg, source: DType, target: DType, e: Evaluator) -> Reg:
+def widened(x: Reg, source: DType, target: DType, e: Evaluator) -> Reg:
     """An operand in the type of the sum."""
     wanted = vector_type(register_type(target), x.lanes)
     if x.type == wanted:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from compiler.frontend.checks.context import Context, check_tensor
-from compiler.frontend.checks.findings import Site
+from compiler.frontend.checks.findings import Site, listed
 from compiler.frontend.checks.types import check_type
 from compiler.frontend.proto.onnxc_pb2 import AttributeProto
 
@@ -77,8 +77,7 @@ def _check_reference(attribute: AttributeProto, site: Site, context: Context) ->
         message = f"attribute {name} refers to the parameter {parameter} of a function, and is in none"
         context.findings.error("attribute-reference-outside-function", message, site.location(), rule=_RULE)
     elif parameter not in context.parameters:
-        listed = ", ".join(sorted(context.parameters)) or "none"
-        message = f"attribute {name} refers to the parameter {parameter}; the function has {listed}"
+        message = f"attribute {name} refers to the parameter {parameter}; the function has {listed(context.parameters)}"
         context.findings.error("unknown-attribute-reference", message, site.location(), rule=_RULE)
     if next(_used_fields(attribute), None) is not None:
         message = f"attribute {name} has a value and also refers to the parameter {parameter}"
@@ -162,8 +161,7 @@ def check_against_schema(site: Site, context: Context) -> None:
         if known is None:
             # The standard leaves names that begin so to tools.
             if name and not name.startswith("__"):
-                listed = ", ".join(schema.attributes) or "none"
-                message = f"attribute {name} is unknown; {schema.identity} has {listed}"
+                message = f"attribute {name} is unknown; {schema.identity} has {listed(schema.attributes)}"
                 findings.error("unknown-attribute", message, site.location(), rule=f"ONNX {schema.name}, attributes")
         elif (number := attribute_type(attribute)) in VALUE_FIELDS and kind_name(number) != known.kind:
             message = f"attribute {name} is of type {kind_name(number)}, not {known.kind}"

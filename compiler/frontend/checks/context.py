@@ -1,6 +1,6 @@
 """What the rules of one scope share: the model's facts, the opsets imported, the attribute parameters in reach."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from compiler.diagnostics import Location
@@ -24,7 +24,7 @@ class Context:
     opsets: Mapping[str, int]
     functions: Mapping[FunctionKey, ModelFunction]
     store: TensorStore
-    parameters: frozenset[str] | None = None
+    parameters: Collection[str] | None = None
     used_domains: set[str] = field(default_factory=set)
 
     def called(self, node: NodeProto) -> ModelFunction | None:

@@ -4,9 +4,10 @@ A hostile or hopeless model breaks one rule a million times; of each kind only t
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 from compiler.diagnostics import Diagnostic, Location, error, warning
 from compiler.frontend.proto.onnxc_pb2 import NodeProto
@@ -73,6 +74,10 @@ class Site:
         """The place for a diagnostic."""
         return Location(self.path, self.index, self.node.name, operator_text(self.node, self.schema))
 
+    def of_schema(self, schema: Schema) -> "Site":
+        """The same node, with the operator version that holds for it."""
+        return Site(self.path, self.index, self.node, schema)
+
     def call_path(self) -> str:
         """The path of what the node calls, once expanded."""
         return f"{self.path}/{self.node.op_type}_{self.index}"
@@ -80,6 +85,12 @@ class Site:
     def inner_path(self, label: str) -> str:
         """The path of the graph that the attribute `label` holds."""
         return f"{self.call_path()}.{label}"
+
+
+def listed(items: Iterable[object], *, none: str = "none", limit: int = 16) -> str:
+    """The first few of `items`, as a hostile model may have any number."""
+    shown = [str(item) for item in islice(items, limit + 1)]
+    return ", ".join([*shown[:limit], "..."] if len(shown) > limit else shown) or none
 
 
 def operator_text(node: NodeProto, schema: Schema | None) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.diagnostics import Location
 from compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
-from compiler.frontend.checks.findings import Findings, Site
+from compiler.frontend.checks.findings import Findings, Site, listed
 from compiler.frontend.functions import (
     DEPTH_LIMIT,
     FunctionKey,
@@ -68,8 +68,7 @@ def check_call(site: Site, function: ModelFunction, findings: Findings) -> None:
         name, number = attribute.name, attribute_type(attribute)
         used = function.references.get(name, number)
         if name not in function.parameters:
-            listed = ", ".join(sorted(function.parameters)) or "none"
-            message = f"attribute {name} is unknown; {function} has {listed}"
+            message = f"attribute {name} is unknown; {function} has {listed(function.parameters)}"
             findings.error("unknown-attribute", message, site.location(), rule=_RULE)
         elif number and used != number:
             message = f"attribute {name} is of type {kind_name(number)}, and {function} uses it as {kind_name(used)}"
@@ -147,9 +146,9 @@ class CallGraph:
 
     def _report_recursion(self, path: Sequence[FunctionKey], findings: Findings) -> None:
         cycle = path[path.index(path[-1]) :]
-        names = " calls ".join(str(self._functions[key]) for key in cycle)
+        names = listed(self._functions[key] for key in cycle)
         location = Location(self._functions[cycle[0]].path)
-        findings.error("recursive-function", f"a function calls itself: {names}", location, rule=_RULE)
+        findings.error("recursive-function", f"a function calls itself, by way of {names}", location, rule=_RULE)
 
     def _growth(
         self, nodes: Iterable[NodeProto], grown: Mapping[FunctionKey, _Growth], depth: int = DEPTH_LIMIT

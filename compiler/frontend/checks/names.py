@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.diagnostics import Location
-from compiler.frontend.checks.findings import Findings, Site
+from compiler.frontend.checks.findings import Findings, Site, listed
 from compiler.frontend.functions import DEPTH_LIMIT, ModelFunction, subgraphs
 from compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
 
@@ -117,8 +117,8 @@ class _Walk:
         if len(enclosing) > DEPTH_LIMIT:
             return found
         for label, graph in subgraphs(site.node):
-            inner = self._check(_graph_body(graph, site.inner_path(label)), enclosing)
-            found = {**inner, **found}
+            for name, location in self._check(_graph_body(graph, site.inner_path(label)), enclosing).items():
+                found.setdefault(name, location)
         return found
 
     def _check_outputs(
@@ -144,18 +144,17 @@ class _Walk:
     ) -> None:
         edges = [[producers[name] for name in names if name in producers] for names in uses]
         component = _components(edges)
-        reported: set[int] = set()
+        members: dict[int, list[int]] = {}
+        for node, number in enumerate(component):
+            members.setdefault(number, []).append(node)
         for index, name in late:
             location = Site(body.path, index, body.nodes[index]).location()
             producer = producers[name]
             if component[index] != component[producer]:
                 message = f'"{name}" is used before node {producer} defines it'
                 self.findings.error("not-topologically-sorted", message, location, rule="ONNX IR, order of nodes")
-            elif component[index] not in reported:
-                reported.add(component[index])
-                members = [node for node, number in enumerate(component) if number == component[index]]
-                listed = ", ".join(map(str, members[:20])) + (", ..." if len(members) > 20 else "")
-                message = f'"{name}" depends on itself, through node {listed}'
+            elif component[index] in members:
+                message = f'"{name}" depends on itself, through node {listed(members.pop(component[index]))}'
                 self.findings.error("cycle", message, location, rule="ONNX IR, a graph has no cycles")
 
 

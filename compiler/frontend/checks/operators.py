@@ -1,7 +1,6 @@
 """Operators: there in the opset that is imported, with operands in number and of types that they take."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from compiler.frontend.checks.attributes import check_against_schema
 from compiler.frontend.checks.context import Context
@@ -15,7 +14,7 @@ def check_operator(site: Site, context: Context, types: KnownTypes) -> Schema | 
     chosen = _choose(site, context)
     if chosen is None:
         return None
-    site = replace(site, schema=chosen)
+    site = site.of_schema(chosen)
     if chosen.deprecated:
         message = f"{chosen.name} is deprecated since opset {chosen.since_version}"
         context.findings.warning("deprecated-operator", message, site.location(), rule="ONNX, deprecated operators")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from compiler.diagnostics import Location
 from compiler.frontend.checks.context import Context, check_tensor
-from compiler.frontend.checks.findings import Findings
+from compiler.frontend.checks.findings import Findings, listed
 from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto
 from compiler.frontend.value_types import TYPE_DEPTH_LIMIT
@@ -126,9 +126,9 @@ def _check_initializer(
         message = f'input "{name}" is declared {declared} and its initializer is {stored}'
         context.findings.error("initializer-type", message, location, rule="ONNX IR, initializers of inputs")
     if tensor.HasField("shape") and not _fits(dims, tensor.shape):
-        sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
-        shown = ", ".join(map(str, sizes))
-        message = f'input "{name}" is declared [{shown}] and its initializer has shape {list(dims)}'
+        sizes = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim)
+        declared_shape, stored_shape = listed(sizes, none=""), listed(dims, none="")
+        message = f'input "{name}" is declared [{declared_shape}] and its initializer has shape [{stored_shape}]'
         context.findings.error("initializer-shape", message, location, rule="ONNX IR, initializers of inputs")
 
 

@@ -89,10 +89,10 @@ def _with_common_sizes(operands: _Operands, node: Node, ir: Builder) -> _Operand
     keys = ir.require_equal(k.shape[2], v.shape[2], "the lengths of K and V differ", "attention-sizes")
     width = ir.require_equal(q.shape[3], k.shape[3], "the widths of Q and K differ", "attention-sizes")
     heads = q.shape[1]
-    if not isinstance(heads, int) or not isinstance(groups, int):
-        heads = groups = ir.require_equal(heads, groups, "the heads of Q and K differ", "attention-sizes")
-    elif groups == 0 or heads % groups:
+    if isinstance(heads, int) and isinstance(groups, int) and (groups == 0 or heads % groups):
         node.fail("attention-heads", f"{heads} heads of Q cannot share {groups} of K", rule=RULE)
+    shared = groups * floordiv(heads, groups)
+    ir.require_equal(shared, heads, "the heads of Q are no multiple of those of K", "attention-heads")
     return _Operands(
         ir.with_shape(q, (batch, heads, q.shape[2], width)),
         ir.with_shape(k, (batch, groups, keys, width)),
@@ -134,6 +134,7 @@ def _is_composite(operands: _Operands, node: Node) -> bool:
         and q.dtype == v.dtype
         and _softmax_type(q.dtype, node) in (q.dtype, wide_type(q.dtype))
         and isinstance(q.shape[1], int)
+        and isinstance(operands.k.shape[1], int)
         and isinstance(q.shape[3], int)
     )
 
@@ -160,7 +161,7 @@ def _in_steps(
     """Y and the output of the mode, each step in the type of Q."""
     q, k, v = operands.q, operands.k, operands.v
     (batch, heads, queries, width), (_, groups, keys, _) = q.shape, k.shape
-    shared = floordiv(heads, groups) if groups != heads else 1
+    shared = floordiv(heads, groups)
     root = ir.cast(_root_of_scale(width, node, ir), q.dtype)
     grouped = ir.reshape(ir.mul(q, root), (batch, groups, shared, queries, width))
     scores = ir.reshape(ir.dot(grouped, ir.mul(k, root), "bghsd,bgtd->bghst"), (batch, heads, queries, keys))

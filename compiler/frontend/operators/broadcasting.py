@@ -54,12 +54,16 @@ def broadcast_onto(x: Value, shape: Sequence[Dim], name: str, node: Node, ir: Bu
     offset = len(shape) - x.rank
     for axis, size in enumerate(x.shape):
         target = shape[offset + axis]
-        if size in (1, target):
-            continue
-        message = f"axis {axis} of {name} cannot be broadcast to {target}"
-        if isinstance(size, int) or target == 1:
-            ir.require_equal(size, target, message, "broadcast-mismatch")
-            continue
-        ir.guard(size, target, "broadcast", f"{message}: {size}")
-        ir.require_equal(bcast(size, target), target, message, "broadcast-mismatch")
+        expect_spreads(size, target, f"axis {axis} of {name} cannot be broadcast to {target}", ir)
     return ir.broadcast_to(x, shape)
+
+
+def expect_spreads(size: Dim, target: Dim, message: str, ir: Builder) -> None:
+    """`size` is 1 or `target`: an error where it cannot be, a guard where that is not decided."""
+    if size in (1, target):
+        return
+    if isinstance(size, int) or target == 1:
+        ir.require_equal(size, target, message, "broadcast-mismatch")
+        return
+    ir.guard(size, target, "broadcast", f"{message}: {size}")
+    ir.require_equal(bcast(size, target), target, message, "broadcast-mismatch")

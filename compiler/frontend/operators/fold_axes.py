@@ -1,12 +1,11 @@
 """Folding axes of a tensor: those that the model fixes, or those that data names when the program runs."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from compiler.frontend.operators.precision import integer_bounds
 from compiler.ir.builder import Builder, Number
-from compiler.ir.dims import Dim, maximum, minimum, product
+from compiler.ir.dims import Dim, maximum, product
 from compiler.ir.dtypes import I64, U8, DType
 from compiler.ir.module import Value
 
@@ -47,36 +46,17 @@ class FixedAxes:
         return self.ir.reduce(x, kind, self.axes, keepdims=True)
 
 
-def _is(a: Dim, b: Dim) -> Dim:
-    """1 where the sizes are equal, else 0."""
-    return maximum(0, 1 - maximum(a - b, b - a))
-
-
 @dataclass(frozen=True)
 class AxesOfData:
-    """Axes that are data.
+    """Axes that are data: `folded` has for each axis of the shape a size that is 1 where it is folded, else 0.
 
-    The sizes of the result are expressions of `axes`, and folding scatters each element to its place.
+    Folding scatters each element to its place. `dropped` axes are gone in the result.
     """
 
     ir: Builder
     shape: tuple[Dim, ...]
-    axes: tuple[Dim, ...]
-    keepdims: bool
-
-    def __post_init__(self) -> None:
-        rank = len(self.shape)
-        for axis in self.axes:
-            message = f"an axis is outside [{-rank}, {rank - 1}]"
-            self.ir.guard(axis, -rank, "at_least", message)
-            self.ir.guard(rank - 1, axis, "at_least", message)
-
-    @cached_property
-    def folded(self) -> tuple[Dim, ...]:
-        """For each axis 1 where it is folded, else 0."""
-        rank = len(self.shape)
-        matches = [[_is(axis, place) + _is(axis, place - rank) for axis in self.axes] for place in range(rank)]
-        return tuple(minimum(1, sum(found, 0)) for found in matches)
+    folded: tuple[Dim, ...]
+    dropped: int
 
     @property
     def count(self) -> Dim:
@@ -87,9 +67,9 @@ class AxesOfData:
         return tuple(size - one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
 
     @property
-    def dropped_shape(self) -> tuple[Dim, ...]:
+    def result_shape(self) -> tuple[Dim, ...]:
         """The sizes of the axes that stay, in order."""
-        sizes: list[Dim] = [0] * (len(self.shape) - len(self.axes))
+        sizes: list[Dim] = [0] * (len(self.shape) - self.dropped)
         before: Dim = 0
         for size, one in zip(self.shape, self.folded, strict=True):
             sizes = [total + size * (1 - one) * _is(before, place) for place, total in enumerate(sizes)]
@@ -98,7 +78,7 @@ class AxesOfData:
 
     def over(self, x: Value, kind: str) -> Value:
         folded = self.kept(x, kind)
-        return folded if self.keepdims else self.ir.with_shape(folded, self.dropped_shape)
+        return self.ir.with_shape(folded, self.result_shape) if self.dropped else folded
 
     def kept(self, x: Value, kind: str) -> Value:
         ir = self.ir
@@ -110,6 +90,29 @@ class AxesOfData:
         ]
         start = ir.full(self.kept_shape, _identity(kind, x.dtype), x.dtype)
         return ir.scatter_nd(start, ir.concatenate(places, x.rank), x, SCATTER_KINDS[kind])
+
+
+def axes_of_data(axes: Value, x: Value, ir: Builder, *, keepdims: bool, none_is_all: bool) -> AxesOfData:
+    """The fold over `axes`: i64[n], which data gives; of no axes, over all of them where `none_is_all`.
+
+    n must be a number unless `keepdims`, for it decides the rank of the result.
+    """
+    rank, given = x.rank, axes.shape[0]
+    wrapped = ir.unsqueeze(ir.wrap_negative(axes, rank), [1])
+    named = ir.reduce(ir.equal(wrapped, ir.iota((1, rank), 1, I64)), "or", [0])
+    expected = given
+    if none_is_all and not isinstance(given, int):
+        named = ir.or_(named, ir.equal(ir.size(given), 0))
+        expected = given + rank * maximum(0, 1 - given)
+    folded = ir.read_sizes(ir.cast(named, I64), "folded")
+    message = f"the axes repeat, or are outside [{-rank}, {rank - 1}]"
+    ir.guard(sum(folded, 0), expected, "equal", message)
+    return AxesOfData(ir, x.shape, folded, given if isinstance(given, int) and not keepdims else 0)
+
+
+def _is(a: Dim, b: Dim) -> Dim:
+    """1 where the sizes are equal, else 0."""
+    return maximum(0, 1 - maximum(a - b, b - a))
 
 
 def _identity(kind: str, dtype: DType) -> Number:

@@ -83,9 +83,9 @@ def _taps(position: Value, size: Dim, mode: str, node: Node, ir: Builder) -> lis
         low, high = ir.scalar(-0.5, position.dtype), ir.sub(length, 0.5)
         place = ir.div(ir.sub(ir.mul(ir.add(position, 1.0), length), 1.0), 2.0)
     place = ir.round(place) if mode == "nearest" else place
-    outside = ir.or_(ir.less(place, low), ir.less(high, place))
-    if padding == "border":
-        place = ir.select(outside, ir.clamp(place, 0.0, ir.sub(length, 1.0)), place)
+    # The elements that a cubic reads are clamped one by one instead, as in PyTorch and ONNX Runtime.
+    if padding == "border" and mode != "cubic":
+        place = ir.clamp(place, 0.0, ir.sub(length, 1.0))
     elif padding == "reflection":
         place = _reflected(place, low, high, ir)
     base = ir.floor(place)

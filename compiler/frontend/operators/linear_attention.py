@@ -99,11 +99,11 @@ def _tokens(node: Node, ir: Builder) -> _Token:
         keys,
         _by_heads(value, groups, ir),
         None if decay is None else _by_heads(decay, groups, ir),
-        None if rate is None else _by_heads(rate, 1 if rate.shape[2] == 1 else groups, ir),
+        None if rate is None else _by_heads(rate, rate.shape[2], ir),
     )
 
 
-def _by_heads(x: Value, heads: int, ir: Builder) -> Value:
+def _by_heads(x: Value, heads: Dim, ir: Builder) -> Value:
     """T[B, L, H * D] -> f32[L, B, H, D]"""
     batch, length, packed = x.shape
     apart = ir.reshape(ir.cast(x, F32), (batch, length, heads, floordiv(packed, heads)))

@@ -43,9 +43,10 @@ def _natural_sizes(node: Node, shape: list[Dim]) -> list[Dim]:
 
 
 def _sizes(wanted: Value, rank: int, node: Node, ir: Builder) -> tuple[Dim, ...]:
-    if wanted.shape != (rank,):
-        node.fail("output-shape", f"output_shape is {wanted.type} for {rank} axes", rule="ONNX MaxUnpool")
-    return ir.read_sizes(wanted, "unpooled")
+    if wanted.rank != 1:
+        node.fail("output-shape", f"output_shape is {wanted.type}, not a vector", rule="ONNX MaxUnpool")
+    ir.require_equal(wanted.shape[0], rank, "output_shape does not have one size per axis", "output-shape")
+    return ir.read_sizes(ir.with_shape(wanted, (rank,)), "unpooled")
 
 
 def _resized(x: Value, shape: tuple[Dim, ...], ir: Builder) -> Value:

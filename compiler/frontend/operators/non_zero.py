@@ -1,8 +1,13 @@
 """NonZero and Compress: the elements that a condition picks, as many as there are."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from compiler.frontend.operator import Node, operator
 from compiler.ir.builder import Builder
-from compiler.ir.dims import at_least, product
+from compiler.ir.dims import Dim, at_least, product
+from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
 
@@ -12,7 +17,25 @@ def non_zero(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__NonZero.html
     """
-    return ir.non_zero(node.input("X"))
+    x = node.input("X")
+    known = ir.known_array(x)
+    if known is not None:
+        return ir.constant(np.argwhere(known.astype(np.bool_)).astype(np.int64).T.copy())
+    return _all_coordinates(x.shape, ir) if _is_full(x, ir) else ir.non_zero(x)
+
+
+def _is_full(x: Value, ir: Builder) -> bool:
+    """Whether `x` is one constant, not 0, everywhere: how exporters count before there was Range."""
+    if x.op is None or x.op.name != "broadcast":
+        return False
+    value = ir.known_array(x.op.operands[0])
+    return value is not None and value.size == 1 and bool(value.astype(np.bool_).all())
+
+
+def _all_coordinates(shape: Sequence[Dim], ir: Builder) -> Value:
+    count = product(shape)
+    rows = [ir.reshape(ir.iota(shape, axis, I64), (1, count)) for axis in range(len(shape))]
+    return ir.concatenate(rows, 0) if rows else ir.full((0, 1), 0, I64)
 
 
 @operator("Compress", since=(9, 11, 28))
@@ -34,5 +57,11 @@ def compress(node: Node, ir: Builder) -> Value:
         node.fail("index-out-of-range", message, rule="ONNX Compress, condition")
     if not at_least(size, length):
         ir.guard(size, length, "at_least", message)
-    places = ir.non_zero(condition)
-    return ir.gather(x, ir.squeeze(places, (0,)), axis)
+    return ir.gather(x, _true_places(condition, ir), axis)
+
+
+def _true_places(condition: Value, ir: Builder) -> Value:
+    known = ir.known_array(condition)
+    if known is not None:
+        return ir.constant(np.flatnonzero(known).astype(np.int64))
+    return ir.squeeze(ir.non_zero(condition), (0,))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from compiler.frontend.operator import Node
-from compiler.frontend.operators.broadcasting import broadcast_onto
+from compiler.frontend.operators.broadcasting import broadcast_onto, expect_spreads
 from compiler.frontend.operators.precision import integer_bounds
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
@@ -23,8 +23,8 @@ def granular(value: Value, shape: Sequence[Dim], axis: int, block_size: int, nod
         node.fail("quantization-granularity", f"a scale or zero point is {value.type}, block_size is 0", rule=RULE)
     if not shape:
         node.fail("quantization-granularity", f"a scale or zero point is {value.type} for a scalar", rule=RULE)
-    size = ir.require_equal(value.shape[0], shape[axis], f"a scale or zero point does not fit axis {axis}")
-    return ir.broadcast(ir.with_shape(value, (size,)), (axis,), shape)
+    expect_spreads(value.shape[0], shape[axis], f"a scale or zero point does not fit axis {axis}", ir)
+    return ir.broadcast(value, (axis,), shape)
 
 
 def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: Node, ir: Builder) -> Value:

@@ -1,39 +1,49 @@
 """Range: numbers in arithmetic progression."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
+from compiler.frontend.operators.shape_inputs import as_scalar, known_integers, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, maximum
-from compiler.ir.dtypes import BF16, F16, F32, F64, I64
+from compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
 from compiler.ir.module import Value
+
+# A progression of so few integers is often a list of axes or sizes, and is kept readable as such.
+LISTED = 32
 
 
 @operator("Range", since=(11, 27))
 def range_(node: Node, ir: Builder) -> Value:
     """start: T[], limit: T[], delta: T[]  ->  T[max(ceil((limit - start) / delta), 0)]: start + i * delta
 
-    16-bit floats are computed in f32 (attribute stash_type).
+    16-bit floats are computed in the type `stash_type`, by default f32.
     Source: https://onnx.ai/onnx/operators/onnx__Range.html
     """
     start, limit, delta = (as_scalar(node.input(name), name, node, ir) for name in ("start", "limit", "delta"))
-    count = _known_count(start, limit, delta, node, ir)
+    first, step = ir.known(start), known_integers(delta, ir)
+    if step == (0,):
+        node.fail("range-delta", "delta is 0", rule="ONNX Range, delta")
+    count = _known_count(first, ir.known(limit), step)
     if count is None:
         (count,) = read_lengths(_count(start, limit, delta, ir), "number of elements (-1 for a delta of 0)", node, ir)
-    dtype = F32 if start.dtype in (F16, BF16) else start.dtype
+    elif isinstance(count, int) and count <= LISTED and first is not None and step is not None:
+        return ir.sizes([first[0] + place * step[0] for place in range(count)], start.dtype)
+    dtype = _stash_type(node) if start.dtype in (F16, BF16) else start.dtype
     steps = ir.mul(ir.iota((count,), 0, dtype), ir.cast(delta, dtype))
     return ir.cast(ir.add(steps, ir.cast(start, dtype)), start.dtype)
 
 
-def _known_count(start: Value, limit: Value, delta: Value, node: Node, ir: Builder) -> Dim | None:
+def _stash_type(node: Node) -> DType:
+    return node.dtype("stash_type") if node.has("stash_type") else F32
+
+
+def _known_count(
+    start: tuple[Dim, ...] | None, limit: tuple[Dim, ...] | None, delta: tuple[int, ...] | None
+) -> Dim | None:
     """The number of elements where start and limit are known in sizes, and delta is a number."""
-    values = [ir.known(value) for value in (start, limit, delta)]
-    step = values[2][0] if values[2] is not None else None
-    if step == 0:
-        node.fail("range-delta", "delta is 0", rule="ONNX Range, delta")
-    if values[0] is None or values[1] is None or not isinstance(step, int):
+    if start is None or limit is None or delta is None:
         return None
-    distance = values[1][0] - values[0][0] if step > 0 else values[0][0] - values[1][0]
-    return maximum(floordiv(distance + abs(step) - 1, abs(step)), 0)
+    distance = limit[0] - start[0] if delta[0] > 0 else start[0] - limit[0]
+    return maximum(floordiv(distance + abs(delta[0]) - 1, abs(delta[0])), 0)
 
 
 def _count(start: Value, limit: Value, delta: Value, ir: Builder) -> Value:

@@ -11,7 +11,7 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Callable, Sequence
 
 from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.fold_axes import AxesOfData, FixedAxes, Fold
+from compiler.frontend.operators.fold_axes import FixedAxes, Fold, axes_of_data
 from compiler.frontend.operators.precision import real_type, wide_type
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import I64, DType
@@ -92,20 +92,19 @@ def _by_input(formula: Formula, computed: Computed) -> Lowering:
 
 
 def _fold_by_input(x: Value, node: Node, ir: Builder) -> Fold:
-    keepdims = node.flag("keepdims")
+    keepdims, none_is_all = node.flag("keepdims"), not node.flag("noop_with_empty_axes")
     axes = node.optional("axes")
     if axes is not None and axes.rank != 1:
         node.fail("axes-not-a-vector", f"axes is {axes.type}", rule=f"ONNX {node.operator}, input axes")
-    if axes is None or axes.shape[0] == 0:
-        everything = () if node.flag("noop_with_empty_axes") else tuple(range(x.rank))
-        return FixedAxes(ir, x.shape, everything, keepdims)
+    if axes is None or axes.shape[0] == 0 or (x.rank == 0 and ir.known(axes) is None):
+        return FixedAxes(ir, x.shape, tuple(range(x.rank)) if none_is_all else (), keepdims)
     known = ir.known(axes)
-    if known is None and not isinstance(axes.shape[0], int):
-        node.unsupported("the number of axes is only known at run time")
-    fixed = [axis for axis in known or () if isinstance(axis, int)]
-    if known is not None and len(fixed) == len(known):
-        return FixedAxes(ir, x.shape, node.axes_list(fixed, x.rank), keepdims)
-    return AxesOfData(ir, x.shape, ir.read_sizes(axes, "axis"), keepdims)
+    if known is not None and all(isinstance(axis, int) for axis in known):
+        fixed = node.axes_list([axis for axis in known if isinstance(axis, int)], x.rank)
+        return FixedAxes(ir, x.shape, fixed, keepdims)
+    if not keepdims and not isinstance(axes.shape[0], int):
+        node.unsupported("the number of axes is only known at run time, and with it the rank of the result")
+    return axes_of_data(axes, x, ir, keepdims=keepdims, none_is_all=none_is_all)
 
 
 def _reduced(x: Value, formula: Formula, computed: Computed, fold: Fold, ir: Builder) -> Value:

@@ -67,7 +67,7 @@ def _half_pixel(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
 def _half_pixel_symmetric(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
     adjustment = ir.div(_float(axis.length, ir), axis.width)
     offset = ir.mul(ir.div(_float(axis.size, ir), 2.0), ir.sub(1.0, adjustment))
-    return ir.add(offset, _half_pixel(i, axis, ir))
+    return ir.sub(ir.add(offset, ir.div(ir.add(i, 0.5), axis.scale)), 0.5)
 
 
 def _pytorch_half_pixel(i: Value, axis: ResizedAxis, ir: Builder) -> Value:

@@ -24,7 +24,8 @@ def rotary_embedding(node: Node, ir: Builder) -> Value:
         node.fail("rotary-width", message, rule=f"{RULE}, attribute rotary_embedding_dim")
     part = ir.slice_axis(heads, 3, 0, turned)
     cos, sin = (_angles(name, part, node, ir) for name in ("cos_cache", "sin_cache"))
-    part = ir.rotary(ir.with_shape(part, (*part.shape[:3], cos.shape[3] * 2)), cos, sin, node.flag("interleaved"))
+    part = ir.with_shape(part, (*part.shape[:3], cos.shape[3] * 2))
+    part = ir.rotary(part, cos, ir.with_shape(sin, cos.shape), node.flag("interleaved"))
     if turned != width:
         rest = ir.slice_axis(heads, 3, turned, width - turned)
         part = ir.with_shape(ir.concatenate([part, rest], 3), heads.shape)

@@ -43,6 +43,9 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__ScatterND.html
     """
     data, indices, updates = node.inputs("data", "indices", "updates")
+    if indices.rank and not isinstance(indices.shape[-1], int):
+        named = indices.rank - 1 + data.rank - updates.rank
+        indices = of_shape(indices, (*indices.shape[:-1], named), "indices", node, ir)
     depth = index_depth(data, indices, 0, node)
     updates = of_shape(updates, indices.shape[:-1] + data.shape[depth:], "updates", node, ir)
     return ir.scatter_nd(data, wrap_coordinates(indices, data.shape[:depth], ir), updates, _kind(node))

@@ -73,9 +73,8 @@ def gather_flat_grid(op: Op, build: Builder) -> Value | None:
         return None
     if any(len(before) != 1 for after, before in runs.items() if after != (axis,)):
         return None
-    targets = {
-        before[0]: after[0] + indices.rank - 1 if after[0] > axis else after[0] for after, before in runs.items()
-    }
+    shift = indices.rank - 1
+    targets = {before[0]: after[0] + shift * (after[0] > axis) for after, before in runs.items()}
     stride: Dim = 1
     rest = dict(counter.strides)
     for place in reversed(runs[axis,]):

@@ -15,7 +15,7 @@ from compiler.passes.rules.broadcasts import POINTWISE
 
 
 def _merged(value: Value) -> tuple[Value, dict[int, tuple[int, ...]]] | None:
-    """For a reshape that only merges axes and adds some of size 1: what it reshapes, and the axes that each axis was."""
+    """For a reshape that only merges axes and adds units: what it reshapes, and the axes that each axis was."""
     reshape = made_by(value, "reshape")
     if reshape is None:
         return None

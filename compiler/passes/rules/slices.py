@@ -4,7 +4,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least
 from compiler.ir.module import Op, Value
 from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import made_by
+from compiler.passes.matching import made_by, moved_axes
 
 
 @rule("slice")
@@ -44,6 +44,26 @@ def slice_transposed(op: Op, build: Builder) -> Value | None:
         [steps[axis] for axis in order],
     )
     return build.transpose(sliced, permutation)
+
+
+@rule("slice")
+def slice_reshaped(op: Op, build: Builder) -> Value | None:
+    """slice(reshape(x)) = reshape(slice(x)) where the reshape only adds axes of size 1"""
+    inner = made_by(op.operands[0], "reshape")
+    if inner is None:
+        return None
+    x = inner.operands[0]
+    places = moved_axes(x.shape, inner.result.shape)
+    if places is None or len(places) != x.rank:
+        return None
+    if any(size != 1 for axis, size in enumerate(op.result.shape) if axis not in places.values()):
+        return None
+    order = [places[axis] for axis in range(x.rank)]
+    starts, shape, steps = op.dims("starts"), op.dims("shape"), op.ints("steps")
+    sliced = build.slice(
+        x, [starts[axis] for axis in order], [shape[axis] for axis in order], [steps[axis] for axis in order]
+    )
+    return build.with_shape(sliced, op.result.shape)
 
 
 @rule("slice")

@@ -1,0 +1,36 @@
+"""Elementary functions of f32 and f64 registers, scalars and vectors alike; 16-bit floats arrive as f32.
+
+f32 is computed in vector code of our own, f64 by the C library, lane by lane. A lane's result depends on its operands
+alone: not on the other lanes, their number or its position.
+"""
+
+from collections.abc import Callable, Mapping
+
+from compiler.codegen_cpu.elementary.error_function import erf
+from compiler.codegen_cpu.elementary.exponential import exp, tanh
+from compiler.codegen_cpu.elementary.library import call_per_lane
+from compiler.codegen_cpu.elementary.logarithm import log
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Reg
+
+Emit = Callable[..., Reg]
+
+_F32: Mapping[str, Emit] = {"exp": exp, "log": log, "tanh": tanh, "erf": erf}
+
+_LIBRARY_NAMES = {
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos",
+    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh",
+    "atanh": "atanh", "erf": "erf", "pow": "pow", "rem": "fmod",
+}  # fmt: skip
+
+
+def _emitter(name: str) -> Emit:
+    def emit(f: FunctionBuilder, *operands: Reg) -> Reg:
+        if operands[0].element == "float" and name in _F32:
+            return _F32[name](f, *operands)
+        return call_per_lane(f, _LIBRARY_NAMES[name], *operands)
+
+    return emit
+
+
+ELEMENTARY: dict[str, Emit] = {name: _emitter(name) for name in _LIBRARY_NAMES}

@@ -1,0 +1,236 @@
+"""The scores of an attention: what stands between the product of queries and keys and the weights of the values."""
+
+from dataclasses import dataclass
+from math import inf, isnan
+
+import numpy as np
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Bounds, Dim, at_least
+from compiler.ir.module import Op, Value
+from compiler.ir.rewriter import Refusal, Rewriter
+from compiler.passes.counters import counter_of
+from compiler.passes.matching import constant_of, is_number, made_by, number_of, unbroadcast
+from compiler.passes.ranges import range_of
+
+ABSORBS = -1e30
+"""A score added to a number below this, in f32, is that number."""
+
+HIDES = -1e4
+"""A number below this leaves nothing of a score in a row that has another."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A summand of the scores; `cautious`: rows in which it hides everything keep their meaning."""
+
+    value: Value
+    cautious: bool
+
+
+@dataclass(frozen=True)
+class Scores:
+    """softmax over `axis` of softcap(scale * product) + masks, with rows of NaN made 0 where `guarded`."""
+
+    product: Op
+    axis: int
+    scale: float
+    softcap: float
+    masks: tuple[Mask, ...]
+    guarded: bool
+
+
+def scores_of(weights: Value, build: Rewriter) -> Scores | Refusal | None:
+    """How `weights` come from the product of queries and keys, whose every step nothing else may use."""
+    softmax, guarded = _softmax_of(weights, build)
+    if softmax is None:
+        return None
+    walk = _Chain(build)
+    value, masks = walk.masks(softmax.operands[0], softmax.int("axis"))
+    value, softcap = walk.softcap(value)
+    value, scale = walk.scaled(value)
+    product = made_by(value, "dot")
+    if product is None:
+        return None
+    if walk.reason or build.uses(value) > 1 or build.uses(softmax.result) > (3 if guarded else 1):
+        return Refusal(walk.reason or "the scores or their softmax are used elsewhere, too")
+    return Scores(product, softmax.int("axis"), scale * (softcap or 1), softcap, tuple(masks), guarded)
+
+
+def _softmax_of(weights: Value, build: Rewriter) -> tuple[Op | None, bool]:
+    """The softmax, and whether a choice makes its NaN 0."""
+    choice = made_by(weights, "select")
+    if choice is None:
+        return made_by(weights, "softmax"), False
+    condition, value, other = choice.operands
+    compared = made_by(condition, "equal")
+    if compared is None or compared.operands != (value, value) or not is_number(other, 0):
+        return None, False
+    return made_by(value, "softmax") if build.uses(weights) == 1 else None, True
+
+
+class _Chain:
+    """Takes steps off the scores, outermost first; `reason` is why they cannot be taken."""
+
+    def __init__(self, build: Rewriter) -> None:
+        self.build = build
+        self.reason = ""
+
+    def _step(self, value: Value, *names: str) -> Op | None:
+        op = made_by(value, *names)
+        if op is not None and self.build.uses(value) > 1:
+            self.reason = "the scores are used elsewhere, too"
+        return op
+
+    def masks(self, value: Value, axis: int) -> tuple[Value, list[Mask]]:
+        """What is added to the product, or chosen in its place."""
+        masks: list[Mask] = []
+        while (op := made_by(value, "add", "select")) is not None:
+            inner = next((operand for operand in op.operands if _leads_to_product(operand)), None)
+            if inner is None:
+                break
+            self._step(value, "add", "select")
+            mask = self._summand(op, inner) if op.name == "add" else self._choice(op, inner, axis)
+            if mask is not None:
+                masks.append(mask)
+            value = inner
+        return value, masks
+
+    def _summand(self, op: Op, inner: Value) -> Mask | None:
+        other = op.operands[1] if op.operands[0] == inner else op.operands[0]
+        number = number_of(other)
+        # One finite number for all scores cancels in the softmax.
+        return None if number is not None and abs(number) < inf else Mask(other, cautious=False)
+
+    def _choice(self, op: Op, inner: Value, axis: int) -> Mask | None:
+        """condition ? score : low, as a summand: condition ? 0 : low"""
+        condition, a, b = op.operands
+        low = number_of(b if a == inner else a)
+        if low is None or isnan(low) or low > HIDES or condition == inner:
+            self.reason = "what is chosen in place of a score is not a large negative number"
+            return None
+        source, axes = unbroadcast(condition)
+        zero, hidden = (self.build.full(source.shape, number, inner.dtype) for number in (0, low))
+        mask = self.build.select(source, zero, hidden) if a == inner else self.build.select(source, hidden, zero)
+        spread = self.build.broadcast(mask, axes, condition.shape)
+        return Mask(spread, cautious=low > ABSORBS)
+
+    def softcap(self, value: Value) -> tuple[Value, float]:
+        """c of c * tanh(score / c), or 0; what is left is the argument of the tanh."""
+        op = made_by(value, "mul")
+        curve = None if op is None else made_by(op.operands[0], "tanh")
+        cap = None if op is None else number_of(op.operands[1])
+        if curve is None or cap is None or cap <= 0:
+            return value, 0.0
+        self._step(value, "mul")
+        self._step(curve.result, "tanh")
+        return curve.operands[0], float(cap)
+
+    def scaled(self, value: Value) -> tuple[Value, float]:
+        """The product, and the numbers it is multiplied by."""
+        scale = 1.0
+        while (op := made_by(value, "mul", "div")) is not None:
+            number = number_of(op.operands[1])
+            if not number:
+                break
+            self._step(value, "mul", "div")
+            scale = scale * number if op.name == "mul" else scale / number
+            value = op.operands[0]
+        return value, scale
+
+
+def _leads_to_product(value: Value) -> bool:
+    """Whether a dot stands above `value` with only the steps of scores between."""
+    for _ in range(8):
+        op = made_by(value, "dot", "add", "mul", "div", "tanh", "select")
+        if op is None or op.name == "dot":
+            return op is not None
+        if op.name in ("add", "select"):
+            return any(_leads_to_product(operand) for operand in op.operands if operand.dtype == value.dtype)
+        value = op.operands[0]
+    return False
+
+
+# Rows in which a mask hides everything
+
+
+def hides_no_row(mask: Value, axis: int, bounds: Bounds) -> bool:
+    """Whether along `axis` every row of `mask` has a finite element, certainly."""
+    low = range_of(mask, bounds).low
+    if low is not None and low > -inf:
+        return True
+    source, axes = unbroadcast(mask)
+    array = constant_of(source)
+    if array is not None:
+        wide = array.astype(np.float64)
+        rows = wide.max(axis=axes.index(axis)) if axis in axes and wide.size else wide
+        return not np.isnan(wide).any() and bool((rows > -inf).all())
+    return _shows_first(mask, axis, bounds)
+
+
+def _shows_first(mask: Value, axis: int, bounds: Bounds) -> bool:
+    """Whether `mask` is finite at the first place of every row: t <= s + n with n >= 0 shows t = 0."""
+    source, axes = unbroadcast(mask)
+    choice = made_by(source, "select")
+    if choice is None or axis not in axes:
+        return False
+    condition, shown, _ = choice.operands
+    compared = made_by(unbroadcast(condition)[0], "less", "less_equal")
+    low = range_of(shown, bounds).low
+    if compared is None or low is None or low == -inf:
+        return False
+    column, row = (counter_of(operand) for operand in compared.operands)
+    places = unbroadcast(condition)[1]
+    if column is None or row is None or any(places[place] != axes.index(axis) for place in column.strides):
+        return False
+    rising = all(at_least(stride, 0, bounds) for stride in row.strides.values())
+    least: Dim = column.start if compared.name == "less_equal" else column.start + 1
+    return rising and at_least(row.start, least, bounds)
+
+
+def is_causal(mask: Value, rows: int, columns: int, bounds: Bounds) -> bool:
+    """Whether `mask` hides from row s exactly the columns t > s + T - S, and nothing else, and T >= S."""
+    queries, keys = mask.shape[rows], mask.shape[columns]
+    source, axes = unbroadcast(mask)
+    if not at_least(keys, queries, bounds) or sorted(_own_axes(source, axes)) != sorted((rows, columns)):
+        return False
+    array = constant_of(source)
+    if array is not None:
+        return _is_causal_array(array, axes.index(rows) < axes.index(columns))
+    choice = made_by(source, "select")
+    if choice is None or not is_number(choice.operands[1], 0) or not _hides(number_of(choice.operands[2])):
+        return False
+    condition, places = unbroadcast(choice.operands[0])
+    compared = made_by(condition, "less_equal", "less")
+    if compared is None:
+        return False
+    column, row = (counter_of(operand) for operand in compared.operands)
+    if column is None or row is None:
+        return False
+    along = {axes[places[place]]: stride for place, stride in column.strides.items()}
+    down = {axes[places[place]]: stride for place, stride in row.strides.items()}
+    reach = row.start - column.start - (compared.name == "less")
+    return along == {columns: 1} and down == {rows: 1} and reach == keys - queries
+
+
+def _own_axes(source: Value, axes: tuple[int, ...]) -> list[int]:
+    return [axis for axis, size in zip(axes, source.shape, strict=True) if size != 1]
+
+
+def _hides(number: float | None) -> bool:
+    return number is not None and number <= ABSORBS
+
+
+def _is_causal_array(array: np.ndarray, rows_first: bool) -> bool:
+    dense = array.reshape([size for size in array.shape if size != 1]).astype(np.float64)
+    table = dense if rows_first else dense.T
+    shown = np.tri(*table.shape, k=table.shape[1] - table.shape[0], dtype=bool)
+    return bool((table[shown] == 0).all() and (table[~shown] <= ABSORBS).all())
+
+
+def sum_of(masks: tuple[Value, ...], build: Builder) -> Value:
+    """All masks in one."""
+    total = masks[0]
+    for mask in masks[1:]:
+        total = build.add(total, mask)
+    return total

@@ -1,0 +1,18 @@
+"""Attention taken apart into products, a softmax and pointwise ops, for targets without a kernel of their own for it."""
+
+from compiler.ir.module import Module, Op
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+
+
+def decompose_attention(module: Module) -> Module:
+    """Takes attention apart into products, softmax and pointwise ops."""
+    return rewrite(module, [apart])
+
+
+@rule("attention", "rotary")
+def apart(op: Op, build: Rewriter) -> Outcome:
+    """attention(q, k, v, mask) = softmax(scale * q kᵀ + mask) v"""
+    decompose = PRIMITIVES[op.name].decompose
+    assert decompose is not None
+    return decompose(op, build)

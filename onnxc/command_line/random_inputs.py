@@ -1,0 +1,67 @@
+"""Inputs for a call from the command line: the given ones, and seeded draws for the others."""
+
+from collections.abc import Mapping, Sequence
+
+import click
+import numpy as np
+
+from compiler.ir.dims import evaluate, parse_dim, symbols_of
+from runtime.host.elements import is_float, is_integer
+from runtime.signature import TensorInfo
+
+
+def complete_inputs(
+    infos: Sequence[TensorInfo],
+    given: Mapping[str, object],
+    shapes: Mapping[str, tuple[int, ...]],
+    sizes: Mapping[str, int],
+    seed: int,
+) -> dict[str, object]:
+    """The given values, and a draw for each other input that a call must pass.
+
+    A symbolic size is what `sizes` says, else what a given array or shape has there, else 1.
+    """
+    known = {name: tuple(np.shape(value)) for name, value in given.items()} | dict(shapes)
+    symbols = {**bound_sizes(infos, known), **sizes}
+    rng = np.random.default_rng(seed)
+    missing = [info for info in infos if info.name not in given and not info.optional]
+    drawn = {info.name: draw(info, known.get(info.name) or shape_of(info, symbols), rng) for info in missing}
+    return {**given, **drawn}
+
+
+def bound_sizes(infos: Sequence[TensorInfo], known: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The sizes of the symbols that stand alone for an axis of a known shape."""
+    return {
+        name: size
+        for info in infos
+        if info.shape is not None and len(known.get(info.name, ())) == len(info.shape)
+        for name, size in zip(info.shape, known.get(info.name, ()), strict=True)
+        if isinstance(name, str)
+    }
+
+
+def shape_of(info: TensorInfo, symbols: Mapping[str, int]) -> tuple[int, ...]:
+    if info.dtype is None or info.shape is None:
+        raise click.UsageError(f'input "{info.name}" is {info.text}; give it with --input {info.name}=...')
+    return tuple(size if isinstance(size, int) else size_of(size, symbols) for size in info.shape)
+
+
+def size_of(text: str, symbols: Mapping[str, int]) -> int:
+    """The value of an expression of sizes, 1 for each symbol without a value."""
+    if text in symbols:
+        return symbols[text]
+    size = parse_dim(text)
+    return evaluate(size, {name: symbols.get(name, 1) for name in symbols_of(size)})
+
+
+def draw(info: TensorInfo, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Normal for floats and complex numbers, 0 or 1 for integers and bools, empty for texts."""
+    assert info.dtype is not None, info
+    if info.dtype.kind == "O":
+        return np.full(shape, "", object)
+    if info.dtype.kind == "b" or is_integer(info.dtype):
+        return rng.integers(0, 2, shape).astype(info.dtype)
+    if info.dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(info.dtype)
+    assert is_float(info.dtype), info
+    return rng.standard_normal(shape).astype(info.dtype)

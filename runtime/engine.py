@@ -1,0 +1,133 @@
+"""A program ready to be called at any sizes: what an executable of native code and host steps runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from runtime.addresses import read_address
+from runtime.cpu import Image
+from runtime.dtypes import DTYPES
+from runtime.errors import DeviceError
+from runtime.launch import NativeLaunch, Runner, direct_runner
+from runtime.program import Body, If, Launch, Program, Release, Step, While
+from runtime.stats import Stats
+from runtime.steps import PreparedBody, Surroundings, prepare_body, run_body
+from runtime.thread_pool import PoolHandle
+from runtime.workspaces import WorkspacePool
+
+__all__ = ["Engine", "ProgramEngine"]
+
+
+class Engine(Protocol):
+    """What runs the calls of an executable."""
+
+    def at(self, sizes: tuple[int, ...]) -> Runner:
+        """The call at these values of the symbols."""
+
+    def defaults(self) -> Mapping[int, np.ndarray]:
+        """The values of the inputs that a call may leave out, by number."""
+
+    def stats(self) -> Stats:
+        """What has run so far."""
+
+
+class ProgramEngine:
+    """Runs a program. `image` and `pool` may only be None where the program has no launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        image: Image | None,
+        pool: PoolHandle | None,
+        weights: np.ndarray,
+        locations: Sequence[str] = (),
+    ) -> None:
+        self.program, self.weights = program, weights
+        # The frame holds the address of the pool's handle: it must live as long.
+        self.pool = pool
+        launches = [self._native_launch(step, image, locations) for step in launches_of(program.body)]
+        frame_words = max((launch.frame_words for launch in launches), default=0)
+        pool_address = pool.address if pool is not None else 0
+        self.workspaces = WorkspacePool(frame_words, pool_address, read_address(weights))
+        self.direct = launches[0] if _is_direct(program.body) else None
+        self.body = self._prepared_body(launches)
+
+    def at(self, sizes: tuple[int, ...]) -> Runner:
+        """The call at these values of the symbols."""
+        if self.direct is not None:
+            step, body = self.direct.step, self.program.body
+            inputs = [body.parameters.index(slot) for slot in step.inputs]
+            results = [step.outputs.index(slot) for slot in body.results]
+            return direct_runner(self.direct, self.direct.at(sizes), inputs, results, self.workspaces)
+
+        def run(arrays: Sequence[np.ndarray], given: Sequence[np.ndarray] | None = None) -> Sequence[np.ndarray]:
+            return self._run(arrays, sizes)
+
+        return run
+
+    def _run(self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...]) -> list[np.ndarray]:
+        workspace = self.workspaces.take()
+        try:
+            return own_arrays(run_body(self.body, arrays, list(sizes), workspace), arrays)
+        finally:
+            workspace.calls += 1
+            self.workspaces.free.append(workspace)
+
+    def defaults(self) -> Mapping[int, np.ndarray]:
+        """The values of the inputs that a call may leave out, by number."""
+        found: dict[int, np.ndarray] = {}
+        for index, parameter in enumerate(self.program.inputs):
+            if parameter.default is not None and parameter.shape is not None:
+                shape = tuple(map(int, parameter.shape))
+                found[index] = np.ndarray(shape, DTYPES[parameter.dtype], self.weights, parameter.default)
+        return found
+
+    def stats(self) -> Stats:
+        """What has run so far."""
+        spaces = self.workspaces
+        return Stats(calls=spaces.calls, launches=spaces.launches, arena_bytes=spaces.arena_bytes)
+
+    def _prepared_body(self, launches: Sequence[NativeLaunch]) -> PreparedBody:
+        native = {id(launch.step): launch for launch in launches}
+        around = Surroundings(self.program.symbols, self.weights, lambda step: native[id(step)])
+        return prepare_body(self.program.body, around, frozenset())
+
+    def _native_launch(self, step: Launch, image: Image | None, locations: Sequence[str]) -> NativeLaunch:
+        if image is None:
+            raise DeviceError("the program has native code, and there is no image", code="image-missing")
+        return NativeLaunch(step, image.function(step.entry, 1), len(self.program.symbols), locations)
+
+
+def launches_of(body: Body) -> list[Launch]:
+    """All launches of a body and of the bodies inside it."""
+    found: list[Launch] = []
+    for step in body.steps:
+        match step:
+            case Launch():
+                found.append(step)
+            case If():
+                found += launches_of(step.then) + launches_of(step.otherwise)
+            case While():
+                found += launches_of(step.body)
+    return found
+
+
+def own_arrays(results: Sequence[np.ndarray], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results as arrays that share memory with nothing: views, arguments and repeated ones are copied."""
+    seen = {id(argument) for argument in arguments}
+    owned = []
+    for result in results:
+        is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
+        owned.append(result if is_new else result.copy(order="C"))
+        seen.add(id(result))
+    return owned
+
+
+def _is_direct(body: Body) -> bool:
+    """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once."""
+    steps: list[Step] = [step for step in body.steps if not isinstance(step, Release)]
+    if len(steps) != 1 or not isinstance(steps[0], Launch):
+        return False
+    launch = steps[0]
+    return set(launch.inputs) <= set(body.parameters) and sorted(launch.outputs) == sorted(body.results)

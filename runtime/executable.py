@@ -1,0 +1,166 @@
+"""An executable: a compiled model that can be called, from any number of threads at once."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from threading import Lock
+
+import numpy as np
+
+from runtime.arrays import READY_FLAGS, describe, is_ready
+from runtime.artifact import Artifact, write_artifact
+from runtime.engine import Engine
+from runtime.errors import InputError, UnsupportedError
+from runtime.launch import Runner
+from runtime.program import JsonValue
+from runtime.signature import Signature, TensorInfo
+from runtime.stats import Stats
+
+__all__ = ["Executable"]
+
+# A call with shapes among so many last seen costs least.
+SHAPES_KEPT = 1024
+
+_shape_of = attrgetter("shape")
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class Executable:
+    """A compiled model.
+
+    Arrays of NumPy go in without a copy where they are contiguous; so does whatever has DLPack or the array interface.
+    What comes out is new arrays, the caller's own.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        engine: Engine,
+        *,
+        artifact: Artifact | None = None,
+        report: JsonValue = "",
+        compilations: int = 0,
+    ) -> None:
+        self._signature, self._engine = signature, engine
+        self._artifact, self._report, self._compilations = artifact, report, compilations
+        self._defaults = engine.defaults()
+        self._dtypes = tuple(info.dtype for info in signature.inputs)
+        self._input_names = tuple(info.name for info in signature.inputs)
+        self._output_names = tuple(info.name for info in signature.outputs)
+        self._has_one_output = len(signature.outputs) == 1
+        # The calls that are ready at the shapes of their inputs: whoever finds one there need not check shapes.
+        self._runners: dict[Shapes, Runner] = {}
+        self._lock = Lock()
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs in the order of the graph: names, element types, shapes with named sizes."""
+        return self._signature.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs in the order of the graph."""
+        return self._signature.outputs
+
+    @property
+    def stats(self) -> Stats:
+        """What has happened so far; calls never add to `compilations`."""
+        return replace(self._engine.stats(), compilations=self._compilations)
+
+    def report(self) -> JsonValue:
+        """What was compiled: kernels and their launches."""
+        return self._report
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the artifact that `onnxc.load` reads; the same bytes for the same model and options."""
+        if self._artifact is None:
+            raise UnsupportedError("the interpreter makes no code that could be saved", code="no-artifact")
+        write_artifact(self._artifact, path)
+
+    def __call__(self, *inputs: object) -> np.ndarray | tuple[np.ndarray, ...]:
+        """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.
+
+        Inputs that have a default may be left out. Raises InputError.
+        """
+        outputs = self._run_ready(inputs)
+        if outputs is None:
+            outputs = self._run(self._signature.by_position(inputs))
+        return outputs[0] if self._has_one_output else tuple(outputs)
+
+    def run(
+        self,
+        inputs: Mapping[str, object],
+        out: Mapping[str, np.ndarray] | None = None,
+        seed: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
+
+        Raises InputError. `seed` is reserved for models that draw numbers.
+        """
+        if seed is not None:
+            raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
+        if out is not None:
+            return self._run_into(self._signature.by_name(inputs), out)
+        outputs = None
+        if len(inputs) == len(self._input_names):
+            try:
+                outputs = self._run_ready([inputs[name] for name in self._input_names])
+            except KeyError:
+                outputs = None
+        if outputs is None:
+            outputs = self._run(self._signature.by_name(inputs))
+        return dict(zip(self._output_names, outputs, strict=True))
+
+    def _run_ready(self, inputs: Sequence[object]) -> Sequence[np.ndarray] | None:
+        """The outputs, if the inputs are arrays that need no conversion, of shapes that were seen before."""
+        try:
+            runner = self._runners[tuple(map(_shape_of, inputs))]
+        except (AttributeError, KeyError, TypeError):
+            return None
+        arrays: list[np.ndarray] = []
+        for x, dtype in zip(inputs, self._dtypes, strict=True):
+            if type(x) is not np.ndarray or x.dtype is not dtype or x.flags.num & READY_FLAGS != READY_FLAGS:
+                return None
+            arrays.append(x)
+        return runner(arrays)
+
+    def _run(self, values: Sequence[object]) -> Sequence[np.ndarray]:
+        """The outputs for one value per input, of any kind that can be imported."""
+        arrays = self._signature.import_values(values, self._defaults)
+        return self._runner(arrays)(arrays)
+
+    def _runner(self, arrays: Sequence[np.ndarray]) -> Runner:
+        """The call at the shapes of `arrays`, which are checked if they are new."""
+        shapes = tuple(array.shape for array in arrays)
+        runner = self._runners.get(shapes)
+        if runner is None:
+            runner = self._engine.at(self._signature.bind_sizes(arrays))
+            with self._lock:
+                if len(self._runners) >= SHAPES_KEPT:
+                    del self._runners[next(iter(self._runners))]
+                self._runners[shapes] = runner
+        return runner
+
+    def _run_into(self, values: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        arrays = self._signature.import_values(values, self._defaults)
+        for name, array in out.items():
+            self._expect_output(name, array)
+        runner, given = self._runner(arrays), [out[name] for name in self._output_names if name in out]
+        direct = len(given) == len(self._output_names) and _can_be_written(given, arrays)
+        outputs = dict(zip(self._output_names, runner(arrays, given if direct else None), strict=True))
+        for name, array in out.items():
+            if outputs[name] is not array:
+                _copy_into(array, outputs[name], name)
+                outputs[name] = array
+        return outputs
+
+    def _expect_output(self, name: str, array: object) -> None:
+        if name not in self._output_names:
+            message = f"out names {name!r}, the outputs are {', '.join(map(str, self.outputs))}"
+            raise InputError(message, code="unknown-output")
+        info = self.outputs[self._output_names.index(name)]
+        if not isinstance(array, np.ndarray) or array.dtype != info.dtype or not array.flags.writeable:
+            state = " that cannot be written to" if isinstance(array, np.ndarray) and array.dtype == info.dtype else ""
+            raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")

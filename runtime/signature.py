@@ -1,0 +1,183 @@
+"""What a call must pass: the names, element types and shapes of inputs and outputs, and the sizes that they bind.
+
+Every InputError names the input, what came, and what was expected.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from runtime.arrays import describe, import_array
+from runtime.dtypes import DTYPES, DType
+from runtime.errors import InputError, UnsupportedError
+from runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
+
+__all__ = ["MISSING", "Signature", "TensorInfo", "program_signature", "tensor_info"]
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output: its name, element type, and shape of numbers and names of sizes.
+
+    `dtype` is None for what is no tensor; no call can pass that yet. `shape` is None also where only data decides the
+    rank. `text` says the type in full.
+    """
+
+    name: str
+    dtype: DType | None
+    shape: tuple[int | str, ...] | None
+    text: str
+    optional: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}" + (" (optional)" if self.optional else "")
+
+
+# Stands for an input that the call leaves out; its default is taken.
+MISSING: Final = object()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and outputs of a program in order, and how shapes become sizes.
+
+    `bindings` say where a size is read (slot: the number of the input), `checks` which axes must have a size that is
+    known then. `frozen` are the initializers that would be inputs, had they not been compiled in.
+    """
+
+    symbols: tuple[Symbol, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    bindings: tuple[Binding, ...]
+    checks: tuple[Check, ...]
+    frozen: frozenset[str] = frozenset()
+
+    @cached_property
+    def required(self) -> tuple[int, ...]:
+        """The numbers of the inputs that no call may leave out."""
+        return tuple(index for index, info in enumerate(self.inputs) if not info.optional)
+
+    @cached_property
+    def names(self) -> Mapping[str, int]:
+        """The number of each input."""
+        return {info.name: index for index, info in enumerate(self.inputs)}
+
+    def by_position(self, values: Sequence[object]) -> list[object]:
+        """The value of each input, MISSING for those left out.
+
+        As many values as there are inputs, or as there are required ones, in the order of the graph; or any number
+        between where the optional inputs come last.
+        """
+        arranged: list[object] = [MISSING] * len(self.inputs)
+        if len(values) == len(self.required):
+            for index, value in zip(self.required, values, strict=True):
+                arranged[index] = value
+            return arranged
+        last_required = max(self.required, default=-1)
+        if not last_required < len(values) <= len(self.inputs):
+            came = f"{len(values)} input{'s' * (len(values) != 1)} came"
+            raise InputError(f"{came}, expected {self._expected_count()}", code="input-count")
+        arranged[: len(values)] = values
+        return arranged
+
+    def by_name(self, values: Mapping[str, object]) -> list[object]:
+        """The value of each input, MISSING for those left out."""
+        for name in values:
+            if name in self.frozen:
+                message = f"{name!r} is compiled in as a constant; to pass it, compile with freeze_params=False"
+                raise InputError(message, code="frozen-input")
+            if name not in self.names:
+                raise InputError(f"there is no input {name!r}; {self._listed_inputs()}", code="unknown-input")
+        return [values.get(info.name, MISSING) for info in self.inputs]
+
+    def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Each value as an array of its input's element type; defaults for those that are MISSING, or None."""
+        missing = [index for index in self.required if values[index] is MISSING or values[index] is None]
+        if missing:
+            names = ", ".join(f'"{self.inputs[index].name}"' for index in missing)
+            raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
+        return tuple(self._import(index, value, defaults) for index, value in enumerate(values))
+
+    def _import(self, index: int, value: object, defaults: Mapping[int, np.ndarray]) -> np.ndarray:
+        info = self.inputs[index]
+        if value is MISSING or value is None:
+            return defaults[index]
+        if info.dtype is None:
+            raise UnsupportedError(f'input "{info.name}" is {info.text}: not yet supported', code="host-input")
+        array = import_array(value, info.dtype, f'input "{info.name}"', info.text)
+        if info.shape is not None and array.ndim != len(info.shape):
+            message = f'input "{info.name}" is {describe(array)} of rank {array.ndim}, expected {info.text}'
+            raise InputError(message, code="input-rank")
+        return array
+
+    def bind_sizes(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+        """The value of every symbol, 0 for those that no input binds."""
+        sizes = [0] * len(self.symbols)
+        for binding in self.bindings:
+            sizes[binding.symbol] = arrays[binding.slot].shape[binding.axis]
+        expected = self._check_sizes(sizes)
+        for check, size in zip(self.checks, expected, strict=True):
+            found = arrays[check.slot].shape[check.axis]
+            if found != size:
+                raise self._wrong_size(check, found, size, arrays)
+        for binding in self.bindings:
+            self._expect_in_range(binding, sizes[binding.symbol])
+        return tuple(sizes)
+
+    @cached_property
+    def _check_sizes(self) -> Callable[[Sequence[int]], tuple[int, ...]]:
+        return compile_sizes([check.size for check in self.checks])
+
+    def _wrong_size(self, check: Check, found: int, size: int, arrays: Sequence[np.ndarray]) -> InputError:
+        info = self.inputs[check.slot]
+        assert info.shape is not None, info
+        came = f'axis {check.axis} of input "{info.name}" is {found}'
+        declared = str(info.shape[check.axis])
+        if declared == str(size):
+            message = f"{came}, expected {size}: {describe(arrays[check.slot])} came for {info.text}"
+            return InputError(message, code="input-shape")
+        sources = "; ".join(
+            f'{self.symbols[binding.symbol].name} is {arrays[binding.slot].shape[binding.axis]}'
+            f' by axis {binding.axis} of input "{self.inputs[binding.slot].name}"'
+            for binding in self.bindings
+            if f"s[{binding.symbol}]" in check.size
+        )
+        return InputError(f"{came}, expected {declared} = {size}: {sources}", code="sizes-disagree")
+
+    def _expect_in_range(self, binding: Binding, size: int) -> None:
+        symbol = self.symbols[binding.symbol]
+        if symbol.low <= size and (symbol.high is None or size <= symbol.high):
+            return
+        allowed = f"{symbol.low} to {symbol.high}" if symbol.high is not None else f"{symbol.low} or more"
+        name = self.inputs[binding.slot].name
+        message = f'axis {binding.axis} of input "{name}" is {size}, expected {symbol.name} from {allowed}'
+        raise InputError(message, code="size-out-of-range")
+
+    def _listed_inputs(self) -> str:
+        return f"the inputs are {', '.join(map(str, self.inputs))}" if self.inputs else "there are no inputs"
+
+    def _expected_count(self) -> str:
+        least, most = len(self.required), len(self.inputs)
+        return f"{most if least == most else f'{least} to {most}'}: {self._listed_inputs()}"
+
+
+def program_signature(program: Program, frozen: Iterable[str] = ()) -> Signature:
+    """The signature of a program: its inputs and outputs, with the sizes that its body binds and checks."""
+    body = program.body
+    numbers = {slot: index for index, slot in enumerate(body.parameters)}
+    bindings = tuple(Binding(numbers[binding.slot], binding.axis, binding.symbol) for binding in body.bindings)
+    checks = tuple(Check(numbers[check.slot], check.axis, check.size) for check in body.checks)
+    inputs, outputs = (tuple(map(tensor_info, side)) for side in (program.inputs, program.outputs))
+    return Signature(program.symbols, inputs, outputs, bindings, checks, frozenset(frozen))
+
+
+def tensor_info(parameter: Parameter) -> TensorInfo:
+    """What people are told of a parameter."""
+    shape = parameter.shape
+    sizes = None if shape is None else tuple(int(size) if size.isdecimal() else size for size in shape)
+    return TensorInfo(
+        parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, optional=parameter.default is not None
+    )

@@ -1,0 +1,17 @@
+"""What an executable has done so far."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts since the executable was made.
+
+    compilations: 1 if it was compiled here, 0 if it was loaded; a call never adds one. launches: native calls.
+    arena_bytes: held for the values inside of calls, by all threads together.
+    """
+
+    compilations: int = 0
+    calls: int = 0
+    launches: int = 0
+    arena_bytes: int = 0

@@ -1,0 +1,287 @@
+"""Running a body: its steps, one after another, over slots that hold arrays and symbols that hold sizes.
+
+A body is prepared once; what is prepared is never changed, so that threads share it. Nested bodies have slots and
+symbols of their own: what they bind is not seen outside.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from runtime.arrays import is_ready
+from runtime.dtypes import DTYPES
+from runtime.errors import DeviceError, InputError
+from runtime.host import MEANINGS
+from runtime.launch import NativeLaunch, new_arrays
+from runtime.program import (
+    Binding,
+    BindSizes,
+    Body,
+    Check,
+    Constant,
+    Guard,
+    Host,
+    If,
+    Launch,
+    Release,
+    Step,
+    Symbol,
+    TensorSpec,
+    While,
+    compile_attributes,
+    compile_sizes,
+)
+from runtime.workspaces import Workspace
+
+__all__ = ["PreparedBody", "Surroundings", "constant_array", "prepare_body", "run_body"]
+
+Slots = list[np.ndarray]
+Symbols = list[int]
+RunStep = Callable[[Slots, Symbols, Workspace], None]
+
+_EMPTY_SLOT = np.empty(0, np.uint8)
+
+_GUARDS: Mapping[str, Callable[[int, int], bool]] = {
+    "equal": lambda left, right: left == right,
+    "broadcast": lambda left, right: left == right or left == 1 or right == 1,
+    "at_least": lambda left, right: left >= right,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What the bodies of a program share: its symbols, its weights, and how its launches become native ones."""
+
+    symbols: Sequence[Symbol]
+    weights: np.ndarray
+    native_launch: Callable[[Launch], NativeLaunch]
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedBody:
+    """A body ready to run; `template` are its slots with the constants in them."""
+
+    template: Slots
+    parameters: tuple[int, ...]
+    results: tuple[int, ...]
+    bind: Callable[[Sequence[np.ndarray], Symbols], Symbols]
+    steps: tuple[RunStep, ...]
+
+
+def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> PreparedBody:
+    """The body ready to run; `known` are the symbols that have a value when it starts."""
+    template = [_EMPTY_SLOT] * body.slots
+    for constant in body.constants:
+        template[constant.slot] = constant_array(constant, around.weights)
+    known |= _symbols_of(body.bindings)
+    steps = []
+    for step in body.steps:
+        steps.append(_prepare_step(step, around, known))
+        known |= _bound_by(step)
+    bind = _prepare_parameters(body.parameters, body.bindings, body.checks)
+    return PreparedBody(template, body.parameters, body.results, bind, tuple(steps))
+
+
+def run_body(
+    body: PreparedBody, arguments: Sequence[np.ndarray], symbols: Symbols, workspace: Workspace
+) -> list[np.ndarray]:
+    """The results of the body, which may share memory with its arguments and with constants."""
+    slots = body.template.copy()
+    for slot, argument in zip(body.parameters, arguments, strict=True):
+        slots[slot] = argument
+    for step in body.steps:
+        step(slots, symbols, workspace)
+    return [slots[result] for result in body.results]
+
+
+def constant_array(constant: Constant, weights: np.ndarray) -> np.ndarray:
+    """The constant as a view of the weights that cannot be written to."""
+    dtype, shape = DTYPES[constant.spec.dtype], tuple(map(int, constant.spec.shape))
+    array: np.ndarray = np.ndarray(shape, dtype, weights, constant.offset)
+    array.flags.writeable = False
+    return array
+
+
+def _prepare_step(step: Step, around: Surroundings, known: frozenset[int]) -> RunStep:
+    match step:
+        case Launch():
+            return _prepare_launch(step, around.native_launch(step))
+        case Host():
+            return _prepare_host(step, known)
+        case BindSizes():
+            return _prepare_bind_sizes(step, around.symbols)
+        case Guard():
+            return _prepare_guard(step)
+        case If():
+            return _prepare_if(step, around, known)
+        case While():
+            return _prepare_while(step, around, known)
+        case Release():
+            return _prepare_release(step)
+
+
+def _prepare_launch(step: Launch, launch: NativeLaunch) -> RunStep:
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        sizes = launch.at(tuple(symbols))
+        outputs = new_arrays(sizes.outputs)
+        # Host steps may give views, such as a transposed one.
+        inputs = [x if is_ready(x) else x.copy(order="C") for x in [slots[slot] for slot in step.inputs]]
+        launch.run(sizes, (*inputs, *outputs), workspace)
+        _put(slots, step.outputs, outputs)
+
+    return run
+
+
+def _prepare_host(step: Host, known: frozenset[int]) -> RunStep:
+    if step.function not in MEANINGS:
+        message = f"there is no host function {step.function}: the program is of another version of onnxc"
+        raise DeviceError(message, code="unknown-host-function")
+    function, attributes = MEANINGS[step.function], compile_attributes(step.attributes)
+    bindings = _new_bindings(step.bindings, known)
+
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        results = function([slots[slot] for slot in step.inputs], attributes(symbols))
+        _put(slots, step.outputs, [np.asarray(result) for result in results])
+        _bind(bindings, slots, symbols)
+
+    return run
+
+
+def _prepare_bind_sizes(step: BindSizes, declared: Sequence[Symbol]) -> RunStep:
+    targets = [(symbol, declared[symbol]) for symbol in step.symbols]
+
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        for (index, symbol), value in zip(targets, slots[step.slot].tolist(), strict=True):
+            # A question mark begins the name of a number that may be of any sign.
+            if not symbol.name.startswith("?") and value < symbol.low:
+                message = f"{symbol.name} is {value} by the data, expected {symbol.low} or more"
+                raise InputError(message, code="impossible-size")
+            symbols[index] = value
+
+    return run
+
+
+def _prepare_guard(step: Guard) -> RunStep:
+    sizes, holds = compile_sizes([step.left, step.right]), _GUARDS[step.relation]
+    where = f"\n  --> {step.location}" if step.location else ""
+
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        left, right = sizes(symbols)
+        if not holds(left, right):
+            raise InputError(f"{step.message} (here {left} and {right}){where}", code="sizes-disagree")
+
+    return run
+
+
+def _prepare_if(step: If, around: Surroundings, known: frozenset[int]) -> RunStep:
+    then, otherwise = (prepare_body(body, around, known) for body in (step.then, step.otherwise))
+    bindings = _new_bindings(step.bindings, known)
+
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        body = then if slots[step.condition].item() else otherwise
+        arguments = [slots[slot] for slot in step.inputs]
+        _put(slots, step.outputs, run_body(body, arguments, body.bind(arguments, symbols), workspace))
+        _bind(bindings, slots, symbols)
+
+    return run
+
+
+def _prepare_while(step: While, around: Surroundings, known: frozenset[int]) -> RunStep:
+    body, carried_count = prepare_body(step.body, around, known), len(step.carried)
+    bindings = _new_bindings(step.bindings, known | {step.trip_symbol})
+    empty_scans = [_prepare_empty_scan(spec, known) for spec in step.scans]
+
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        carried, captures = ([slots[slot] for slot in part] for part in (step.carried, step.captures))
+        limit, going = slots[step.limit].item(), bool(slots[step.condition].item())
+        scans: list[list[np.ndarray]] = [[] for _ in step.scans]
+        iteration = 0
+        while iteration < limit and going:
+            arguments = [np.array(iteration, np.int64), *carried, *captures]
+            condition, *results = run_body(body, arguments, body.bind(arguments, symbols), workspace)
+            carried, going = results[:carried_count], bool(condition.item())
+            for scan, element in zip(scans, results[carried_count:], strict=True):
+                scan.append(element)
+            iteration += 1
+        symbols[step.trip_symbol] = iteration
+        stacked = [np.stack(s) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)]
+        _put(slots, step.outputs, [*carried, *stacked])
+        _bind(bindings, slots, symbols)
+
+    return run
+
+
+def _prepare_empty_scan(spec: TensorSpec, known: frozenset[int]) -> Callable[[Symbols], np.ndarray]:
+    """The stack of no elements: a size that only an iteration would have decided is 0."""
+    texts = [text if {int(number) for number in _SYMBOL.findall(text)} <= known else "0" for text in spec.shape[1:]]
+    sizes, dtype = compile_sizes(texts), DTYPES[spec.dtype]
+    return lambda symbols: np.empty((0, *sizes(symbols)), dtype)
+
+
+def _prepare_release(step: Release) -> RunStep:
+    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+        for slot in step.slots:
+            slots[slot] = _EMPTY_SLOT
+
+    return run
+
+
+def _prepare_parameters(
+    parameters: Sequence[int], bindings: Sequence[Binding], checks: Sequence[Check]
+) -> Callable[[Sequence[np.ndarray], Symbols], Symbols]:
+    """How the arguments of a nested body make its symbols from those around it."""
+    numbers = {slot: index for index, slot in enumerate(parameters)}
+    sizes = compile_sizes([check.size for check in checks])
+
+    def bind(arguments: Sequence[np.ndarray], outer: Symbols) -> Symbols:
+        symbols = outer.copy()
+        for binding in bindings:
+            symbols[binding.symbol] = arguments[numbers[binding.slot]].shape[binding.axis]
+        for check, size in zip(checks, sizes(symbols), strict=True):
+            shape = arguments[numbers[check.slot]].shape
+            if shape[check.axis] != size:
+                message = f"axis {check.axis} of a value in a subgraph is {shape[check.axis]}, expected {size}"
+                raise InputError(message, code="sizes-disagree")
+        return symbols
+
+    return bind
+
+
+_SYMBOL = re.compile(r"s\[(\d+)\]")
+
+
+def _put(slots: Slots, places: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
+    for place, array in zip(places, arrays, strict=True):
+        slots[place] = array
+
+
+def _bind(bindings: Sequence[Binding], slots: Slots, symbols: Symbols) -> None:
+    for binding in bindings:
+        symbols[binding.symbol] = slots[binding.slot].shape[binding.axis]
+
+
+def _new_bindings(bindings: Sequence[Binding], known: frozenset[int]) -> tuple[Binding, ...]:
+    """Those that decide a symbol; the others repeat what is known."""
+    first: dict[int, Binding] = {}
+    for binding in bindings:
+        if binding.symbol not in known:
+            first.setdefault(binding.symbol, binding)
+    return tuple(first.values())
+
+
+def _symbols_of(bindings: Sequence[Binding]) -> frozenset[int]:
+    return frozenset(binding.symbol for binding in bindings)
+
+
+def _bound_by(step: Step) -> frozenset[int]:
+    """The symbols that have a value once the step has run."""
+    match step:
+        case BindSizes():
+            return frozenset(step.symbols)
+        case Host() | If():
+            return _symbols_of(step.bindings)
+        case While():
+            return _symbols_of(step.bindings) | {step.trip_symbol}
+    return frozenset()
