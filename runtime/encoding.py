@@ -29,6 +29,7 @@ from runtime.program import (
     compile_attributes,
     compile_sizes,
 )
+from runtime.signature import default_shape
 
 __all__ = ["DecodeError", "decode_program", "encode_program"]
 
@@ -42,6 +43,9 @@ _STEP_UNION: object = Step
 
 # What is nested deeper than this is no program that a compiler wrote; Python's own limit is further off.
 _DEPTH_LIMIT = 64
+
+# More slots, elements or axes are in no program, and would exhaust memory or NumPy.
+_SLOTS_LIMIT, _ELEMENTS_LIMIT, _RANK_LIMIT = 1 << 20, 1 << 56, 64
 
 
 class DecodeError(ValueError):
@@ -174,8 +178,9 @@ class _Checker:
         program = self.program
         for parameter in (*program.inputs, *program.outputs):
             self.expect(not parameter.dtype or parameter.dtype in DTYPES, f"element type {parameter.dtype!r}")
-            place = parameter.default
-            self.expect(place is None or 0 <= place <= self.weights_bytes, f"default at byte {place}")
+            shape = default_shape(parameter)
+            if parameter.default is not None and shape is not None:
+                self.place(parameter.default, parameter.dtype, shape)
         self.expect(len(program.body.parameters) == len(program.inputs), "the number of inputs")
         self.expect(len(program.body.results) == len(program.outputs), "the number of outputs")
         self.body(program.body)
@@ -186,15 +191,22 @@ class _Checker:
         if not holds:
             raise DecodeError(f"{what} does not fit the program")
 
+    def place(self, offset: int, dtype: str, shape: Sequence[int]) -> None:
+        """An array in the weights; the sizes beside a 0 must not be beyond NumPy either."""
+        nbytes = math.prod(shape) * DTYPES[dtype].itemsize if dtype in DTYPES else 0
+        possible = dtype in DTYPES and dtype != "string" and len(shape) <= _RANK_LIMIT
+        possible = possible and math.prod(size or 1 for size in shape) <= _ELEMENTS_LIMIT
+        fits = possible and 0 <= offset <= self.weights_bytes - nbytes
+        self.expect(fits, f"a constant {dtype}{list(shape)} at byte {offset} of {self.weights_bytes}")
+
     def body(self, body: Body) -> None:
+        self.expect(0 <= body.slots <= _SLOTS_LIMIT, f"{body.slots} slots")
         self.slots(body, (*body.parameters, *body.results))
         for constant in body.constants:
             self.slots(body, (constant.slot,))
             self.spec(constant.spec)
             self.expect(all(text.isdecimal() for text in constant.spec.shape), f"shape {constant.spec.shape}")
-            nbytes = math.prod(map(int, constant.spec.shape)) * DTYPES[constant.spec.dtype].itemsize
-            fits = constant.spec.dtype != "string" and 0 <= constant.offset <= self.weights_bytes - nbytes
-            self.expect(fits, f"a constant of {nbytes} bytes at byte {constant.offset} of {self.weights_bytes}")
+            self.place(constant.offset, constant.spec.dtype, tuple(map(int, constant.spec.shape)))
         self.bindings(body, body.bindings)
         for check in body.checks:
             self.slots(body, (check.slot,))

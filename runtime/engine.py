@@ -11,8 +11,9 @@ from runtime.dtypes import DTYPES
 from runtime.errors import DeviceError
 from runtime.launch import NativeLaunch, Runner, direct_runner
 from runtime.program import Body, If, Launch, Program, Release, Step, While
+from runtime.signature import default_shape
 from runtime.stats import Stats
-from runtime.steps import PreparedBody, Surroundings, prepare_body, run_body
+from runtime.steps import PreparedBody, Surroundings, prepare_body, run_body, weights_view
 from runtime.thread_pool import PoolHandle
 from runtime.workspaces import WorkspacePool
 
@@ -78,9 +79,9 @@ class ProgramEngine:
         """The values of the inputs that a call may leave out, by number."""
         found: dict[int, np.ndarray] = {}
         for index, parameter in enumerate(self.program.inputs):
-            if parameter.default is not None and parameter.shape is not None:
-                shape = tuple(map(int, parameter.shape))
-                found[index] = np.ndarray(shape, DTYPES[parameter.dtype], self.weights, parameter.default)
+            shape = default_shape(parameter)
+            if parameter.default is not None and shape is not None:
+                found[index] = weights_view(self.weights, parameter.default, DTYPES[parameter.dtype], shape)
         return found
 
     def stats(self) -> Stats:

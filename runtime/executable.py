@@ -10,6 +10,7 @@ import numpy as np
 
 from runtime.arrays import READY_FLAGS, describe, is_ready
 from runtime.artifact import Artifact, write_artifact
+from runtime.dtypes import STRING
 from runtime.engine import Engine
 from runtime.errors import InputError, UnsupportedError
 from runtime.launch import Runner
@@ -46,13 +47,18 @@ class Executable:
         self._signature, self._engine = signature, engine
         self._artifact, self._report, self._compilations = artifact, report, compilations
         self._defaults = engine.defaults()
-        self._dtypes = tuple(info.dtype for info in signature.inputs)
+        # What strings consist of has to be looked at in each call: no array of them is ready.
+        self._dtypes = tuple(None if info.dtype == STRING else info.dtype for info in signature.inputs)
         self._input_names = tuple(info.name for info in signature.inputs)
         self._output_names = tuple(info.name for info in signature.outputs)
         self._has_one_output = len(signature.outputs) == 1
         # The calls that are ready at the shapes of their inputs: whoever finds one there need not check shapes.
         self._runners: dict[Shapes, Runner] = {}
         self._lock = Lock()
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, side)) for side in (self.inputs, self.outputs))
+        return f"<Executable ({inputs}) -> ({outputs})>"
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -164,3 +170,20 @@ class Executable:
         if not isinstance(array, np.ndarray) or array.dtype != info.dtype or not array.flags.writeable:
             state = " that cannot be written to" if isinstance(array, np.ndarray) and array.dtype == info.dtype else ""
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
+
+
+def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence[np.ndarray]) -> bool:
+    """Whether native code may write into the arrays while it reads the inputs."""
+    apart = all(
+        not np.may_share_memory(array, other)
+        for index, array in enumerate(given)
+        for other in (*given[:index], *inputs)
+    )
+    return apart and all(map(is_ready, given))
+
+
+def _copy_into(array: np.ndarray, output: np.ndarray, name: str) -> None:
+    if array.shape != output.shape:
+        message = f'out "{name}" is {describe(array)}, the output is {describe(output)}'
+        raise InputError(message, code="output-shape")
+    array[...] = output

@@ -31,7 +31,7 @@ class Runner(Protocol):
     """A call at sizes that are known: from the inputs in order to the outputs in order.
 
     Inputs are of the right types, and ready for native code. Outputs are new arrays of the caller's own; if `given`
-    are passed, they may be written into instead and returned.
+    are passed and fit, they may be written into instead and returned.
     """
 
     def __call__(self, arrays: Sequence[np.ndarray], given: Sequence[np.ndarray] | None = None) -> Sequence[np.ndarray]:
@@ -94,8 +94,13 @@ def direct_runner(
     def run(arrays: Sequence[np.ndarray], given: Sequence[np.ndarray] | None = None) -> Sequence[np.ndarray]:
         if not in_order:
             arrays = [arrays[index] for index in inputs]
-            given = given and [given[index] for index in permuted]
-        outputs = given or new_arrays(specs)
+        outputs: Sequence[np.ndarray]
+        if given is None:
+            outputs = new_arrays(specs)
+        else:
+            given = [given[index] for index in permuted]
+            fits = all(x.shape == shape for x, (shape, _) in zip(given, specs, strict=True))
+            outputs = given if fits else new_arrays(specs)
         try:
             workspace = free.pop()
         except IndexError:

@@ -140,7 +140,7 @@ class Signature:
             message = f"{came}, expected {size}: {describe(arrays[check.slot])} came for {info.text}"
             return InputError(message, code="input-shape")
         sources = "; ".join(
-            f'{self.symbols[binding.symbol].name} is {arrays[binding.slot].shape[binding.axis]}'
+            f"{self.symbols[binding.symbol].name} is {arrays[binding.slot].shape[binding.axis]}"
             f' by axis {binding.axis} of input "{self.inputs[binding.slot].name}"'
             for binding in self.bindings
             if f"s[{binding.symbol}]" in check.size
@@ -179,5 +179,17 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
     shape = parameter.shape
     sizes = None if shape is None else tuple(int(size) if size.isdecimal() else size for size in shape)
     return TensorInfo(
-        parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, optional=parameter.default is not None
+        parameter.name,
+        DTYPES.get(parameter.dtype),
+        sizes,
+        parameter.text,
+        optional=default_shape(parameter) is not None,
     )
+
+
+def default_shape(parameter: Parameter) -> tuple[int, ...] | None:
+    """The shape of the parameter's default; None where it has none, or none whose shape is known."""
+    shape = parameter.shape
+    if parameter.default is None or shape is None or not all(size.isdecimal() for size in shape):
+        return None
+    return tuple(map(int, shape))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runtime.arrays import is_ready
-from runtime.dtypes import DTYPES
+from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError, InputError
 from runtime.host import MEANINGS
 from runtime.launch import NativeLaunch, new_arrays
@@ -20,7 +20,6 @@ from runtime.program import (
     BindSizes,
     Body,
     Check,
-    Constant,
     Guard,
     Host,
     If,
@@ -35,7 +34,7 @@ from runtime.program import (
 )
 from runtime.workspaces import Workspace
 
-__all__ = ["PreparedBody", "Surroundings", "constant_array", "prepare_body", "run_body"]
+__all__ = ["PreparedBody", "Surroundings", "prepare_body", "run_body", "weights_view"]
 
 Slots = list[np.ndarray]
 Symbols = list[int]
@@ -74,7 +73,9 @@ def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> Pre
     """The body ready to run; `known` are the symbols that have a value when it starts."""
     template = [_EMPTY_SLOT] * body.slots
     for constant in body.constants:
-        template[constant.slot] = constant_array(constant, around.weights)
+        spec = constant.spec
+        shape = tuple(map(int, spec.shape))
+        template[constant.slot] = weights_view(around.weights, constant.offset, DTYPES[spec.dtype], shape)
     known |= _symbols_of(body.bindings)
     steps = []
     for step in body.steps:
@@ -96,10 +97,9 @@ def run_body(
     return [slots[result] for result in body.results]
 
 
-def constant_array(constant: Constant, weights: np.ndarray) -> np.ndarray:
-    """The constant as a view of the weights that cannot be written to."""
-    dtype, shape = DTYPES[constant.spec.dtype], tuple(map(int, constant.spec.shape))
-    array: np.ndarray = np.ndarray(shape, dtype, weights, constant.offset)
+def weights_view(weights: np.ndarray, offset: int, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    """A constant as a view of the weights that cannot be written to."""
+    array: np.ndarray = np.ndarray(shape, dtype, weights, offset)
     array.flags.writeable = False
     return array
 

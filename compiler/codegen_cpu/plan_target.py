@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from compiler.codegen_cpu.element_types import NATIVE_DTYPES
-from compiler.codegen_cpu.kernels import contraction, convolution
+from compiler.codegen_cpu.kernels import EMITTERS, contraction, convolution
 from compiler.codegen_cpu.scalars import table_of
 from compiler.ir.module import Block, Op
 from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.types import TensorType
+from compiler.planning.fuse_kernels import ANCHORS
 from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
 from compiler.target import Target
 
@@ -39,6 +40,8 @@ def cpu_plan_target(target: Target) -> PlanTarget:
 def is_native(op: Op) -> bool:
     """Whether the op has a kernel for its element types."""
     kind = PRIMITIVES[op.name].kind
+    if op.name in ANCHORS and ANCHORS[op.name] not in EMITTERS:
+        return False
     if kind not in FUNCTIONS and op.name not in OTHER_NATIVE:
         return False
     types = [operand.type for operand in op.operands] + list(op.result_types)

@@ -14,7 +14,7 @@ from typing import NoReturn
 from compiler.ir.builder import Builder, SymbolTable
 from compiler.ir.capture import replace_operands
 from compiler.ir.dims import Dim, Size, symbols_of
-from compiler.ir.module import Attribute, Block, Function, Module, Op, Value, walk
+from compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Value, walk
 from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.types import Type, type_symbols
 
@@ -108,7 +108,27 @@ class _Replacement:
 
 
 class PassBuilder(Builder):
-    """A builder for passes: the model typed once, so what does not type now is a defect of ours and not the model's."""
+    """A builder for passes: the model typed once, so what does not type now is a defect of ours and not the model's.
+
+    A float that is broadcast stays one number; other small constants fold as in any builder.
+    """
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        attributes: Attributes | None = None,
+        blocks: Sequence[Block] = (),
+        result_types: Sequence[Type] | None = None,
+    ) -> tuple[Value, ...]:
+        """The results of a new op."""
+        if name != "broadcast" or not operands[0].dtype.is_float:
+            return super().op(name, operands, attributes, blocks, result_types)
+        rule = PRIMITIVES[name].type_rule
+        assert rule is not None, name
+        attributes = dict(attributes or {})
+        types = rule([operands[0].type], attributes, ())
+        return self._made(Op(name, tuple(operands), attributes, (), types, self.location))
 
     def fail(self, code: str, message: str, values: Sequence[str] = (), rule: str = "") -> NoReturn:
         """An AssertionError."""

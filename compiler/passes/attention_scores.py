@@ -1,11 +1,11 @@
 """The scores of an attention: what stands between the product of queries and keys and the weights of the values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isnan
 
 import numpy as np
 
-from compiler.ir.builder import Builder
 from compiler.ir.dims import Bounds, Dim, at_least
 from compiler.ir.module import Op, Value
 from compiler.ir.rewriter import Refusal, Rewriter
@@ -154,17 +154,27 @@ def _leads_to_product(value: Value) -> bool:
 # Rows in which a mask hides everything
 
 
-def hides_no_row(mask: Value, axis: int, bounds: Bounds) -> bool:
-    """Whether along `axis` every row of `mask` has a finite element, certainly."""
+def is_harmless(masks: Sequence[Mask], axis: int, bounds: Bounds) -> bool:
+    """Whether no row, along `axis`, is hidden as a whole in a way that the attention would see differently."""
+    return all(_is_finite(mask.value, bounds) or len(masks) == 1 for mask in masks) and all(
+        (_is_finite(mask.value, bounds) and not mask.cautious) or _leaves_something(mask.value, axis, bounds)
+        for mask in masks
+    )
+
+
+def _is_finite(mask: Value, bounds: Bounds) -> bool:
     low = range_of(mask, bounds).low
-    if low is not None and low > -inf:
-        return True
+    return low is not None and low > -inf
+
+
+def _leaves_something(mask: Value, axis: int, bounds: Bounds) -> bool:
+    """Whether every row has an element that is not hidden."""
     source, axes = unbroadcast(mask)
     array = constant_of(source)
     if array is not None:
         wide = array.astype(np.float64)
         rows = wide.max(axis=axes.index(axis)) if axis in axes and wide.size else wide
-        return not np.isnan(wide).any() and bool((rows > -inf).all())
+        return not np.isnan(wide).any() and bool((rows > HIDES).all())
     return _shows_first(mask, axis, bounds)
 
 
@@ -177,7 +187,7 @@ def _shows_first(mask: Value, axis: int, bounds: Bounds) -> bool:
     condition, shown, _ = choice.operands
     compared = made_by(unbroadcast(condition)[0], "less", "less_equal")
     low = range_of(shown, bounds).low
-    if compared is None or low is None or low == -inf:
+    if compared is None or low is None or low <= HIDES:
         return False
     column, row = (counter_of(operand) for operand in compared.operands)
     places = unbroadcast(condition)[1]
@@ -224,13 +234,6 @@ def _hides(number: float | None) -> bool:
 def _is_causal_array(array: np.ndarray, rows_first: bool) -> bool:
     dense = array.reshape([size for size in array.shape if size != 1]).astype(np.float64)
     table = dense if rows_first else dense.T
-    shown = np.tri(*table.shape, k=table.shape[1] - table.shape[0], dtype=bool)
+    rows, columns = table.shape
+    shown = np.tri(rows, columns, k=columns - rows, dtype=np.bool_)
     return bool((table[shown] == 0).all() and (table[~shown] <= ABSORBS).all())
-
-
-def sum_of(masks: tuple[Value, ...], build: Builder) -> Value:
-    """All masks in one."""
-    total = masks[0]
-    for mask in masks[1:]:
-        total = build.add(total, mask)
-    return total

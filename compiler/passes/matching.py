@@ -10,6 +10,9 @@ from compiler.ir.dims import Dim, product
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Op, Value
 
+UNIFORM_LIMIT = 1024
+"""Constants of more elements than this are told to be of one number by `canonicalize`, which then broadcasts it."""
+
 AxisGroup = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -37,11 +40,15 @@ def is_constant(value: Value) -> bool:
 
 
 def number_of(value: Value) -> int | float | None:
-    """The one number that all elements of `value` are: of a constant of one element, or of that broadcast."""
-    array = constant_of(unbroadcast(value)[0])
-    if array is None or array.size != 1 or unbroadcast(value)[0].dtype.kind in ("complex", "string"):
+    """The number that all elements of `value` are, of a constant or one broadcast; in long constants it is not seen."""
+    source = unbroadcast(value)[0]
+    array = constant_of(source)
+    if array is None or not 1 <= array.size <= UNIFORM_LIMIT or source.dtype.kind in ("complex", "string"):
         return None
-    return float(array.item()) if value.dtype.is_float else int(array.item())
+    number = array.reshape(-1)[0].item()
+    if array.size > 1 and array.tobytes() != array.reshape(-1)[0].tobytes() * array.size:
+        return None
+    return float(number) if value.dtype.is_float else int(number)
 
 
 def is_number(value: Value, number: float) -> bool:

@@ -2,7 +2,7 @@
 
 from compiler.ir.dims import Dim, product
 from compiler.ir.module import Value
-from compiler.passes.matching import bare, constant_of, is_near, is_number, made_by, number_of, unbroadcast
+from compiler.passes.matching import bare, is_near, is_number, made_by, number_of, unbroadcast
 
 
 def mean_of(value: Value) -> tuple[Value, tuple[int, ...]] | None:
@@ -71,9 +71,3 @@ def inverse_root_of(value: Value) -> Value | None:
 def normalizer_of(factor: Value, *, divides: bool) -> Value | None:
     """x where dividing, or else multiplying, by `factor` divides by √x."""
     return root_of(factor) if divides else inverse_root_of(factor)
-
-
-def is_uniform(value: Value, number: float) -> bool:
-    """Whether all elements of `value` are `number`, which may stand there as a constant of many elements."""
-    array = constant_of(value)
-    return is_number(value, number) or (array is not None and array.size > 0 and bool((array == number).all()))

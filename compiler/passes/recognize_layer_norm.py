@@ -8,8 +8,8 @@ from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BF16, F16, F32
 from compiler.ir.module import Module, Op, Value
 from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import as_trailing, made_by, repeated_over
-from compiler.passes.moments import is_uniform, mean_of, mean_square_of, normalizer_of, plus_epsilon
+from compiler.passes.matching import as_trailing, is_number, made_by, repeated_over
+from compiler.passes.moments import mean_of, mean_square_of, normalizer_of, plus_epsilon
 from compiler.passes.notes import note_refusal
 
 
@@ -65,10 +65,10 @@ def scale_layer_norm(op: Op, build: Rewriter) -> Value | None:
     """layer_norm(x, 1, 0) * w = layer_norm(x, w, 0) for w of the normalised axes"""
     for value, other in (op.operands, reversed(op.operands)):
         norm = made_by(value, "layer_norm")
-        if norm is None or build.uses(value) > 1 or not is_uniform(norm.operands[2], 0):
+        if norm is None or build.uses(value) > 1 or not is_number(norm.operands[2], 0):
             continue
         scale = as_trailing(other, norm.int("axis"), build)
-        if scale is not None and is_uniform(norm.operands[1], 1):
+        if scale is not None and is_number(norm.operands[1], 1):
             return build.layer_norm(norm.operands[0], scale, norm.operands[2], norm.int("axis"), norm.float("epsilon"))
     return None
 
@@ -78,7 +78,7 @@ def shift_layer_norm(op: Op, build: Rewriter) -> Value | None:
     """layer_norm(x, w, 0) + b = layer_norm(x, w, b) for b of the normalised axes"""
     for value, other in (op.operands, reversed(op.operands)):
         norm = made_by(value, "layer_norm")
-        if norm is None or build.uses(value) > 1 or not is_uniform(norm.operands[2], 0):
+        if norm is None or build.uses(value) > 1 or not is_number(norm.operands[2], 0):
             continue
         bias = as_trailing(other, norm.int("axis"), build)
         if bias is not None:
@@ -105,7 +105,7 @@ def narrowed(value: Value, cast: Op, build: Builder) -> Value | None:
     if value.dtype != F32:
         return None
     for number in (0, 1):
-        if is_uniform(value, number):
+        if is_number(value, number):
             return build.full(value.shape, number, cast.dtype())
     widened = made_by(value, "cast")
     return widened.operands[0] if widened is not None and widened.operands[0].dtype == cast.dtype() else None

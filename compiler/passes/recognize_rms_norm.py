@@ -3,8 +3,8 @@
 from compiler.ir.dtypes import BF16, F16
 from compiler.ir.module import Module, Op, Value
 from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import as_trailing, made_by, repeated_over
-from compiler.passes.moments import is_uniform, mean_square_of, normalizer_of, plus_epsilon
+from compiler.passes.matching import as_trailing, is_number, made_by, repeated_over
+from compiler.passes.moments import mean_square_of, normalizer_of, plus_epsilon
 from compiler.passes.notes import note_refusal
 from compiler.passes.recognize_layer_norm import narrowed
 
@@ -47,7 +47,7 @@ def scale_rms_norm(op: Op, build: Rewriter) -> Value | None:
     """rms_norm(x, 1) * w = rms_norm(x, w) for w of the normalised axes"""
     for value, other in (op.operands, reversed(op.operands)):
         norm = made_by(value, "rms_norm")
-        if norm is None or build.uses(value) > 1 or not is_uniform(norm.operands[1], 1):
+        if norm is None or build.uses(value) > 1 or not is_number(norm.operands[1], 1):
             continue
         scale = as_trailing(other, norm.int("axis"), build)
         if scale is not None:

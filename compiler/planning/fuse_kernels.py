@@ -129,7 +129,7 @@ class _Fusion:
 
     def _is_epilogue(self, op: Op, group: Group) -> bool:
         pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
-        return pointwise and op in self.inside and op.results[0].shape == group.output.shape
+        return pointwise and op in self.inside and op not in self.epilogues and op.results[0].shape == group.output.shape
 
     # Light ops, from the last to the first: when an op is placed, all that use it are
 

@@ -30,14 +30,17 @@ def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[
     }
     pending = [op for op in block.ops if not is_generator(op)]
     generators = [op for op in block.ops if is_generator(op) and op.results[0] in wanted_by_host]
+    uses = _uses(block)
     steps: list[NativeOps | Op] = []
     while pending or generators:
         before = len(pending) + len(generators)
         generators = _take_ready(generators, exists, symbols, steps, lambda op: op.name != "constant")
         pending = _take_ready(pending, exists, symbols, steps, lambda op: not _is_native(op, is_native))
-        pending, native = _take_native(pending, exists, symbols, is_native)
+        native = _without_early(_ready_native(pending, exists, symbols, is_native), uses, is_native)
         if native:
             steps.append(native)
+            exists.update(result for op in native if not is_generator(op) for result in op.results)
+            pending = [op for op in pending if op not in native]
         assert len(pending) + len(generators) < before, f"no op is ready: {[op.name for op in pending][:10]}"
     made = {operand for step in steps if isinstance(step, tuple) for op in step for operand in op.results}
     leaving = [v for v in block.results if v.op is not None and is_generator(v.op) and v.op.name != "constant"]
@@ -111,20 +114,49 @@ def _take_ready(
     return left
 
 
-def _take_native(
+def _ready_native(
     pending: Sequence[Op], exists: set[Value], symbols: set[str], is_native: Callable[[Op], bool]
-) -> tuple[list[Op], NativeOps]:
-    """What is left, and the native ops that can run now, in order, with the generators that they use."""
-    left: list[Op] = []
+) -> dict[Op, None]:
+    """The native ops that can run now, in order, with the generators that they use."""
+    local = set(exists)
     native: dict[Op, None] = {}
     for op in pending:
         generated = [v.op for v in op.operands if v.op is not None and is_generator(v.op) and v not in exists]
-        fits = all(generator is not None and op_symbols(generator) <= symbols for generator in generated)
-        local = exists.union(*(generator.results for generator in generated if generator is not None))
-        if _is_native(op, is_native) and fits and _is_ready(op, local, symbols):
-            native.update(dict.fromkeys(generator for generator in generated if generator is not None))
+        if not _is_native(op, is_native) or not all(op_symbols(generator) <= symbols for generator in generated):
+            continue
+        local.update(result for generator in generated for result in generator.results)
+        if _is_ready(op, local, symbols):
+            native.update(dict.fromkeys(generated))
             native[op] = None
-            exists.update(op.results)
-        else:
-            left.append(op)
-    return left, tuple(native)
+            local.update(op.results)
+    return native
+
+
+def _uses(block: Block) -> dict[Value, list[Op | None]]:
+    """The ops that read each value; None for the block itself."""
+    uses: dict[Value, list[Op | None]] = {}
+    for op in block.ops:
+        for operand in op.operands:
+            uses.setdefault(operand, []).append(op)
+    for result in block.results:
+        uses.setdefault(result, []).append(None)
+    return uses
+
+
+def _without_early(
+    native: dict[Op, None], uses: dict[Value, list[Op | None]], is_native: Callable[[Op], bool]
+) -> NativeOps:
+    """`native` without movements of constants that only later native steps read: made there, they need no buffer."""
+    kept = dict(native)
+    for op in reversed(native):
+        readers = [reader for result in op.results for reader in uses.get(result, [])]
+        later = all(reader is not None and reader not in kept and _is_native(reader, is_native) for reader in readers)
+        if readers and later and _moves_constants(op):
+            del kept[op]
+    return tuple(kept)
+
+
+def _moves_constants(op: Op) -> bool:
+    made = (operand.op for operand in op.operands)
+    movement = PRIMITIVES[op.name].kind == "movement"
+    return movement and all(maker is not None and (is_generator(maker) or _moves_constants(maker)) for maker in made)

@@ -1,29 +1,141 @@
-"""Tables for people: arrays, models, artifacts."""
+"""What `run` and `inspect` print: tables of arrays, of a model, of an artifact."""
 
-from collections.abc import Mapping
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
+from rich.console import RenderableType
 from rich.table import Table
 
-EDGE = 3
+from compiler.frontend.check import check_model
+from compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from compiler.frontend.read import read_model
+from runtime.load import read_artifact
+from runtime.program import JsonValue
+from runtime.signature import program_signature
+
+SHOWN_ELEMENTS = 6
+
+
+def table(*columns: str) -> Table:
+    """Columns without lines; the last ones may fold."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
 
 
 def arrays_table(arrays: Mapping[str, object]) -> Table:
     """Name, type, range and first elements of each array."""
-    table = Table("output", "type", "from", "to", "elements", box=None, pad_edge=False)
+    made = table("output", "type", "from", "to", "elements")
     for name, value in arrays.items():
-        table.add_row(name, *(array_cells(value) if isinstance(value, np.ndarray) else (type(value).__name__, "", "", "")))
-    return table
+        made.add_row(
+            name, *(array_cells(value) if isinstance(value, np.ndarray) else (type(value).__name__, "", "", ""))
+        )
+    return made
 
 
 def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
     kind = f"{array.dtype}{list(array.shape)}"
-    first = ", ".join(number(element) for element in array.reshape(-1)[: 2 * EDGE])
-    elements = first + (", ..." if array.size > 2 * EDGE else "")
-    if array.size == 0 or array.dtype.kind not in "biuf":
+    first = ", ".join(number(element) for element in array.reshape(-1)[:SHOWN_ELEMENTS])
+    elements = first + (", ..." if array.size > SHOWN_ELEMENTS else "")
+    if array.size == 0 or array.dtype.kind not in "iuf":
         return kind, "", "", elements
     return kind, number(array.min()), number(array.max()), elements
 
 
 def number(value: object) -> str:
-    return f"{value:.5g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def model_parts(path: Path) -> Iterator[RenderableType]:
+    """What is in an ONNX model: versions, inputs, outputs, operators, parameters."""
+    model = check_model(read_model(path))
+    yield facts_table(model_facts(model, path))
+    yield ""
+    made = table("", "name", "type")
+    for side, values in (("input", model.graph.inputs), ("output", model.graph.outputs)):
+        for value in values:
+            made.add_row(side, value.name, str(value.type or "not declared"))
+    yield made
+    yield ""
+    counts = Counter(f"{node.domain + '.' if node.domain else ''}{node.operator}" for node in all_nodes(model.graph))
+    operators = table("operator", "nodes")
+    for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        operators.add_row(name, str(count))
+    yield operators
+    yield from map(str, model.warnings)
+
+
+def model_facts(model: CheckedModel, path: Path) -> dict[str, str]:
+    tensors = model.graph.initializers.values()
+    elements = sum(int(np.prod(tensor.shape, dtype=np.int64)) for tensor in tensors)
+    return {
+        "model": model.name or "(no name)",
+        "file": f"{path} ({path.stat().st_size / 1e6:.2f} MB)",
+        "IR version": str(model.ir_version),
+        "operator sets": ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items()),
+        "parameters": f"{elements:,} in {len(tensors)} tensors",
+        "digest": model.digest,
+        **model.metadata,
+    }
+
+
+def all_nodes(graph: Graph) -> Iterator[GraphNode]:
+    for node in graph.nodes:
+        yield node
+        for nested in node.subgraphs():
+            yield from all_nodes(nested)
+
+
+def artifact_parts(path: Path) -> Iterator[RenderableType]:
+    """What is in an artifact: signature, targets, sizes of its members, the report of its compilation."""
+    artifact = read_artifact(path)
+    signature = program_signature(artifact.program)
+    facts = {"model": artifact.program.name, "file": f"{path} ({path.stat().st_size / 1e6:.2f} MB)"}
+    facts |= {
+        target: f"needs {', '.join(features) or 'nothing special'}" for target, features in artifact.features.items()
+    }
+    facts |= {
+        key: json_text(value) for key, value in artifact.provenance.items() if not isinstance(value, list | tuple)
+    }
+    yield facts_table(facts)
+    yield ""
+    values = table("", "name", "type")
+    for side, infos in (("input", signature.inputs), ("output", signature.outputs)):
+        for info in infos:
+            values.add_row(side, info.name, info.text + (" (optional)" if info.optional else ""))
+    yield values
+    yield ""
+    sizes = table("member", "bytes")
+    for member in zipfile.ZipFile(path).infolist():
+        sizes.add_row(member.filename, f"{member.file_size:,}")
+    yield sizes
+    yield ""
+    yield json_text(artifact.report)
+
+
+def facts_table(facts: Mapping[str, str]) -> Table:
+    made = Table(box=None, pad_edge=False, show_header=False)
+    made.add_column(style="bold")
+    made.add_column(overflow="fold")
+    for name, value in facts.items():
+        made.add_row(name, value)
+    return made
+
+
+def json_text(value: JsonValue, indent: str = "") -> str:
+    """JSON for people: one line a leaf, names before values."""
+    if isinstance(value, Mapping):
+        return "\n".join(lines(value.items(), indent))
+    if isinstance(value, list | tuple):
+        return "\n".join(f"{indent}{json_text(item, indent).lstrip()}" for item in value)
+    return f"{indent}{value}"
+
+
+def lines(items: Iterable[tuple[str, JsonValue]], indent: str) -> Iterator[str]:
+    for name, value in items:
+        nested = isinstance(value, Mapping | list | tuple)
+        yield f"{indent}{name}\n{json_text(value, indent + '  ')}" if nested else f"{indent}{name}: {value}"

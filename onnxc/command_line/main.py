@@ -3,7 +3,10 @@
 Exit codes: 0 when all is well, 1 for an error of the model, the inputs or the device, 2 for wrong usage.
 """
 
+import statistics
 import sys
+import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -112,7 +115,13 @@ def compile_command(
 
     It is compiled once for all sizes of its symbolic dimensions; --dim narrows them.
     """
-    options = {"target": target, "dims": dims, "shapes": shapes, "specialize": specialize, "freeze_params": not keep_params}
+    options = {
+        "target": target,
+        "dims": dims,
+        "shapes": shapes,
+        "specialize": specialize,
+        "freeze_params": not keep_params,
+    }
     if stop_after is not None:
         with progress(f"{model.name}: {stop_after}"):
             text = text_of_stage(model, stop_after, **options)
@@ -198,3 +207,64 @@ def infer_command(
     model: Path, dims: Mapping[str, Range], shapes: Mapping[str, tuple[int, ...]], output: Path | None
 ) -> None:
     """Find the element type and the symbolic shape of every value of MODEL."""
+    with progress(f"inferring {model.name}"):
+        typed = onnxc.infer(model, dims=dims, shapes=shapes)
+    raise NotImplementedError(typed, output)
+
+
+@main.command("inspect")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@reporting_errors
+def inspect_command(file: Path) -> None:
+    """Say what is in FILE, an .onnx model or an .onnxc artifact: signature, size, operators or kernels."""
+    console = Console()
+    for part in describe.artifact_parts(file) if is_artifact(file) else describe.model_parts(file):
+        console.print(part)
+
+
+@main.command("demo")
+@TARGET
+@THREADS
+@reporting_errors
+def demo_command(target: str, threads: int | None) -> None:
+    """Compile the digit classifier that comes with onnxc, and let it read handwritten digits."""
+    with progress("compiling digits.onnx"):
+        found = run_demonstration(target, threads)
+    shades = SHADES if (sys.stdout.encoding or "").lower().startswith("utf") else ASCII_SHADES
+    click.echo("\n".join([*draw_digits(found, chosen(found), shades), "", *report_lines(found)]))
+
+
+def open_model(
+    model: Path,
+    target: str,
+    dims: Mapping[str, Range],
+    shapes: Mapping[str, tuple[int, ...]],
+    threads: int | None,
+) -> onnxc.Executable:
+    """The file as an executable: an artifact is loaded, a model compiled."""
+    if is_artifact(model):
+        return onnxc.load(model, threads=threads)
+    with progress(f"compiling {model.name}"):
+        return onnxc.compile(model, target=target, dims=dims, shapes=shapes, threads=threads)
+
+
+def is_artifact(file: Path) -> bool:
+    return zipfile.is_zipfile(file)
+
+
+def fixed_sizes(dims: Mapping[str, Range]) -> dict[str, int]:
+    """The sizes given as one number; of a range, its least."""
+    return {name: size if isinstance(size, int) else size[0] for name, size in dims.items()}
+
+
+def timed(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def write_text(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text)
+    else:
+        output.write_text(text + "\n")

@@ -63,7 +63,9 @@ def parse_input(name: str, value: str) -> tuple[str, np.ndarray]:
     try:
         return name, np.array(json.loads(value))
     except ValueError as problem:
-        raise click.BadParameter(f"{value!r} is neither @FILE nor numbers, true, false or texts such as [[1, 2], [3, 4]]") from problem
+        raise click.BadParameter(
+            f"{value!r} is neither @FILE nor numbers, true, false or texts such as [[1, 2], [3, 4]]"
+        ) from problem
 
 
 def read_array(name: str, path: Path) -> np.ndarray:

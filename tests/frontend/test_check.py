@@ -34,8 +34,8 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
     "names of any form": (set(), RELU, lambda m: setattr(first_node(m), "name", "/model/layer.0/ü (1):0")),
     "two nodes of one name": (
         set(),
-        "g (float[N] x) => (float[N] y) { t = Relu(x) y = Neg(t) }",
-        lambda m: [node.MergeFrom(onnx.NodeProto(name="n")) for node in m.graph.node],
+        RELU,
+        lambda m: m.graph.node.extend(helper.make_node("Neg", ["x"], [out], name="n") for out in "ab"),
     ),
     "an output without a type": (set(), RELU, lambda m: m.graph.output[0].ClearField("type")),
     "an output without a shape": (

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from compiler.frontend.check import check_model
+from compiler.frontend.check import check_model, collect_findings
 from compiler.frontend.proto.onnxc_pb2 import AttributeProto, ModelProto
 from runtime.errors import ModelError
 from tests.frontend.model_texts import (
@@ -418,6 +418,18 @@ def test_all_errors_are_told_at_once() -> None:
         "attribute-type",
     ]
     assert all(text in str(caught.value) for text in ('"z"', "ai.onnx.Rleu", "axis"))
+
+
+def test_many_cycles_are_found_in_proportion() -> None:
+    """A search per cycle would take minutes."""
+    proto = ModelProto(ir_version=10)
+    proto.opset_import.add(version=21)
+    for i in range(20_000):
+        proto.graph.node.add(op_type="Neg", input=[f"a{i}"], output=[f"b{i}"])
+        proto.graph.node.add(op_type="Neg", input=[f"b{i}"], output=[f"a{i}"])
+    found = collect_findings(proto)
+    assert {finding.code for finding in found} == {"cycle"}
+    assert found[-1].message == "19900 more findings of this kind are not listed"
 
 
 def test_a_finding_names_the_place_the_values_and_the_rule() -> None:

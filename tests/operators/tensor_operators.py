@@ -18,6 +18,11 @@ WAYS = ("static", "symbolic", "data")
 Inputs = Mapping[str, np.ndarray | None]
 
 
+def i64(*values: int) -> np.ndarray:
+    """A vector of 64-bit integers."""
+    return np.array(values, np.int64)
+
+
 def make_model(
     operator: str, inputs: Inputs, *, opset: int, way: str, parameters: Sequence[str], outputs: int, attributes: Mapping
 ) -> ModelProto:
@@ -30,7 +35,11 @@ def make_model(
     graph = helper.make_graph(
         [node],
         "main",
-        [_info(name, value, name in parameters or way == "static") for name, value in given.items() if name not in constants],
+        [
+            _info(name, value, name in parameters or way == "static")
+            for name, value in given.items()
+            if name not in constants
+        ],
         [ValueInfoProto(name=name, type=TypeProto(tensor_type=TypeProto.Tensor())) for name in results],
         [numpy_helper.from_array(given[name], name) for name in constants],
     )

@@ -8,14 +8,19 @@ from collections.abc import Callable, Mapping
 
 from compiler.codegen_cpu.elementary.error_function import erf
 from compiler.codegen_cpu.elementary.exponential import exp, tanh
+from compiler.codegen_cpu.elementary.inverse_trigonometric import acos, asin, atan
 from compiler.codegen_cpu.elementary.library import call_per_lane
 from compiler.codegen_cpu.elementary.logarithm import log
+from compiler.codegen_cpu.elementary.trigonometric import cos, sin, tan
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Reg
 
 Emit = Callable[..., Reg]
 
-_F32: Mapping[str, Emit] = {"exp": exp, "log": log, "tanh": tanh, "erf": erf}
+_F32: Mapping[str, Emit] = {
+    "exp": exp, "log": log, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan, "tanh": tanh,
+    "erf": erf,
+}  # fmt: skip
 
 _LIBRARY_NAMES = {
     "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos",

@@ -60,3 +60,8 @@ def absolute(f: FunctionBuilder, x: Reg) -> Reg:
 
 def with_sign(f: FunctionBuilder, magnitude: Reg, sign: Reg) -> Reg:
     return f.intrinsic("llvm.copysign.*", magnitude.type, magnitude, sign)
+
+
+def any_lane(f: FunctionBuilder, condition: Reg) -> Reg:
+    """i1, whether the condition holds in some lane."""
+    return condition if condition.lanes == 1 else f.reduce_lanes("or", condition)

@@ -98,7 +98,7 @@ class _Walk:
                     continue
                 if name in producers or name in seen:
                     other = f"output of node {producers[name]}" if name in producers else seen[name]
-                    values = [f"{other}", f"output of node {index}"]
+                    values = [other, f"output of node {index}"]
                     location = Site(path, index, node).location()
                     findings.error("duplicate-name", f'"{name}" is defined twice', location, values, _RULE)
                 else:

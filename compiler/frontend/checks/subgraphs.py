@@ -23,8 +23,8 @@ def _loop(node: NodeProto) -> Counts:
     return max(len(node.input), 2), len(node.output) + 1
 
 
-def _scan(node: NodeProto) -> Counts:
-    """The body takes states and slices, and returns states and slices."""
+def _one_for_one(node: NodeProto) -> Counts:
+    """The body takes an element of each input, or a state, and returns as much for each output."""
     return len(node.input), len(node.output)
 
 
@@ -33,15 +33,11 @@ def _scan_8(node: NodeProto) -> Counts:
     return len(node.input) - 1, len(node.output)
 
 
-def _sequence_map(node: NodeProto) -> Counts:
-    return len(node.input), len(node.output)
-
-
 _COUNTS: Mapping[str, Callable[[NodeProto], Counts]] = {
     "If": _if,
     "Loop": _loop,
-    "Scan": _scan,
-    "SequenceMap": _sequence_map,
+    "Scan": _one_for_one,
+    "SequenceMap": _one_for_one,
 }
 
 

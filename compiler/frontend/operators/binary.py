@@ -8,7 +8,7 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Sequence
 
 from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.broadcasting import binary_operands, broadcast_onto
+from compiler.frontend.operators.broadcasting import NUMPY_SINCE, binary_operands, broadcast_onto, expect_spreads
 from compiler.frontend.operators.precision import widened
 from compiler.ir.builder import Builder
 from compiler.ir.dims import at_least, mod
@@ -134,9 +134,8 @@ def prelu(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__PRelu.html
     """
     x, slope = node.inputs("X", "slope")
-    if node.since < 7 and slope.rank == 1 and slope.shape[0] != 1 and x.rank > 1:
-        channels = ir.require_equal(slope.shape[0], x.shape[1], "slope does not have one value per channel")
-        slope = ir.broadcast(ir.with_shape(slope, (channels,)), (1,), (x.shape[0], channels, *x.shape[2:]))
-        x = ir.with_shape(x, slope.shape)
+    if node.since < NUMPY_SINCE and slope.rank == 1 and x.rank > 1:
+        expect_spreads(slope.shape[0], x.shape[1], "slope does not have one value per channel", ir)
+        slope = ir.broadcast(slope, (1,), x.shape)
     slope = broadcast_onto(slope, x.shape, "slope", node, ir)
     return ir.select(ir.less(x, 0), ir.mul(slope, x), x)

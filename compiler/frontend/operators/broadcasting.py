@@ -30,11 +30,9 @@ def _by_attributes(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, 
     if start < 0 or start + b.rank > a.rank:
         node.fail("rank-mismatch", f"B has {b.rank} axes, {a.rank} - {start} of A are left", rule=RULE)
     axes = range(start, start + b.rank)
-    sizes = [
-        size if size == 1 else ir.require_equal(size, a.shape[axis], f"axis {axis} of A differs from B")
-        for axis, size in zip(axes, b.shape, strict=True)
-    ]
-    return a, ir.broadcast(ir.with_shape(b, sizes), axes, a.shape)
+    for axis, size in zip(axes, b.shape, strict=True):
+        expect_spreads(size, a.shape[axis], f"axis {axis} of A differs from B", ir)
+    return a, ir.broadcast(b, axes, a.shape)
 
 
 def _of_equal_shape(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, Value]:

@@ -1,0 +1,44 @@
+"""The pipelines: which passes run, in which order."""
+
+from compiler.passes.canonicalize import canonicalize
+from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from compiler.passes.eliminate_dead_code import eliminate_dead_code
+from compiler.passes.fold_batch_norm import fold_batch_norm
+from compiler.passes.fold_constants import fold_constants
+from compiler.passes.pipeline import Pass
+from compiler.passes.recognize_attention import recognize_attention
+from compiler.passes.recognize_gelu import recognize_gelu
+from compiler.passes.recognize_layer_norm import recognize_layer_norm
+from compiler.passes.recognize_rms_norm import recognize_rms_norm
+from compiler.passes.recognize_softmax import recognize_softmax
+from compiler.passes.simplify_sizes import simplify_sizes
+
+# Sizes first: what two sizes are known to be equal decides which shapes agree, and so most of the rest.
+_TIDY: tuple[Pass, ...] = (
+    simplify_sizes,
+    canonicalize,
+    fold_constants,
+    canonicalize,
+    eliminate_common_subexpressions,
+)
+
+# The normalisations before what multiplies by constants per channel, which would take their scales for its own.
+_RECOGNIZE: tuple[Pass, ...] = (
+    recognize_softmax,
+    recognize_layer_norm,
+    recognize_rms_norm,
+    recognize_gelu,
+    recognize_attention,
+)
+
+OPTIMIZE: tuple[Pass, ...] = (
+    eliminate_dead_code,
+    *_TIDY,
+    *_RECOGNIZE,
+    fold_batch_norm,
+    *_TIDY,
+)
+"""The same for every target."""
+
+TARGET: tuple[Pass, ...] = ()
+"""Precision and layout, chosen for a target."""

@@ -1,0 +1,128 @@
+"""The artifact: a compiled model as data, and the one file that holds it.
+
+The file is a zip archive of stored members, each beginning on a page, so that the weights can be mapped:
+
+    manifest.json     the format, its version, the size and digest of each other member, what each image needs
+    program.json      the program (runtime/encoding.py)
+    signature.json    inputs and outputs, for people and other tools
+    provenance.json   versions, digest of the model, which kernels come from which nodes
+    report.json       what was compiled, and what was declined
+    code/TARGET.so    the native image of each target
+    weights           the constants
+
+The same artifact gives the same bytes.
+"""
+
+import hashlib
+import json
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from runtime.encoding import encode_program
+from runtime.errors import DeviceError
+from runtime.program import JsonValue, Parameter, Program
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "MANIFEST", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS", "Artifact",
+           "write_artifact"]  # fmt: skip
+
+FORMAT, FORMAT_VERSION = "onnxc", 1
+MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, WEIGHTS = (
+    "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "weights",
+)  # fmt: skip
+
+PAGE_BYTES = 4096
+
+# The extra field in which Android's zipalign puts its padding.
+_PADDING_FIELD = 0xD935
+_LOCAL_HEADER_BYTES = 30
+_ZIP64_FIELD_BYTES = 20
+_WRITE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """A compiled model.
+
+    images: the linked native image of each target, none for a program of host steps alone. weights: bytes, on a cache
+    line. features: the instruction sets that each image needs, by LLVM's names.
+    """
+
+    program: Program
+    images: Mapping[str, bytes]
+    weights: np.ndarray
+    provenance: Mapping[str, JsonValue] = field(default_factory=dict)
+    report: JsonValue = ""
+    features: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> None:
+    """Writes the file; whoever reads the path meanwhile sees the old file or the new one, never a part."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+            for name, data in _members(artifact).items():
+                _write_member(archive, name, data)
+        partial.replace(path)
+    except OSError as problem:
+        raise DeviceError(f'cannot write "{path}": {problem.strerror}', code="artifact-unwritable") from problem
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
+    program = artifact.program
+    members: dict[str, bytes | memoryview] = {
+        PROGRAM: to_json(encode_program(program)),
+        SIGNATURE: to_json({"inputs": _described(program.inputs), "outputs": _described(program.outputs)}),
+        PROVENANCE: to_json(dict(artifact.provenance)),
+        REPORT: to_json(artifact.report),
+    }
+    images: list[JsonValue] = []
+    for target, image in artifact.images.items():
+        member = f"code/{re.sub(r'[^A-Za-z0-9_.+-]', '-', target)}.so"
+        assert member not in members, member
+        members[member] = image
+        images.append({"target": target, "member": member, "features": sorted(artifact.features.get(target, ()))})
+    members[WEIGHTS] = np.ascontiguousarray(artifact.weights).data
+    # The weights are not read when they are mapped, so their digest would not be looked at.
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != WEIGHTS}
+    sizes = {name: len(data) for name, data in members.items()}
+    manifest: JsonValue = {
+        "format": FORMAT, "version": FORMAT_VERSION, "sizes": sizes, "digests": digests, "images": images,
+    }  # fmt: skip
+    return {MANIFEST: to_json(manifest)} | members
+
+
+def to_json(value: JsonValue) -> bytes:
+    """JSON in one spelling: sorted keys, one line."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _described(parameters: Sequence[Parameter]) -> JsonValue:
+    return [
+        {"name": parameter.name, "type": parameter.text, "optional": parameter.default is not None}
+        for parameter in parameters
+    ]
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
+    """Appends a member whose data begin on a page."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o644 << 16
+    info.create_system = 3
+    info.file_size = len(data)
+    is_large = len(data) > zipfile.ZIP64_LIMIT // 2
+    position = archive.start_dir + _LOCAL_HEADER_BYTES + len(name.encode()) + _ZIP64_FIELD_BYTES * is_large
+    padding = -(position + 4) % PAGE_BYTES
+    info.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
+    with archive.open(info, "w", force_zip64=is_large) as member:
+        for start in range(0, len(data), _WRITE_BYTES):
+            member.write(data[start : start + _WRITE_BYTES])

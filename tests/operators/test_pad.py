@@ -1,0 +1,95 @@
+"""Pad and CenterCropPad: what stands around a tensor, and what is cut off it."""
+
+import numpy as np
+import pytest
+
+from runtime.errors import InputError
+from tests.operators.tensor_operators import WAYS, i64, run_operator
+from tests.support.arrays import assert_same
+
+MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+PARAMETERS = ["pads", "axes"]
+
+
+def padded(x: np.ndarray, pads: tuple[int, ...], mode: str, **keywords: object) -> np.ndarray:
+    """numpy.pad, after cutting off what is negative."""
+    low, high = pads[: x.ndim], pads[x.ndim :]
+    rows = zip(low, high, x.shape, strict=True)
+    cut = x[tuple(slice(max(-before, 0), size - max(-after, 0)) for before, after, size in rows)]
+    return np.pad(cut, [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)], mode, **keywords)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "pads", [(0, 0, 0, 0), (1, 2, 0, 1), (0, 3, 2, 0), (-1, 0, 2, -2), (2, -1, -1, 2), (3, 7, 4, 8)]
+)
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3)])
+def test_pad_is_numpy_pad(way: str, mode: str, pads: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(shape)
+    (got,) = run_operator("Pad", {"data": x, "pads": i64(*pads)}, opset=19, way=way, parameters=PARAMETERS, mode=mode)
+    assert_same(got, padded(x, pads, MODES[mode]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_one_element_is_repeated_in_every_mode(way: str, mode: str) -> None:
+    inputs = {"data": np.array([7], np.int32), "pads": i64(2, 3)}
+    (got,) = run_operator("Pad", inputs, opset=19, way=way, parameters=PARAMETERS, mode=mode)
+    assert_same(got, np.full(6, 7, np.int32))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pads_of_chosen_axes_with_a_value(way: str) -> None:
+    x = np.arange(6, dtype=np.float64).reshape(2, 3)
+    inputs = {"data": x, "pads": i64(1, 0, 2, 1), "constant_value": np.array(-0.0), "axes": i64(-1, 0)}
+    (got,) = run_operator("Pad", inputs, opset=18, way=way, parameters=PARAMETERS)
+    assert_same(got, padded(x, (0, 1, 1, 2), "constant", constant_values=-0.0))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_empty_tensor_may_be_padded_with_a_constant(way: str) -> None:
+    inputs = {"data": np.zeros((0, 2), np.float32), "pads": i64(1, 0, 1, 1), "value": np.array(2, np.float32)}
+    (got,) = run_operator("Pad", inputs, opset=13, way=way, parameters=PARAMETERS)
+    assert_same(got, np.full((2, 3), 2, np.float32))
+
+
+def test_bools_and_strings_have_their_own_nothing() -> None:
+    inputs = {"data": np.array([True]), "pads": i64(1, 0)}
+    (got,) = run_operator("Pad", inputs, opset=13, parameters=PARAMETERS)
+    assert_same(got, np.array([False, True]))
+    inputs = {"data": np.array(["a"], object), "pads": i64(0, 2)}
+    (got,) = run_operator("Pad", inputs, opset=19, parameters=PARAMETERS)
+    assert got.tolist() == ["a", "", ""]
+
+
+@pytest.mark.parametrize(("opset", "name"), [(1, "paddings"), (2, "pads")])
+def test_pads_were_an_attribute(opset: int, name: str) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (got,) = run_operator("Pad", {"data": x}, opset=opset, value=1.5, **{name: [0, 1, 1, 0]})
+    assert_same(got, padded(x, (0, 1, 1, 0), "constant", constant_values=1.5))
+
+
+def test_cutting_off_more_than_there_is_is_an_input_error() -> None:
+    with pytest.raises(InputError):
+        run_operator("Pad", {"data": np.zeros(3), "pads": i64(-2, -2)}, opset=13, way="data", parameters=PARAMETERS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((2, 3), None), ((5, 2), None), ((4, 7), None), ((6, 0), None), ((9,), [-1]), ((1, 4), [1, 0])]
+)
+def test_center_crop_pad_leaves_the_odd_element_on_the_right(
+    way: str, shape: tuple[int, ...], axes: list[int] | None
+) -> None:
+    x = np.arange(1, 16, dtype=np.float32).reshape(3, 5)
+    expected = x
+    for axis, size in zip(axes or [0, 1], shape, strict=True):
+        cut, add = max(x.shape[axis] - size, 0), max(size - x.shape[axis], 0)
+        expected = np.take(expected, np.arange(cut // 2, cut // 2 + min(size, x.shape[axis])), axis)
+        pads = [(add // 2, add - add // 2) if place == axis % 2 else (0, 0) for place in range(2)]
+        expected = np.pad(expected, pads)
+    attributes = {} if axes is None else {"axes": axes}
+    inputs = {"input_data": x, "shape": i64(*shape)}
+    (got,) = run_operator("CenterCropPad", inputs, opset=18, way=way, parameters=["shape"], **attributes)
+    assert_same(got, expected)

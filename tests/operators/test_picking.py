@@ -1,0 +1,143 @@
+"""TopK, NonZero, Compress, OneHot, Unique, ReverseSequence: elements picked, marked and reordered by their values."""
+
+import numpy as np
+import pytest
+
+from runtime.errors import InputError
+from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
+from tests.support.arrays import assert_same
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("k", [0, 1, 3])
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
+def test_top_k_prefers_the_lower_index_of_equals(way: str, largest: int, k: int, axis: int, dtype: type) -> None:
+    x = np.array([[3, 1, 3, 0], [2, 2, 2, 2], [0, 9, 1, 9]], dtype)
+    keys = -x.astype(np.int64) if largest else x
+    order = np.take(np.argsort(keys, axis, kind="stable"), range(k), axis)
+    values, indices = run_operator(
+        "TopK", {"X": x, "K": i64(k)}, opset=11, way=way, parameters=["K"], outputs=2, largest=largest, axis=axis
+    )
+    assert_same(indices, order.astype(np.int64))
+    assert_same(values, np.take_along_axis(x, order, axis))
+
+
+def test_top_k_1_has_an_attribute() -> None:
+    x = np.array([1, INF, -INF, -0.0], np.float32)
+    values, indices = run_operator("TopK", {"X": x}, opset=1, outputs=2, k=2)
+    assert_same(values, np.array([INF, 1], np.float32))
+    assert_same(indices, i64(1, 0))
+
+
+@pytest.mark.parametrize("k", [5, -1])
+def test_more_than_there_are_is_an_input_error(k: int) -> None:
+    with pytest.raises(InputError):
+        run_operator("TopK", {"X": np.zeros(4), "K": i64(k)}, opset=11, way="data", parameters=["K"], outputs=2)
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.array([[0, 1.5], [-0.0, NAN]], np.float32),
+        np.array(3),
+        np.array(False),
+        np.zeros((0, 3)),
+        np.array([True, False]),
+        np.zeros((2, 2), np.int8),
+    ],
+)
+def test_non_zero_lists_coordinates(way: str, x: np.ndarray) -> None:
+    (got,) = run_operator("NonZero", {"X": x}, opset=13, way=way)
+    assert_same(got, np.argwhere(x).T.astype(np.int64))
+
+
+def test_non_zero_of_a_constant_is_a_constant() -> None:
+    module = lower_operator("NonZero", {"X": np.array([0, 5, 6])}, opset=13, parameters=["X"])
+    assert module.main.body.results[0].shape == (1, 2)
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic", "data"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("condition", [[False, True], [True, True, False], [], [False]])
+def test_compress_keeps_the_slices_that_hold(way: str, axis: int | None, condition: list[bool]) -> None:
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    flags = np.array(condition, bool)
+    attributes = {} if axis is None else {"axis": axis}
+    inputs = {"input": x, "condition": flags}
+    (got,) = run_operator("Compress", inputs, opset=11, way=way, parameters=["condition"], **attributes)
+    assert_same(got, np.compress(flags, x, axis))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
+def test_one_hot_marks_the_index(way: str, axis: int, dtype: type) -> None:
+    indices = np.array([0, 2, 3, 7]).astype(dtype)
+    inputs = {"indices": indices, "depth": np.array(4, np.float32), "values": np.array([-1, 5], np.int16)}
+    (got,) = run_operator("OneHot", inputs, opset=11, way=way, parameters=["depth"], axis=axis)
+    expected = np.where(indices.astype(np.int64)[:, None] == np.arange(4), 5, -1).astype(np.int16)
+    assert_same(got, expected.T if axis == 0 else expected)
+
+
+@pytest.mark.parametrize(("opset", "row"), [(9, [0, 0, 0]), (11, [0, 0, 1])])
+def test_negative_indices_count_from_the_end_since_11(opset: int, row: list[int]) -> None:
+    inputs = {"indices": i64(-1, -4), "depth": i64(3), "values": i64(0, 1)}
+    (got,) = run_operator("OneHot", inputs, opset=opset, parameters=["depth"])
+    assert_same(got, np.array([row, [0, 0, 0]]))
+
+
+def test_one_hot_of_a_scalar() -> None:
+    inputs = {"indices": np.array(1), "depth": np.array(2), "values": np.array([False, True])}
+    (got,) = run_operator("OneHot", inputs, opset=11, parameters=["depth"])
+    assert_same(got, np.array([False, True]))
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.array([[2, 1, 2], [0, 1, 0], [2, 1, 2], [0, 0, 0]], np.int8),
+        np.array([[1.5, -INF, 1.5]], np.float32),
+        np.zeros((2, 2), np.float64),
+        np.zeros((0, 2), np.int64),
+    ],
+)
+def test_unique_is_numpy_unique(way: str, is_sorted: int, axis: int | None, x: np.ndarray) -> None:
+    y, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    if not is_sorted:
+        order = np.argsort(first)
+        y, first, counts = np.take(y, order, axis or 0), first[order], counts[order]
+        inverse = np.argsort(order)[inverse] if order.size else inverse
+    attributes = {} if axis is None else {"axis": axis}
+    got = run_operator("Unique", {"X": x}, opset=11, way=way, outputs=4, sorted=is_sorted, **attributes)
+    for actual, expected in zip(got, (y, first, inverse.reshape(-1), counts), strict=True):
+        assert_same(actual, expected)
+
+
+def test_one_nan_is_as_good_as_another() -> None:
+    y, _, inverse, counts = run_operator("Unique", {"X": np.array([NAN, 1, NAN])}, opset=11, outputs=4)
+    assert_same(y, np.array([1, NAN]))
+    assert_same(inverse, i64(1, 0, 1))
+    assert_same(counts, i64(1, 2))
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+@pytest.mark.parametrize("time", [0, 1])
+def test_each_sequence_is_reversed_up_to_its_length(way: str, time: int) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    lengths = i64(0, 1, 4)
+    expected = x.copy()
+    for batch, length in enumerate(lengths):
+        expected[:length, batch] = x[:length, batch][::-1]
+    if time == 1:
+        x, expected = x.swapaxes(0, 1).copy(), expected.swapaxes(0, 1)
+    inputs = {"input": x, "sequence_lens": lengths}
+    (got,) = run_operator("ReverseSequence", inputs, opset=10, way=way, time_axis=time, batch_axis=1 - time)
+    assert_same(got, expected)

@@ -1,0 +1,113 @@
+"""Slice: closed forms where positions are known, clamped arithmetic where only data tells them."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compiler.frontend.operators.slice import extent
+from compiler.ir.dims import Size, evaluate
+from runtime.errors import InputError
+from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
+from tests.support.arrays import assert_same
+
+INT_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+POSITIONS = (-INT64_MAX - 1, -INT_MAX - 1, *range(-5, 6), INT_MAX, INT64_MAX)
+
+
+def taken(size: int, start: int, end: int, step: int) -> list[int]:
+    """The indices that a slice takes, by the words of the standard."""
+    start, end = (position + size if position < 0 else position for position in (start, end))
+    if step > 0:
+        return list(range(min(max(start, 0), size), min(max(end, 0), size), step))
+    return list(range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)) if size else []
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2, -3])
+def test_extents_are_exact_in_symbols(step: int) -> None:
+    size, start, end = Size.symbol("N"), Size.symbol("?start"), Size.symbol("?end")
+    anywhere = extent(size, start, end, step)
+    for first, last in product(POSITIONS, POSITIONS):
+        forms = (extent(size, first, last, step), anywhere)
+        for length in range(5):
+            expected = taken(length, first, last, step)
+            values = {"N": length, "?start": first, "?end": last}
+            for form in (*forms, extent(length, first, last, step)):
+                begin, count = (evaluate(dim, values) for dim in form)
+                assert [begin + place * step for place in range(count)] == expected, (length, first, last)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "text"),
+    [(0, INT64_MAX, "N"), (1, INT64_MAX, "max(0, N - 1)"), (0, -1, "max(0, N - 1)"), (-1, INT64_MAX, "min(1, N)")],
+)
+def test_common_slices_have_short_sizes(start: int, end: int, text: str) -> None:
+    _, count = extent(Size.symbol("N"), start, end, 1)
+    assert str(count) == text
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ((1,), (3,), None, None),
+        ((0, 1), (INT64_MAX, -1), None, None),
+        ((1, 0), (100, 2), (1, 0), None),
+        ((-1,), (-100,), (-1,), (-1,)),
+        ((3, -1), (0, 0), (1, 0), (-2, -1)),
+        ((2,), (2,), (0,), (1,)),
+        ((5,), (1,), (1,), (1,)),
+        ((-INT64_MAX - 1,), (INT64_MAX,), (1,), (2,)),
+    ],
+)
+@pytest.mark.parametrize("shape", [(4, 5), (1, 2), (0, 3)])
+def test_slice_takes_what_the_standard_says(
+    way: str,
+    starts: tuple[int, ...],
+    ends: tuple[int, ...],
+    axes: tuple[int, ...] | None,
+    steps: tuple[int, ...] | None,
+    shape: tuple[int, ...],
+) -> None:
+    x = np.arange(np.prod(shape), dtype=np.int16).reshape(shape)
+    expected = x
+    rows = zip(axes or range(len(starts)), starts, ends, steps or [1] * len(starts), strict=True)
+    for axis, start, end, step in rows:
+        expected = np.take(expected, np.array(taken(shape[axis], start, end, step), int), axis)
+    inputs = {
+        "data": x,
+        "starts": i64(*starts),
+        "ends": i64(*ends),
+        "axes": None if axes is None else i64(*axes),
+        "steps": None if steps is None else i64(*steps),
+    }
+    (got,) = run_operator("Slice", inputs, opset=13, way=way, parameters=["starts", "ends", "axes", "steps"])
+    assert_same(got, expected)
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_slice_1_has_attributes(way: str) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (got,) = run_operator("Slice", {"data": x}, opset=1, way=way, starts=[1, -3], ends=[1000, -1])
+    assert_same(got, x[1:, -3:-1])
+    (got,) = run_operator("Slice", {"data": x}, opset=1, way=way, starts=[-2], ends=[INT_MAX], axes=[1])
+    assert_same(got, x[:, -2:])
+
+
+def test_indices_may_be_32_bits_wide() -> None:
+    x = np.arange(6, dtype=np.float32)
+    inputs = {"data": x, "starts": np.array([-INT_MAX], np.int32), "ends": np.array([INT_MAX], np.int32)}
+    (got,) = run_operator("Slice", inputs, opset=13, way="data", parameters=["starts", "ends"])
+    assert_same(got, x)
+
+
+def test_a_step_of_0_is_an_input_error() -> None:
+    inputs = {"data": np.zeros(3), "starts": i64(0), "ends": i64(3), "axes": i64(0), "steps": i64(0)}
+    with pytest.raises(InputError):
+        run_operator("Slice", inputs, opset=13, way="data", parameters=["starts", "ends", "axes", "steps"])
+
+
+def test_a_slice_of_a_shape_is_known_in_sizes() -> None:
+    inputs = {"data": np.zeros((2, 3)), "starts": i64(1), "ends": i64(INT64_MAX), "axes": i64(1)}
+    module = lower_operator("Slice", inputs, opset=13, way="symbolic", parameters=["starts", "ends", "axes"])
+    assert [str(size) for size in module.main.body.results[0].shape] == ["data_0", "max(0, data_1 - 1)"]
