@@ -6,7 +6,7 @@ from typing import Literal
 
 from runtime.errors import ModelError, UnsupportedError
 
-__all__ = ["Diagnostic", "DiagnosedModelError", "Location", "error", "model_error", "unsupported_error", "warning"]
+__all__ = ["DiagnosedModelError", "Diagnostic", "Location", "error", "model_error", "unsupported_error", "warning"]
 
 
 @dataclass(frozen=True)

@@ -105,11 +105,11 @@ def caption(found: Demonstration, index: int) -> str:
 def report_lines(found: Demonstration) -> list[str]:
     """The figures, one a line."""
     total = len(found.labels)
+    sizes = f"{found.model_bytes / 1e3:.0f} kB of ONNX into {found.artifact_bytes / 1e3:.0f} kB"
+    batch_us = found.all_images_s * 1e6 / total
     return [
-        f"compiled     {found.model_bytes / 1e3:.0f} kB of ONNX into {found.artifact_bytes / 1e3:.0f} kB"
-        f" in {found.compile_s:.2f} s",
+        f"compiled     {sizes} in {found.compile_s:.2f} s",
         f"loaded       in {found.load_s * 1e3:.1f} ms",
         f"accuracy     {found.correct / total:.2%}: {found.correct} of {total} images that it has never seen",
-        f"latency      {found.one_image_s * 1e6:.1f} µs for one image,"
-        f" {found.all_images_s * 1e6 / total:.2f} µs each for {total} at once",
+        f"latency      {found.one_image_s * 1e6:.1f} µs for one image, {batch_us:.2f} µs each for {total} at once",
     ]

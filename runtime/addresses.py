@@ -7,39 +7,25 @@ arrays of several kinds; where it does not, the slow way is taken.
 
 import ctypes
 import sys
-from array import array
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["WORD_BYTES", "read_address", "store_addresses"]
+__all__ = ["ADDRESS", "WORD_BYTES", "memory", "read_address"]
 
 WORD_BYTES = 8
 
-# The reference count and the type precede the address.
-_ADDRESS_WORD = 2
+# All of the address space, as 64-bit words.
+memory = (ctypes.c_int64 * (sys.maxsize // 2 // WORD_BYTES)).from_address(0)
 
-_memory = (ctypes.c_int64 * (sys.maxsize // 2 // WORD_BYTES)).from_address(0)
-
-
-def _read_address(x: np.ndarray) -> int:
-    return _memory[(id(x) >> 3) + _ADDRESS_WORD]
+# A reference count and a type precede the address in the object.
+_READ = "memory[(id({0}) >> 3) + 2]"
+_ASK = "{0}.ctypes.data"
 
 
-def _store_addresses(words: "array[int]", place: int, arrays: Iterable[np.ndarray]) -> None:
-    for x in arrays:
-        words[place] = _memory[(id(x) >> 3) + _ADDRESS_WORD]
-        place += 1
-
-
-def _ask_address(x: np.ndarray) -> int:
-    return x.ctypes.data
-
-
-def _ask_addresses(words: "array[int]", place: int, arrays: Iterable[np.ndarray]) -> None:
-    for x in arrays:
-        words[place] = x.ctypes.data
-        place += 1
+def _reader(expression: str) -> Callable[[np.ndarray], int]:
+    function: Callable[[np.ndarray], int] = eval(f"lambda x: {expression.format('x')}", {"memory": memory})
+    return function
 
 
 def _layout_is_known() -> bool:
@@ -48,9 +34,11 @@ def _layout_is_known() -> bool:
         return False
     block = np.arange(24, dtype=np.float32)
     tried = (block, block[3:], block.reshape(2, 3, 4).T, np.array(1.5), np.empty((0, 3)), block.view(np.recarray))
-    return all(id(x) % WORD_BYTES == 0 and _read_address(x) == x.ctypes.data for x in tried)
+    return all(id(x) % WORD_BYTES == 0 and _reader(_READ)(x) == x.ctypes.data for x in tried)
 
 
-read_address, store_addresses = (
-    (_read_address, _store_addresses) if _layout_is_known() else (_ask_address, _ask_addresses)
-)
+# The expression for the address of the array {0}, in which `memory` is the one above.
+ADDRESS = _READ if _layout_is_known() else _ASK
+
+read_address = _reader(ADDRESS)
+"""The address of the first element of an array."""

@@ -1,30 +1,44 @@
-"""A program ready to be called at any sizes: what an executable of native code and host steps runs."""
+"""A program ready to be called: what an executable of native code and host steps runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from runtime.addresses import read_address
 from runtime.cpu import Image
-from runtime.dtypes import DTYPES
+from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError
-from runtime.launch import NativeLaunch, Runner, direct_runner
-from runtime.program import Body, If, Launch, Program, Release, Step, While
+from runtime.fast_call import FastCall, Shapes, write_fast_call
+from runtime.launch import NativeLaunch
+from runtime.program import Body, If, Launch, Program, Release, While
 from runtime.signature import default_shape
 from runtime.stats import Stats
 from runtime.steps import PreparedBody, Surroundings, prepare_body, run_body, weights_view
 from runtime.thread_pool import PoolHandle
 from runtime.workspaces import WorkspacePool
 
-__all__ = ["Engine", "ProgramEngine"]
+__all__ = ["Engine", "ProgramEngine", "launches_of"]
+
+FastFunction = Callable[..., tuple[np.ndarray, ...] | None]
 
 
 class Engine(Protocol):
     """What runs the calls of an executable."""
 
-    def at(self, sizes: tuple[int, ...]) -> Runner:
-        """The call at these values of the symbols."""
+    def run(
+        self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence[np.ndarray]:
+        """The outputs, for inputs that native code can read and the values of the symbols that they bind.
+
+        Outputs are new arrays that share memory with nothing; or those `given`, if the engine can write into them.
+        """
+
+    def fast_call(self) -> FastFunction | None:
+        """A faster way for inputs of shapes that were learned, or None; it gives None where it cannot."""
+
+    def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
+        """Inputs of these shapes have been found right, and bind these values."""
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
@@ -51,29 +65,36 @@ class ProgramEngine:
         frame_words = max((launch.frame_words for launch in launches), default=0)
         pool_address = pool.address if pool is not None else 0
         self.workspaces = WorkspacePool(frame_words, pool_address, read_address(weights))
-        self.direct = launches[0] if _is_direct(program.body) else None
         self.body = self._prepared_body(launches)
+        self.direct = launches[0] if _is_direct(program.body) else None
+        self.fast = self._fast_call(self.direct) if self.direct is not None else None
 
-    def at(self, sizes: tuple[int, ...]) -> Runner:
-        """The call at these values of the symbols."""
-        if self.direct is not None:
-            step, body = self.direct.step, self.program.body
-            inputs = [body.parameters.index(slot) for slot in step.inputs]
-            results = [step.outputs.index(slot) for slot in body.results]
-            return direct_runner(self.direct, self.direct.at(sizes), inputs, results, self.workspaces)
-
-        def run(arrays: Sequence[np.ndarray], given: Sequence[np.ndarray] | None = None) -> Sequence[np.ndarray]:
-            return self._run(arrays, sizes)
-
-        return run
-
-    def _run(self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...]) -> list[np.ndarray]:
+    def run(
+        self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence[np.ndarray]:
+        """The outputs."""
         workspace = self.workspaces.take()
         try:
+            workspace.calls += 1
+            if self.direct is not None and given is not None:
+                found = self.direct.at(sizes)
+                order, results = self._orders(self.direct)
+                outputs = [given[results.index(k)] for k in range(len(results))]
+                if tuple(output.shape for output in outputs) == found.shapes:
+                    self.direct.run(found, [*(arrays[k] for k in order), *outputs], workspace)
+                    return given
             return own_arrays(run_body(self.body, arrays, list(sizes), workspace), arrays)
         finally:
-            workspace.calls += 1
             self.workspaces.free.append(workspace)
+
+    def fast_call(self) -> FastFunction | None:
+        """The call in straight-line code, where the program is one launch."""
+        return self.fast.call if self.fast is not None else None
+
+    def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
+        """Makes the fast call work at these shapes."""
+        if self.fast is not None and self.direct is not None:
+            self.fast.learn(shapes, self.direct.at(sizes))
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
@@ -85,9 +106,11 @@ class ProgramEngine:
         return found
 
     def stats(self) -> Stats:
-        """What has run so far."""
+        """What has run so far; a fast call counts itself, and is one launch."""
         spaces = self.workspaces
-        return Stats(calls=spaces.calls, launches=spaces.launches, arena_bytes=spaces.arena_bytes)
+        calls = spaces.calls
+        launches = spaces.launches if self.direct is None else calls
+        return Stats(calls=calls, launches=launches, arena_bytes=spaces.arena_bytes)
 
     def _prepared_body(self, launches: Sequence[NativeLaunch]) -> PreparedBody:
         native = {id(launch.step): launch for launch in launches}
@@ -98,6 +121,21 @@ class ProgramEngine:
         if image is None:
             raise DeviceError("the program has native code, and there is no image", code="image-missing")
         return NativeLaunch(step, image.function(step.entry, 1), len(self.program.symbols), locations)
+
+    def _fast_call(self, launch: NativeLaunch) -> FastCall | None:
+        dtypes: list[DType] = []
+        for parameter in self.program.inputs:
+            # What texts consist of has to be looked at in each call.
+            if parameter.dtype not in DTYPES or parameter.dtype == "string":
+                return None
+            dtypes.append(DTYPES[parameter.dtype])
+        return write_fast_call(launch, dtypes, *self._orders(launch), self.workspaces)
+
+    def _orders(self, launch: NativeLaunch) -> tuple[list[int], list[int]]:
+        """Which input of the program each input of the launch is, which output of the launch each result is."""
+        body = self.program.body
+        order = [body.parameters.index(slot) for slot in launch.step.inputs]
+        return order, [launch.step.outputs.index(slot) for slot in body.results]
 
 
 def launches_of(body: Body) -> list[Launch]:
@@ -127,7 +165,7 @@ def own_arrays(results: Sequence[np.ndarray], arguments: Sequence[np.ndarray]) -
 
 def _is_direct(body: Body) -> bool:
     """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once."""
-    steps: list[Step] = [step for step in body.steps if not isinstance(step, Release)]
+    steps = [step for step in body.steps if not isinstance(step, Release)]
     if len(steps) != 1 or not isinstance(steps[0], Launch):
         return False
     launch = steps[0]

@@ -3,29 +3,20 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from threading import Lock
 
 import numpy as np
 
-from runtime.arrays import READY_FLAGS, describe, is_ready
+from runtime.arrays import describe, is_ready
 from runtime.artifact import Artifact, write_artifact
-from runtime.dtypes import STRING
 from runtime.engine import Engine
 from runtime.errors import InputError, UnsupportedError
-from runtime.launch import Runner
+from runtime.fast_call import SHAPES_KEPT, Shapes
 from runtime.program import JsonValue
 from runtime.signature import Signature, TensorInfo
 from runtime.stats import Stats
 
 __all__ = ["Executable"]
-
-# A call with shapes among so many last seen costs least.
-SHAPES_KEPT = 1024
-
-_shape_of = attrgetter("shape")
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 class Executable:
@@ -47,13 +38,13 @@ class Executable:
         self._signature, self._engine = signature, engine
         self._artifact, self._report, self._compilations = artifact, report, compilations
         self._defaults = engine.defaults()
-        # What strings consist of has to be looked at in each call: no array of them is ready.
-        self._dtypes = tuple(None if info.dtype == STRING else info.dtype for info in signature.inputs)
         self._input_names = tuple(info.name for info in signature.inputs)
         self._output_names = tuple(info.name for info in signature.outputs)
         self._has_one_output = len(signature.outputs) == 1
-        # The calls that are ready at the shapes of their inputs: whoever finds one there need not check shapes.
-        self._runners: dict[Shapes, Runner] = {}
+        self._input_count = len(signature.inputs)
+        self._fast_call = engine.fast_call()
+        # The sizes at shapes that were checked before.
+        self._sizes: dict[Shapes, tuple[int, ...]] = {}
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -69,6 +60,11 @@ class Executable:
     def outputs(self) -> tuple[TensorInfo, ...]:
         """The outputs in the order of the graph."""
         return self._signature.outputs
+
+    @property
+    def frozen_inputs(self) -> tuple[str, ...]:
+        """The inputs whose initializers were compiled in as constants: no call may pass them."""
+        return self._signature.frozen
 
     @property
     def stats(self) -> Stats:
@@ -90,16 +86,15 @@ class Executable:
 
         Inputs that have a default may be left out. Raises InputError.
         """
-        outputs = self._run_ready(inputs)
+        outputs: Sequence[np.ndarray] | None = None
+        if self._fast_call is not None and len(inputs) == self._input_count:
+            outputs = self._fast_call(*inputs)
         if outputs is None:
             outputs = self._run(self._signature.by_position(inputs))
         return outputs[0] if self._has_one_output else tuple(outputs)
 
     def run(
-        self,
-        inputs: Mapping[str, object],
-        out: Mapping[str, np.ndarray] | None = None,
-        seed: int | None = None,
+        self, inputs: Mapping[str, object], out: Mapping[str, np.ndarray] | None = None, seed: int | None = None
     ) -> dict[str, np.ndarray]:
         """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
 
@@ -109,53 +104,42 @@ class Executable:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
         if out is not None:
             return self._run_into(self._signature.by_name(inputs), out)
-        outputs = None
-        if len(inputs) == len(self._input_names):
+        outputs: Sequence[np.ndarray] | None = None
+        if self._fast_call is not None and len(inputs) == self._input_count:
             try:
-                outputs = self._run_ready([inputs[name] for name in self._input_names])
+                outputs = self._fast_call(*[inputs[name] for name in self._input_names])
             except KeyError:
                 outputs = None
         if outputs is None:
             outputs = self._run(self._signature.by_name(inputs))
         return dict(zip(self._output_names, outputs, strict=True))
 
-    def _run_ready(self, inputs: Sequence[object]) -> Sequence[np.ndarray] | None:
-        """The outputs, if the inputs are arrays that need no conversion, of shapes that were seen before."""
-        try:
-            runner = self._runners[tuple(map(_shape_of, inputs))]
-        except (AttributeError, KeyError, TypeError):
-            return None
-        arrays: list[np.ndarray] = []
-        for x, dtype in zip(inputs, self._dtypes, strict=True):
-            if type(x) is not np.ndarray or x.dtype is not dtype or x.flags.num & READY_FLAGS != READY_FLAGS:
-                return None
-            arrays.append(x)
-        return runner(arrays)
-
     def _run(self, values: Sequence[object]) -> Sequence[np.ndarray]:
         """The outputs for one value per input, of any kind that can be imported."""
         arrays = self._signature.import_values(values, self._defaults)
-        return self._runner(arrays)(arrays)
+        return self._engine.run(arrays, self._sizes_of(arrays))
 
-    def _runner(self, arrays: Sequence[np.ndarray]) -> Runner:
-        """The call at the shapes of `arrays`, which are checked if they are new."""
+    def _sizes_of(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+        """The values of the symbols; shapes are checked when they are new."""
         shapes = tuple(array.shape for array in arrays)
-        runner = self._runners.get(shapes)
-        if runner is None:
-            runner = self._engine.at(self._signature.bind_sizes(arrays))
+        sizes = self._sizes.get(shapes)
+        if sizes is None:
+            sizes = self._signature.bind_sizes(arrays)
             with self._lock:
-                if len(self._runners) >= SHAPES_KEPT:
-                    del self._runners[next(iter(self._runners))]
-                self._runners[shapes] = runner
-        return runner
+                if len(self._sizes) >= SHAPES_KEPT:
+                    del self._sizes[next(iter(self._sizes))]
+                self._sizes[shapes] = sizes
+                self._engine.learn(shapes, sizes)
+        return sizes
 
     def _run_into(self, values: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         arrays = self._signature.import_values(values, self._defaults)
         for name, array in out.items():
             self._expect_output(name, array)
-        runner, given = self._runner(arrays), [out[name] for name in self._output_names if name in out]
+        given = [out[name] for name in self._output_names if name in out]
         direct = len(given) == len(self._output_names) and _can_be_written(given, arrays)
-        outputs = dict(zip(self._output_names, runner(arrays, given if direct else None), strict=True))
+        results = self._engine.run(arrays, self._sizes_of(arrays), given if direct else None)
+        outputs = dict(zip(self._output_names, results, strict=True))
         for name, array in out.items():
             if outputs[name] is not array:
                 _copy_into(array, outputs[name], name)

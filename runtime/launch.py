@@ -1,41 +1,30 @@
 """Native calls: the frame filled, the entry called, the status block read.
 
-The code before an entry is called is most of the cost of a call of a small model: what sizes decide is prepared once
-for each combination of them.
+What sizes decide is worked out once for each combination of them.
 """
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import starmap
-from typing import Protocol
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import NoReturn
 
 import numpy as np
 
-from runtime.addresses import store_addresses
+from runtime.addresses import read_address
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError, InputError
 from runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
-from runtime.workspaces import Workspace, WorkspacePool
+from runtime.workspaces import Workspace
 
-__all__ = ["LaunchSizes", "NativeLaunch", "Runner", "direct_runner", "new_arrays"]
+__all__ = ["LaunchSizes", "NativeLaunch"]
 
 # The sizes of so many combinations are kept.
 SIZES_KEPT = 256
 
-LARGEST_SIZE = 2**63 - 1
-
-
-class Runner(Protocol):
-    """A call at sizes that are known: from the inputs in order to the outputs in order.
-
-    Inputs are of the right types, and ready for native code. Outputs are new arrays of the caller's own; if `given`
-    are passed and fit, they may be written into instead and returned.
-    """
-
-    def __call__(self, arrays: Sequence[np.ndarray], given: Sequence[np.ndarray] | None = None) -> Sequence[np.ndarray]:
-        """The outputs."""
+# No machine has as much memory.
+LARGEST_BYTES = 1 << 56
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +33,7 @@ class LaunchSizes:
 
     symbols: "array[int]"
     arena_bytes: int
-    outputs: tuple[tuple[tuple[int, ...], DType], ...]
+    shapes: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,108 +44,75 @@ class NativeLaunch:
     entry: Callable[..., int]
     symbol_count: int
     locations: Sequence[str]
-    at: Callable[[tuple[int, ...]], LaunchSizes] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "at", lru_cache(SIZES_KEPT)(_sizes_function(self.step)))
+    @property
+    def first_array(self) -> int:
+        """The word of the frame that the address of the first input goes to."""
+        return FRAME_SYMBOLS + self.symbol_count
 
     @property
     def frame_words(self) -> int:
-        return FRAME_SYMBOLS + self.symbol_count + len(self.step.inputs) + len(self.step.outputs)
+        return self.first_array + len(self.step.inputs) + len(self.step.outputs)
+
+    @cached_property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The element types of the outputs."""
+        return tuple(DTYPES[spec.dtype] for spec in self.step.specs)
+
+    @cached_property
+    def at(self) -> Callable[[tuple[int, ...]], LaunchSizes]:
+        """A function from the values of all symbols to what they decide; InputError where they are impossible."""
+        return lru_cache(SIZES_KEPT)(_sizes_function(self.step, self.dtypes))
+
+    def new_outputs(self, sizes: LaunchSizes) -> list[np.ndarray]:
+        """Uninitialised arrays for the outputs."""
+        try:
+            return [np.empty(shape, dtype) for shape, dtype in zip(sizes.shapes, self.dtypes, strict=True)]
+        except MemoryError as problem:
+            raise out_of_memory(sizes.shapes, self.dtypes) from problem
 
     def run(self, sizes: LaunchSizes, arrays: Sequence[np.ndarray], workspace: Workspace) -> None:
         """Calls the entry on the inputs and outputs, in this order; InputError for what the status block says."""
         if workspace.sizes is not sizes:
             workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
-        store_addresses(workspace.words, FRAME_SYMBOLS + self.symbol_count, arrays)
+        words = workspace.words
+        for place, x in enumerate(arrays, self.first_array):
+            words[place] = read_address(x)
         self.entry(workspace.frame)
         workspace.launches += 1
-        if workspace.words[workspace.status]:
-            raise status_error(workspace.take_status(), self.locations)
+        if words[workspace.status]:
+            self.fail(workspace)
+
+    def fail(self, workspace: Workspace) -> NoReturn:
+        """Raises what the status block says: code, number of the location, value, size."""
+        code, place, value, size, *_ = workspace.take_status()
+        where = f"\n  --> {self.locations[place]}" if 0 <= place < len(self.locations) else ""
+        if code == 1:
+            raise InputError(f"index {value} is outside of an axis of size {size}{where}", code="index-out-of-range")
+        raise InputError(f"the data is not legal ({code}, {value}, {size}){where}", code="illegal-data")
 
 
-def direct_runner(
-    launch: NativeLaunch,
-    sizes: LaunchSizes,
-    inputs: Sequence[int],
-    results: Sequence[int],
-    workspaces: WorkspacePool,
-) -> Runner:
-    """The call of a program that is this launch and nothing else.
-
-    Input k of the launch is input `inputs[k]` of the program; result k of the program is output `results[k]` of the
-    launch. The common case is written for speed.
-    """
-    specs, free, entry, first = sizes.outputs, workspaces.free, launch.entry, FRAME_SYMBOLS + launch.symbol_count
-    in_order = tuple(inputs) == tuple(range(len(inputs))) and tuple(results) == tuple(range(len(specs)))
-    permuted = [results.index(k) for k in range(len(specs))]
-
-    def run(arrays: Sequence[np.ndarray], given: Sequence[np.ndarray] | None = None) -> Sequence[np.ndarray]:
-        if not in_order:
-            arrays = [arrays[index] for index in inputs]
-        outputs: Sequence[np.ndarray]
-        if given is None:
-            outputs = new_arrays(specs)
-        else:
-            given = [given[index] for index in permuted]
-            fits = all(x.shape == shape for x, (shape, _) in zip(given, specs, strict=True))
-            outputs = given if fits else new_arrays(specs)
-        try:
-            workspace = free.pop()
-        except IndexError:
-            workspace = workspaces.take()
-        if workspace.sizes is not sizes:
-            workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
-        store_addresses(workspace.words, first, (*arrays, *outputs))
-        entry(workspace.frame)
-        workspace.calls += 1
-        workspace.launches += 1
-        if workspace.words[workspace.status]:
-            status = workspace.take_status()
-            free.append(workspace)
-            raise status_error(status, launch.locations)
-        free.append(workspace)
-        return outputs if in_order else [outputs[index] for index in results]
-
-    return run
+def out_of_memory(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) -> DeviceError:
+    """The error that says which arrays do not fit."""
+    listed = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in zip(shapes, dtypes, strict=True))
+    return DeviceError(f"arrays {listed} do not fit into memory", code="out-of-memory")
 
 
-def new_arrays(specs: Sequence[tuple[tuple[int, ...], DType]]) -> list[np.ndarray]:
-    """Uninitialised arrays of these shapes and types."""
-    try:
-        return list(starmap(np.empty, specs))
-    except (MemoryError, ValueError) as problem:
-        listed = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in specs)
-        raise DeviceError(f"arrays {listed} do not fit into memory", code="out-of-memory") from problem
-
-
-def status_error(status: Sequence[int], locations: Sequence[str]) -> InputError:
-    """The error that a status block means: code, number of the location, value, size."""
-    code, place, value, size = status[:4]
-    where = f"\n  --> {locations[place]}" if 0 <= place < len(locations) else ""
-    if code == 1:
-        return InputError(f"index {value} is outside of an axis of size {size}{where}", code="index-out-of-range")
-    return InputError(f"the data is not legal ({code}, {value}, {size}){where}", code="illegal-data")
-
-
-def _sizes_function(step: Launch) -> Callable[[tuple[int, ...]], LaunchSizes]:
+def _sizes_function(step: Launch, dtypes: Sequence[DType]) -> Callable[[tuple[int, ...]], LaunchSizes]:
     evaluate = compile_sizes([step.arena_bytes, *(text for spec in step.specs for text in spec.shape)])
-    ranks = [(len(spec.shape), DTYPES[spec.dtype]) for spec in step.specs]
 
     def sizes_at(symbols: tuple[int, ...]) -> LaunchSizes:
         arena_bytes, *dims = evaluate(symbols)
-        check_sizes(dims)
-        shapes, start = [], 0
-        for rank, dtype in ranks:
-            shapes.append((tuple(dims[start : start + rank]), dtype))
-            start += rank
-        return LaunchSizes(array("q", symbols), arena_bytes, tuple(shapes))
+        for size in dims:
+            if size < 0:
+                raise InputError(f"the inputs make a size of {size}", code="impossible-size")
+        remaining = iter(dims)
+        shapes = tuple(tuple(next(remaining) for _ in spec.shape) for spec in step.specs)
+        nbytes = sum(
+            prod(size or 1 for size in shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)
+        )
+        if max(nbytes, arena_bytes) > LARGEST_BYTES:
+            raise out_of_memory(shapes, dtypes)
+        return LaunchSizes(array("q", symbols), arena_bytes, shapes)
 
     return sizes_at
-
-
-def check_sizes(dims: Sequence[int]) -> None:
-    """InputError where data has made a size negative, or larger than any array."""
-    for size in dims:
-        if not 0 <= size <= LARGEST_SIZE:
-            raise InputError(f"the inputs make a size of {size}", code="impossible-size")

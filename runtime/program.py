@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 SizeText = str
-JsonValue = Union[None, bool, int, float, str, Sequence["JsonValue"], Mapping[str, "JsonValue"]]
+JsonValue = Union[None, bool, int, float, str, Sequence["JsonValue"], Mapping[str, "JsonValue"]]  # noqa: UP007
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,9 @@ def _decode(value: JsonValue, texts: list[SizeText]) -> object:
             return numpy_dtype(content)
         if form == "array" and isinstance(content, Sequence):
             name, shape, data = content
-            assert isinstance(name, str) and isinstance(shape, Sequence) and isinstance(data, str)
+            assert isinstance(name, str)
+            assert isinstance(shape, Sequence)
+            assert isinstance(data, str)
             return np.frombuffer(bytes.fromhex(data), numpy_dtype(name)).reshape([int(str(size)) for size in shape])
         raise ValueError(f"attribute form {form} is not known")
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -301,4 +303,5 @@ def numpy_dtype(name: str) -> "np.dtype[np.generic]":
     """The NumPy counterpart of an element type by its IR name; ValueError for a name that is none."""
     if name not in _NUMPY_NAMES:
         raise ValueError(f"{name} is no element type")
-    return np.dtype(_NUMPY_NAMES[name])
+    found: np.dtype[np.generic] = np.dtype(_NUMPY_NAMES[name])
+    return found

@@ -53,7 +53,7 @@ class Signature:
     outputs: tuple[TensorInfo, ...]
     bindings: tuple[Binding, ...]
     checks: tuple[Check, ...]
-    frozen: frozenset[str] = frozenset()
+    frozen: tuple[str, ...] = ()
 
     @cached_property
     def required(self) -> tuple[int, ...]:
@@ -171,7 +171,7 @@ def program_signature(program: Program, frozen: Iterable[str] = ()) -> Signature
     bindings = tuple(Binding(numbers[binding.slot], binding.axis, binding.symbol) for binding in body.bindings)
     checks = tuple(Check(numbers[check.slot], check.axis, check.size) for check in body.checks)
     inputs, outputs = (tuple(map(tensor_info, side)) for side in (program.inputs, program.outputs))
-    return Signature(program.symbols, inputs, outputs, bindings, checks, frozenset(frozen))
+    return Signature(program.symbols, inputs, outputs, bindings, checks, tuple(frozen))
 
 
 def tensor_info(parameter: Parameter) -> TensorInfo:

@@ -14,7 +14,7 @@ from runtime.arrays import is_ready
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError, InputError
 from runtime.host import MEANINGS
-from runtime.launch import NativeLaunch, new_arrays
+from runtime.launch import NativeLaunch
 from runtime.program import (
     Binding,
     BindSizes,
@@ -125,7 +125,7 @@ def _prepare_step(step: Step, around: Surroundings, known: frozenset[int]) -> Ru
 def _prepare_launch(step: Launch, launch: NativeLaunch) -> RunStep:
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         sizes = launch.at(tuple(symbols))
-        outputs = new_arrays(sizes.outputs)
+        outputs = launch.new_outputs(sizes)
         # Host steps may give views, such as a transposed one.
         inputs = [x if is_ready(x) else x.copy(order="C") for x in [slots[slot] for slot in step.inputs]]
         launch.run(sizes, (*inputs, *outputs), workspace)

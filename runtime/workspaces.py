@@ -60,7 +60,8 @@ class WorkspacePool:
     """The workspaces of one executable: those that no call uses now are in `free`."""
 
     def __init__(self, frame_words: int, pool_address: int, weights_address: int) -> None:
-        self._make = (frame_words, pool_address, weights_address)
+        self.frame_words = frame_words
+        self._addresses = (pool_address, weights_address)
         self._all: list[Workspace] = []
         self.free: list[Workspace] = []
 
@@ -69,7 +70,7 @@ class WorkspacePool:
         try:
             return self.free.pop()
         except IndexError:
-            workspace = Workspace(*self._make)
+            workspace = Workspace(self.frame_words, *self._addresses)
             self._all.append(workspace)
             return workspace
 

@@ -1,4 +1,4 @@
-"""Casts between the native element types, total: out of range saturates to the nearest, NaN becomes 0, integers wrap."""
+"""Casts between native element types, all total: out of range saturates, NaN becomes 0, integers wrap."""
 
 from compiler.codegen_cpu.element_types import from_memory, register_type, round_register, to_memory
 from compiler.codegen_host.llvm_ir import FunctionBuilder

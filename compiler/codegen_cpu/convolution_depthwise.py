@@ -57,11 +57,7 @@ def _row(frame: KernelFrame, op: Op, place: tuple[Int, Int, Int], plane: Reg, fi
         total = _window(frame, op, row, column, plane, filter)
         left = f.sub(length, column)
         index = [Index(image), Index(channel), *outer, Index(column, 1)]
-        f.if_(
-            f.icmp("sge", left, lanes),
-            lambda: write_result(frame.evaluator(lanes), frame, op, total, index),
-            lambda: write_result(frame.evaluator(lanes, f.tail_mask(lanes, left)), frame, op, total, index),
-        )
+        frame.lanes_left(lanes, left, lambda mask: write_result(frame.evaluator(lanes, mask), frame, op, total, index))
 
     f.loop(0, length, lanes, vector)
 
@@ -116,9 +112,7 @@ def _taps(frame: KernelFrame, op: Op, line: Reg, weights: Reg, first: Int, total
     return total
 
 
-def read_strided(
-    frame: KernelFrame, line: Reg, first: Int, stride: int, length: Dim, element: str, lanes: int
-) -> Reg:
+def read_strided(frame: KernelFrame, line: Reg, first: Int, stride: int, length: Dim, element: str, lanes: int) -> Reg:
     """Lanes of line[first + lane * stride], 0 where that is outside [0, length)."""
     f, type, places = frame.f, vector_type(element, lanes), vector_type("i32", lanes)
     size = f.splat(_narrow(frame, frame.size(length)), lanes)
@@ -135,7 +129,7 @@ def read_strided(
         return part(0)
     if stride == 2:
         return f.shuffle(part(0), part(lanes), range(0, 2 * lanes, 2))
-    steps = f.mul(f.lane_ids(places), stride)
+    steps = f.mul(f.lane_ids(places), f.constant(places, stride))
     inside = f.icmp("ult", f.add(start, steps), size)
     return f.gather(type, f.gep(line, first, element), steps, inside, passthru=zero)
 

@@ -7,6 +7,7 @@ micro-kernels into a tile of [filter][pixel].
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from compiler.codegen_cpu.domain import epilogue_leaves
@@ -14,7 +15,7 @@ from compiler.codegen_cpu.element_types import memory_type, to_memory
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from compiler.codegen_cpu.kernels.contraction import GRAIN_PRODUCTS, operand_view
-from compiler.codegen_cpu.micro_kernels import MicroKernel, row_steps
+from compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
 from compiler.ir.module import Op
@@ -56,7 +57,6 @@ class _Convolution:
         self.block_channels = max(1, min(channels, DEPTH // self.tap_count))
         self.depth = channels * self.tap_count
         self.chunk = min(self.filters, FILTERS)
-        self.steps = row_steps(self.vectors, frame.target.vector_registers)
         self.is_flat = self._reads_in_order()
         self.leaves = epilogue_leaves(frame.kernel.block, self.op, 2)
         spatial, result = x.shape[2:], self.op.results[0].shape[2:]
@@ -95,7 +95,10 @@ class _Convolution:
         f.ret()
         work = maximum(minimum(self.pixels, self.width) * self.chunk * self.depth, 1)
         grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
-        library = tuple(MicroKernel(self.element, rows, self.vectors) for rows in self.steps)
+        library = tuple(
+            MicroKernel(self.element, rows, self.vectors)
+            for rows in row_steps(self.vectors, frame.target.vector_registers)
+        )
         return KernelCode(name, (f,), images * self.groups * panels * chunks, grain, library)
 
     def _unit(self, image: Int, group: Int, first_pixel: Int, first_filter: Int) -> None:
@@ -174,7 +177,11 @@ class _Convolution:
 
         def copy(channel: Int) -> None:
             x = read(f.gep(source, f.mul(channel, plane), self.element))
-            f.store(x, f.gep(self.panel, f.add(f.mul(channel, step), tap * self.width + vector * self.lanes), self.element), align=64)
+            f.store(
+                x,
+                f.gep(self.panel, f.add(f.mul(channel, step), tap * self.width + vector * self.lanes), self.element),
+                align=64,
+            )
 
         f.loop(0, channels, 1, copy)
 
@@ -220,39 +227,22 @@ class _Convolution:
     # Products
 
     def _multiply(self, a: Reg, depth: Int, filters: Int, accumulate: Int) -> None:
-        f = self.frame.f
-
-        def call(row: Int, step: int) -> None:
-            start = f.gep(a, f.mul(row, self.depth), self.element)
-            tile = f.gep(self.tile, f.mul(row, self.width), self.element)
-            name = MicroKernel(self.element, step, self.vectors).name
-            f.call(name, "void", start, self.depth, 1, self.panel, tile, depth, accumulate)
-
-        done: Int = 0
-        for step in self.steps:
-            stop = f.add(done, f.mul(f.sdiv(f.sub(filters, done), step), step))
-            f.loop(done, stop, step, lambda row, step=step: call(row, step))
-            done = stop
+        product = Product(a, self.depth, 1, self.panel, self.tile, depth)
+        shape = (self.vectors, self.lanes, self.frame.target.vector_registers)
+        multiply(self.frame.f, product, filters, accumulate, self.element, shape)
 
     def _finish(self, image: Int, filter: Int, row: Int, first_pixel: Int) -> None:
         """The pointwise ops on one row of the tile; pixels are the last axes of the result, merged."""
         frame, f = self.frame, self.frame.f
         for vector in range(self.vectors):
             pixel = f.add(first_pixel, vector * self.lanes)
-            left = f.sub(frame.size(self.pixels), pixel)
             source = f.gep(self.tile, f.add(f.mul(row, self.width), vector * self.lanes), self.element)
+            write = partial(self._finish_vector, source, (image, filter), pixel)
+            frame.lanes_left(self.lanes, f.sub(frame.size(self.pixels), pixel), write)
 
-            def finish(mask: Reg | None, source: Reg = source, pixel: Int = pixel) -> None:
-                x = f.load(vector_type(self.element, self.lanes), source, align=64)
-                self._write(x, mask, (image, filter), pixel)
-
-            f.if_(
-                f.icmp("sge", left, self.lanes),
-                lambda finish=finish: finish(None),
-                lambda finish=finish, left=left: f.if_(
-                    f.icmp("sgt", left, 0), lambda: finish(f.tail_mask(self.lanes, left))
-                ),
-            )
+    def _finish_vector(self, source: Reg, outer: tuple[Int, Int], pixel: Int, mask: Reg | None) -> None:
+        x = self.frame.f.load(vector_type(self.element, self.lanes), source, align=64)
+        self._write(x, mask, outer, pixel)
 
     def _write(self, x: Reg, mask: Reg | None, outer: tuple[Int, Int], pixel: Int) -> None:
         """Stores finished pixels: through merged axes where the epilogue can, else lane by lane."""

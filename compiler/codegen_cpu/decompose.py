@@ -16,13 +16,13 @@ def decompose_block(block: Block) -> Block:
     build = Builder()
     values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
     for op in block.ops:
-        operands = [values[operand] for operand in op.operands]
+        moved = Op(op.name, tuple(values[operand] for operand in op.operands), op.attributes, (), op.result_types)
         decompose = PRIMITIVES[op.name].decompose
-        if decompose is not None:
-            moved = Op(op.name, tuple(operands), op.attributes, (), op.result_types)
-            results = decompose(moved, build)
+        if decompose is None:
+            # Made as it is: the builder would fold what planning has decided to compute.
+            build.ops.append(moved)
+            values.update(zip(op.results, moved.results, strict=True))
         else:
-            results = build.op(op.name, operands, op.attributes)
-        values.update(zip(op.results, results, strict=True))
+            values.update(zip(op.results, decompose(moved, build), strict=True))
     root = values[block.results[0]]
     return build.block(block.parameters, [root])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from compiler.ir.dims import Dim, product
 from compiler.ir.module import Block, Op, Value
@@ -11,7 +12,7 @@ from compiler.planning.views import View, move, row_major, whole
 
 @dataclass(frozen=True)
 class Domain:
-    """A box of `shape`; `leaves` are the strided accesses of the block in it, and `output` the strides of its result."""
+    """A box of `shape`, the strided accesses `leaves` of a block in it, and the strides of its `output`."""
 
     shape: tuple[Dim, ...]
     leaves: Mapping[Value, View]
@@ -45,7 +46,7 @@ def epilogue_leaves(block: Block, anchor: Op, first_axis: int) -> Mapping[Value,
 
 def _merge_from(view: View, first_axis: int) -> View | None:
     kept = [axis for axis in range(first_axis, len(view.shape)) if view.shape[axis] != 1]
-    for outer, inner in zip(kept, kept[1:], strict=False):
+    for outer, inner in pairwise(kept):
         if view.strides[outer] != view.strides[inner] * view.shape[inner]:
             return None
     stride = view.strides[kept[-1]] if kept else 0
@@ -92,7 +93,7 @@ def _is_uniform(value: Value) -> bool:
     if op.name in ("broadcast", "reshape"):
         return _is_uniform(op.operands[0])
     if op.name in ("constant", "sizes"):
-        return value.rank == 0 or op.name == "constant" and op.array().size == 1
+        return value.rank == 0 or (op.name == "constant" and op.array().size == 1)
     return PRIMITIVES[op.name].kind == "pointwise" and value.rank == 0 and all(map(_is_uniform, op.operands))
 
 

@@ -252,7 +252,7 @@ class Evaluator:
 
     def _number(self, x: Reg, value: Value) -> Reg:
         """i64 positions in the element type of `value`."""
-        f, type = self.f, vector_type(register_type(value.dtype), x.lanes)
+        type = vector_type(register_type(value.dtype), x.lanes)
         if value.dtype.is_float:
             return self._converted("sitofp", x, type)
         return x if value.dtype.bits == 64 else self._converted("trunc", x, type)

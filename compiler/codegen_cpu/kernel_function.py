@@ -3,7 +3,7 @@
 The arguments are 64-bit words: the status block, the inputs, the output, then the values of the kernel's symbols.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.codegen_cpu.evaluate import Evaluator
@@ -69,6 +69,19 @@ class KernelFrame:
         """A fresh evaluator over the inputs."""
         pointers = dict(zip(self.kernel.block.parameters, self.inputs, strict=True))
         return Evaluator(self.f, lanes or self.lanes, self.symbols, pointers, mask=mask)
+
+    def lanes_left(self, lanes: int, left: Int, write: Callable[[Reg | None], None]) -> None:
+        """`write(None)` where `left` lanes fill a vector, `write(mask)` where they do not, nothing where none is left."""
+        f = self.f
+        if isinstance(left, int):
+            if left > 0:
+                write(None if left >= lanes else f.tail_mask(lanes, left))
+            return
+
+        def rest() -> None:
+            f.if_(f.icmp("sgt", left, 0), lambda: write(f.tail_mask(lanes, left)))
+
+        f.if_(f.icmp("sge", left, lanes), lambda: write(None), rest)
 
     def split(self, number: Int, sizes: Sequence[Dim]) -> tuple[Int, ...]:
         """`number` as coordinates in a row-major box of `sizes`; the first size bounds it and is not needed."""

@@ -5,6 +5,7 @@ They are shared by all kernels of an image. Strides of A are arguments, so one f
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -18,6 +19,38 @@ def row_steps(vectors: int, registers: int) -> tuple[int, ...]:
     """The numbers of rows that there is a function for, in falling order; any number is a sum of them."""
     full = FULL_ROWS[registers][vectors]
     return (full, *(rows for rows in (8, 4, 2, 1) if rows < full))
+
+
+@dataclass(frozen=True)
+class Product:
+    """Rows of A against one panel, into one tile. Strides count elements; `row_stride` is that of a row of A."""
+
+    a: Reg
+    row_stride: Int
+    k_stride: Int
+    panel: Reg
+    tile: Reg
+    depth: Int
+
+
+def multiply(
+    f: FunctionBuilder, product: Product, rows: Int, accumulate: Int, element: str, shape: tuple[int, int, int]
+) -> None:
+    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, vector registers)."""
+    vectors, lanes, registers = shape
+
+    def call(row: Int, step: int) -> None:
+        a = f.gep(product.a, f.mul(row, product.row_stride), element)
+        tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
+        name = MicroKernel(element, step, vectors).name
+        strides = (product.row_stride, product.k_stride)
+        f.call(name, "void", a, *strides, product.panel, tile, product.depth, accumulate)
+
+    done: Int = 0
+    for step in row_steps(vectors, registers):
+        stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
+        f.loop(done, stop, step, partial(call, step=step))
+        done = stop
 
 
 @dataclass(frozen=True, order=True)

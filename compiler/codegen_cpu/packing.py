@@ -67,7 +67,13 @@ def pack_panel(
 
 
 def _pack_transposed(
-    f: FunctionBuilder, source: Reg, panel: Reg, n_stride: Int, sizes: tuple[Int, Int], shape: tuple[int, int], element: str
+    f: FunctionBuilder,
+    source: Reg,
+    panel: Reg,
+    n_stride: Int,
+    sizes: tuple[Int, Int],
+    shape: tuple[int, int],
+    element: str,
 ) -> None:
     """As `pack_panel` for a B that is dense along k: squares of `lanes` by `lanes` are turned in registers."""
     (depth, left), (vectors, lanes) = sizes, shape

@@ -14,8 +14,8 @@ from compiler.target import Target
 
 FUNCTIONS = {"pointwise", "movement", "generator"}
 OTHER_NATIVE = {
-    "reduce", "arg_reduce", "softmax", "log_softmax", "layer_norm", "rms_norm", "gelu", "gather", "gather_along",
-    "gather_nd", "dot", "convolution", "reduce_window",
+    "reduce", "arg_reduce", "softmax", "masked_softmax", "log_softmax", "layer_norm", "rms_norm", "gelu", "gather", "gather_along",
+    "gather_nd", "dot", "convolution", "reduce_window", "arg_reduce_window",
 }  # fmt: skip
 
 
@@ -45,7 +45,9 @@ def is_native(op: Op) -> bool:
     if kind not in FUNCTIONS and op.name not in OTHER_NATIVE:
         return False
     types = [operand.type for operand in op.operands] + list(op.result_types)
-    if not all(isinstance(type, TensorType) and type.shape is not None and type.dtype in NATIVE_DTYPES for type in types):
+    if not all(
+        isinstance(type, TensorType) and type.shape is not None and type.dtype in NATIVE_DTYPES for type in types
+    ):
         return False
     check = _CHECKS.get(op.name)
     if check is not None:
@@ -59,6 +61,10 @@ def _cast(op: Op) -> bool:
     return op.text("round_mode") == "nearest" or not op.dtype().is_float
 
 
+def _has_axes(op: Op) -> bool:
+    return op.operands[0].rank > 0
+
+
 def _nonempty_reduce(op: Op) -> bool:
     return bool(op.ints("axes"))
 
@@ -67,5 +73,6 @@ _CHECKS = {
     "cast": _cast,
     "reduce": _nonempty_reduce,
     "dot": contraction.is_native,
+    "reduce_window": _has_axes,
+    "arg_reduce_window": _has_axes,
 }
-

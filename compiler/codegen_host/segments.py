@@ -93,4 +93,3 @@ class _Writer:
             case "weight":
                 return f.gep(self.weights, self.weight_offsets[buffer.index])
         return f.gep(self.arena, emit_size(buffer.offset, self.symbols, f))
-

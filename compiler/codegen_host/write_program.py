@@ -11,8 +11,8 @@ from compiler.ir.module import Attribute, Op, Value
 from compiler.ir.types import TensorType, Type
 from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
 from runtime.program import (
-    BindSizes,
     Binding,
+    BindSizes,
     Body,
     Check,
     Constant,
@@ -79,8 +79,8 @@ class _Writer:
 
     def spec(self, type: Type) -> TensorSpec:
         """The type of an array."""
-        assert isinstance(type, TensorType) and type.shape is not None, type
-        return TensorSpec(type.dtype.name, tuple(self.size(dim) for dim in type.shape))
+        assert isinstance(type, TensorType), type
+        return TensorSpec(type.dtype.name, tuple(self.size(dim) for dim in type.known_shape))
 
     def body(self, plan: PlanBody) -> Body:
         """One block, with slots of its own."""

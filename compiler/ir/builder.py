@@ -622,6 +622,10 @@ class Builder:
     def softmax(self, x: Value, axis: int) -> Value:
         return self._one("softmax", x, axis=axis)
 
+    def masked_softmax(self, x: Value, axis: int) -> Value:
+        """The softmax; zeros where everything along the axis is -inf."""
+        return self._one("masked_softmax", x, axis=axis)
+
     def log_softmax(self, x: Value, axis: int) -> Value:
         return self._one("log_softmax", x, axis=axis)
 

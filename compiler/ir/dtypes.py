@@ -90,9 +90,7 @@ C64 = _dtype("c64", np.complex64, 64, "complex")
 C128 = _dtype("c128", np.complex128, 128, "complex")
 STRING = _dtype("string", np.object_, 0, "string")
 
-DTYPES: dict[str, DType] = {
-    dtype.name: dtype for dtype in tuple(globals().values()) if isinstance(dtype, DType)
-}
+DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in tuple(globals().values()) if isinstance(dtype, DType)}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
 
 

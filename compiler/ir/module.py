@@ -17,7 +17,7 @@ from compiler.ir.dtypes import DType
 from compiler.ir.types import TensorType, Type
 
 Scalar = int | float | str | bool | DType | Size
-Attribute = Union[Scalar, np.ndarray, tuple["Attribute", ...]]
+Attribute = Union[Scalar, np.ndarray, tuple["Attribute", ...]]  # noqa: UP007 (a string is no operand of |)
 Attributes = Mapping[str, Attribute]
 
 

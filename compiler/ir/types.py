@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Union
 
-from compiler.ir.dims import Dim, product, substitute, symbols_of
+from compiler.ir.dims import Dim, Size, product, substitute, symbols_of
 from compiler.ir.dtypes import DType
 
 Type = Union["TensorType", "SequenceType", "OptionalType", "MapType"]
+
+ANY_SIZE = Size.symbol("?any")
+"""The size of an axis that may differ between the elements of a sequence; it stands nowhere else, and binds nothing."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,25 @@ def type_symbols(type: Type) -> frozenset[str]:
     """The symbols in the sizes of `type`."""
     match type:
         case TensorType(shape=shape):
-            return frozenset().union(*(symbols_of(dim) for dim in shape or ()))
+            return frozenset().union(*(symbols_of(dim) for dim in shape or () if dim != ANY_SIZE))
         case SequenceType(element) | OptionalType(element):
             return type_symbols(element)
         case MapType(value=value):
             return type_symbols(value)
+
+
+def without_symbols(type: Type) -> Type:
+    """`type` with any size in place of each that is not a number: what is told of the elements of a sequence."""
+    match type:
+        case TensorType(dtype, shape):
+            sizes = None if shape is None else tuple(dim if isinstance(dim, int) else ANY_SIZE for dim in shape)
+            return TensorType(dtype, sizes)
+        case SequenceType(element):
+            return SequenceType(without_symbols(element))
+        case OptionalType(element):
+            return OptionalType(without_symbols(element))
+        case MapType(key, value):
+            return MapType(key, without_symbols(value))
 
 
 def substitute_type(type: Type, replacements: Mapping[str, Dim]) -> Type:

@@ -112,6 +112,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "all_to_all": "split_axis: int, concat_axis: int, group: int",
     "permute": "pairs: pairs",
     "softmax": "axis: int",
+    "masked_softmax": "axis: int",
     "log_softmax": "axis: int",
     "layer_norm": "axis: int, epsilon: float",
     "rms_norm": "axis: int, epsilon: float",

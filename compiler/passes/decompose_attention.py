@@ -1,4 +1,4 @@
-"""Attention taken apart into products, a softmax and pointwise ops, for targets without a kernel of their own for it."""
+"""Attention taken apart into products, a softmax and pointwise ops, for targets without a kernel for it."""
 
 from compiler.ir.module import Module, Op
 from compiler.ir.primitive import PRIMITIVES

@@ -96,7 +96,7 @@ class _Search:
 
 
 def _representable(found: Range, dtype: DType) -> Range:
-    """`found` rounded as floats of `dtype` are; of integers nothing where they may have wrapped."""
+    """`found` rounded as floats of `dtype` are; of integers all that there are, where they may have wrapped."""
     if dtype.is_float:
         return Range(_rounded(found.low, dtype), _rounded(found.high, dtype))
     if not dtype.is_integer:
@@ -104,7 +104,7 @@ def _representable(found: Range, dtype: DType) -> Range:
     least = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
     low, high = found.low, found.high
     if low is None or high is None or low < least or high >= least + 2**dtype.bits:
-        return Range(0, None) if dtype.kind == "uint" else UNKNOWN
+        return Range(least, least + 2**dtype.bits - 1)
     return found
 
 

@@ -24,7 +24,7 @@ class BoundKernel:
 
 
 def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
-    """The kernel of `group`: inputs become parameters a0, a1, ..., symbols become s0, s1, ... in order of appearance."""
+    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance."""
     inputs = _inputs(group)
     names = _symbol_names([value.tensor for value in inputs], list(group.ops))
     replacements: dict[str, Dim] = {old: Size.symbol(new) for old, new in names.items()}

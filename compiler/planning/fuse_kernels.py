@@ -20,6 +20,7 @@ ANCHORS: dict[str, KernelKind] = {
     "reduce": "reduction",
     "arg_reduce": "reduction",
     "softmax": "reduction",
+    "masked_softmax": "reduction",
     "log_softmax": "reduction",
     "layer_norm": "reduction",
     "rms_norm": "reduction",
@@ -80,7 +81,12 @@ def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Gro
 def is_light(op: Op) -> bool:
     """Whether the op can be computed at any index of its result, inside another kernel."""
     kind = PRIMITIVES[op.name].kind
-    light = kind in ("pointwise", "movement", "generator", "random") or op.name in ("gelu", "gather", "gather_along", "gather_nd")
+    light = kind in ("pointwise", "movement", "generator", "random") or op.name in (
+        "gelu",
+        "gather",
+        "gather_along",
+        "gather_nd",
+    )
     return light and op.name not in ANCHORS
 
 
@@ -129,7 +135,9 @@ class _Fusion:
 
     def _is_epilogue(self, op: Op, group: Group) -> bool:
         pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
-        return pointwise and op in self.inside and op not in self.epilogues and op.results[0].shape == group.output.shape
+        return (
+            pointwise and op in self.inside and op not in self.epilogues and op.results[0].shape == group.output.shape
+        )
 
     # Light ops, from the last to the first: when an op is placed, all that use it are
 
@@ -159,7 +167,9 @@ class _Fusion:
     def _is_repeated(self, value: Value) -> bool:
         groups = self._using_groups(value)
         crowded = any(len(group.ops) >= GROUP_LIMIT for group in groups)
-        widened = self.costs[value] > REPEAT_LIMIT and any(self._widens(user, value) for user in self.uses.get(value, []))
+        widened = self.costs[value] > REPEAT_LIMIT and any(
+            self._widens(user, value) for user in self.uses.get(value, [])
+        )
         return bool(groups) and (crowded or widened or (len(groups) > 1 and self.costs[value] > REPEAT_LIMIT))
 
     def _widens(self, user: Op, value: Value) -> bool:

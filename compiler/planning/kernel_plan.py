@@ -118,7 +118,10 @@ class KernelPlan:
         lines = [f'plan "{self.name}"']
         lines += [f"  weight w{i} = constant {w.constant} {list(w.layout) or ''}" for i, w in enumerate(self.weights)]
         for index, kernel in enumerate(self.kernels):
-            lines += [f"  kernel k{index} {line}" if n == 0 else f"    {line}" for n, line in enumerate(str(kernel).splitlines())]
+            lines += [
+                f"  kernel k{index} {line}" if n == 0 else f"    {line}"
+                for n, line in enumerate(str(kernel).splitlines())
+            ]
         return "\n".join([*lines, *(f"  {line}" for line in _body_lines(self.body))])
 
 

@@ -58,7 +58,9 @@ def _best_slot(slots: Sequence[_Slot], size: Dim, first: int, bounds: Bounds) ->
     free = [slot for slot in slots if slot.free_after < first]
     fitting = [slot for slot in free if at_least(slot.size_bytes, size, bounds)]
     if fitting:
-        return min(fitting, key=lambda slot: sum(at_least(slot.size_bytes, other.size_bytes, bounds) for other in fitting))
+        return min(
+            fitting, key=lambda slot: sum(at_least(slot.size_bytes, other.size_bytes, bounds) for other in fitting)
+        )
     growing = [slot for slot in free if at_least(size, slot.size_bytes, bounds)]
     return growing[-1] if growing else None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from compiler.ir.dims import Dim, product
 from compiler.ir.module import Op, Value
@@ -97,7 +98,7 @@ def _merged_stride(view: View, start: int, stop: int) -> Dim | None:
     kept = [axis for axis in range(start, stop) if view.shape[axis] != 1]
     if not kept:
         return 1
-    for outer, inner in zip(kept, kept[1:], strict=False):
+    for outer, inner in pairwise(kept):
         if view.strides[outer] != view.strides[inner] * view.shape[inner]:
             return None
     return view.strides[kept[-1]]
@@ -106,6 +107,8 @@ def _merged_stride(view: View, start: int, stop: int) -> Dim | None:
 def is_dense(view: View) -> bool:
     """Whether the view is its whole buffer in row-major order, under a shape of its own."""
     dense = zip(view.shape, view.strides, row_major(view.shape), strict=True)
-    return view.offset == 0 and all(size == 1 or a == b for size, a, b in dense) and (
-        product(view.shape) == product(view.base.shape)
+    return (
+        view.offset == 0
+        and all(size == 1 or a == b for size, a, b in dense)
+        and (product(view.shape) == product(view.base.shape))
     )

@@ -19,7 +19,7 @@ from rich.console import Console
 
 import onnxc
 from onnxc.command_line import describe
-from onnxc.command_line.option_values import Given, Range, parse_choices, parse_dims, parse_inputs, parse_shapes
+from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_shapes
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.stages import STAGES, text_of_stage
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
@@ -157,7 +157,7 @@ def compile_command(
 @reporting_errors
 def run_command(
     model: Path,
-    inputs: Mapping[str, Given],
+    inputs: Mapping[str, object],
     target: str,
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],

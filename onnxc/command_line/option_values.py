@@ -52,16 +52,16 @@ def parse_choices(_context: click.Context, _option: click.Parameter, texts: Sequ
     return {name: list(sizes) for name, sizes in shapes.items()}
 
 
-def parse_inputs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """x=@x.npy is the array of a file, x=@all.npz its member x, and x=1.5 or x=[[1,2]] a value written out."""
+def parse_inputs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, object]:
+    """x=@x.npy is the array of a file, x=@all.npz its member x, and x=[[1, 2]] a value written out."""
     return dict(parse_input(*named(text, INPUT_FORM)) for text in texts)
 
 
-def parse_input(name: str, value: str) -> tuple[str, np.ndarray]:
+def parse_input(name: str, value: str) -> tuple[str, object]:
     if value.startswith("@"):
         return name, read_array(name, Path(value[1:]))
     try:
-        return name, np.array(json.loads(value))
+        return name, json.loads(value)
     except ValueError as problem:
         raise click.BadParameter(
             f"{value!r} is neither @FILE nor numbers, true, false or texts such as [[1, 2], [3, 4]]"

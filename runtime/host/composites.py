@@ -27,6 +27,17 @@ def softmax(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     return (narrow(powers / reduce_axes(powers, "sum", (integer(attributes, "axis"),), keepdims=True), x.dtype),)
 
 
+@meaning("masked_softmax")
+def masked_softmax(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T[...]  ->  T[...], the softmax along axis; where everything is -inf, zeros instead of NaN."""
+    (x,) = operands
+    wide, axis = widen(x), integer(attributes, "axis")
+    top = reduce_axes(wide, "max", (axis,), keepdims=True)
+    powers = _exp(np.asarray(wide - np.where(np.isneginf(top), wide.dtype.type(0), top)))
+    total = reduce_axes(powers, "sum", (axis,), keepdims=True)
+    return (narrow(powers / np.where(total == 0, wide.dtype.type(1), total), x.dtype),)
+
+
 @meaning("log_softmax")
 def log_softmax(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[...]  ->  T[...], x - log Σ exp(x) along axis, computed from x - max(x)."""

@@ -62,11 +62,11 @@ def run_case(case: Case, prepare: Prepare) -> Outcome:
 
 def serve(connection: Connection, backend: str) -> None:
     """The worker's loop: sends the names of all cases, then answers each name with its outcome."""
+    prepare = importlib.import_module(backend).prepare
     cases = {case.name: case for case in all_cases()}
     connection.send([(case.name, case.kind) for case in cases.values()])
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        prepare = importlib.import_module(backend).prepare
         while (name := connection.recv()) is not None:
             connection.send(run_case(cases[name], prepare))
 
@@ -86,7 +86,10 @@ class Worker:
         theirs.close()
         if not self.connection.poll(START_LIMIT_S):
             raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
-        self.kinds: dict[str, str] = dict(self.connection.recv())
+        try:
+            self.kinds: dict[str, str] = dict(self.connection.recv())
+        except EOFError as problem:
+            raise RuntimeError(f"the worker for {self.backend} ended at once; its message is above") from problem
 
     def run(self, name: str) -> Outcome:
         started = time.perf_counter()

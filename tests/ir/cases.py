@@ -235,6 +235,7 @@ _TABLE: tuple[Case, ...] = (
     Case("permute", (tensor(F32, N, 2),), {"pairs": ((0, 1), (1, 0))}, devices=2),
     # Composites
     Case("softmax", (_fractions(N, 3, 2),), {"axis": 1}, exact=False),
+    Case("masked_softmax", (_fractions(N, 3, 2),), {"axis": 1}, exact=False),
     Case("log_softmax", (_fractions(N, 3),), {"axis": 1}, exact=False),
     Case("layer_norm", (_fractions(N, 3, 4), _fractions(4), _fractions(4)), {"axis": 2, "epsilon": 1e-5}, exact=False),
     Case("rms_norm", (_fractions(N, 3, 4), _fractions(3, 4)), {"axis": 1, "epsilon": 1e-5}, exact=False),

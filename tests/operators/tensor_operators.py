@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from onnx import ModelProto, TypeProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from compiler.frontend.check import check_model
 from compiler.frontend.lower import lower_model
@@ -40,7 +40,7 @@ def make_model(
             for name, value in given.items()
             if name not in constants
         ],
-        [ValueInfoProto(name=name, type=TypeProto(tensor_type=TypeProto.Tensor())) for name in results],
+        [helper.make_empty_tensor_value_info(name) for name in results],
         [numpy_helper.from_array(given[name], name) for name in constants],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)

@@ -82,7 +82,9 @@ def test_relu_and_shrink_of_integers() -> None:
     assert_same(*run_operator("Relu", {"x": np.int8([-128, 0, 5])}, opset=14), np.int8([0, 0, 5]))
     x = np.int64([-3, -1, 0, 1, 3])
     assert_same(*run_operator("Shrink", {"x": x}, opset=9, lambd=1.5, bias=1.0), np.int64([-2, 0, 0, 0, 2]))
-    assert_same(*run_operator("Shrink", {"x": np.uint8([0, 1, 200])}, opset=9, lambd=1.0, bias=1.0), np.uint8([0, 0, 199]))
+    assert_same(
+        *run_operator("Shrink", {"x": np.uint8([0, 1, 200])}, opset=9, lambd=1.0, bias=1.0), np.uint8([0, 0, 199])
+    )
 
 
 def test_an_unknown_approximation_is_an_error() -> None:

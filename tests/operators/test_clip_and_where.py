@@ -37,7 +37,9 @@ def test_clip_without_attributes_in_opset_6_is_to_finite_values() -> None:
 
 def test_clip_of_integers_and_of_no_axes() -> None:
     low, high = np.array(-3, np.int8), np.array(3, np.int8)
-    assert_same(*run_operator("Clip", {"x": np.int8([-128, 0, 127]), "low": low, "high": high}, opset=12), np.int8([-3, 0, 3]))
+    assert_same(
+        *run_operator("Clip", {"x": np.int8([-128, 0, 127]), "low": low, "high": high}, opset=12), np.int8([-3, 0, 3])
+    )
     assert_same(*run_operator("Clip", {"x": scalar(5), "low": None, "high": scalar(1)}, opset=13), scalar(1))
 
 
@@ -48,7 +50,8 @@ def test_a_bound_of_clip_is_a_scalar() -> None:
 
 @pytest.mark.parametrize("way", ["static", "symbolic"])
 @pytest.mark.parametrize(
-    "shapes", [((), (), ()), ((2,), (), ()), ((2, 1), (3,), ()), ((), (2, 3), (3,)), ((1, 3), (0, 1), ()), ((2, 3),) * 3]
+    "shapes",
+    [((), (), ()), ((2,), (), ()), ((2, 1), (3,), ()), ((), (2, 3), (3,)), ((1, 3), (0, 1), ()), ((2, 3),) * 3],
 )
 def test_where_broadcasts_three_ways(way: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     condition = np.arange(np.prod(shapes[0])).reshape(shapes[0]) % 2 == 0

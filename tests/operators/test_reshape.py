@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
+from compiler.frontend.check import check_model
+from compiler.frontend.lower import lower_model
+from compiler.frontend.read import read_model
 from compiler.ir.dims import Size, floordiv
+from compiler.ir.interpreter import interpret
 from runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
+from tests.support.models import model_from_text
 
 
 def counted(*shape: int) -> np.ndarray:
@@ -130,3 +135,22 @@ def test_unsqueeze_inserts_the_axes_of_the_result(way: str, axes: tuple[int, ...
 def test_axes_were_an_attribute(operator: str) -> None:
     (got,) = run_operator(operator, {"data": counted(1, 3)}, opset=11, axes=[0])
     assert_same(got, counted(3) if operator == "Squeeze" else counted(1, 1, 3))
+
+
+def test_what_is_known_of_a_shape_stays_known() -> None:
+    model = model_from_text(
+        """
+        <ir_version: 10, opset_import: ["" : 21]>
+        main (float[N, 6, 8] x, int64[1] rows) => (y) {
+          rest = Constant <value_ints = [0, -1, 4]> ()
+          shape = Concat <axis = 0> (rows, rest)
+          y = Reshape (x, shape)
+        }
+        """
+    )
+    module = lower_model(check_model(read_model(model)))
+    (result,) = module.main.body.results
+    assert [str(size) for size in result.shape] == ["length0", "6", "length2", "4"]
+    x = counted(2, 6, 8)
+    (got,) = interpret(module, {"x": x, "rows": i64(2)})
+    assert_same(got, x.reshape(2, 6, 2, 4))

@@ -7,10 +7,12 @@ alone: not on the other lanes, their number or its position.
 from collections.abc import Callable, Mapping
 
 from compiler.codegen_cpu.elementary.error_function import erf
-from compiler.codegen_cpu.elementary.exponential import exp, tanh
+from compiler.codegen_cpu.elementary.exponential import cosh, exp, sinh, tanh
 from compiler.codegen_cpu.elementary.inverse_trigonometric import acos, asin, atan
 from compiler.codegen_cpu.elementary.library import call_per_lane
-from compiler.codegen_cpu.elementary.logarithm import log
+from compiler.codegen_cpu.elementary.logarithm import acosh, asinh, atanh, log
+from compiler.codegen_cpu.elementary.power import pow
+from compiler.codegen_cpu.elementary.remainder import rem
 from compiler.codegen_cpu.elementary.trigonometric import cos, sin, tan
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Reg
@@ -18,8 +20,9 @@ from compiler.codegen_host.llvm_values import Reg
 Emit = Callable[..., Reg]
 
 _F32: Mapping[str, Emit] = {
-    "exp": exp, "log": log, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan, "tanh": tanh,
-    "erf": erf,
+    "exp": exp, "log": log, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan,
+    "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh, "erf": erf,
+    "pow": pow, "rem": rem,
 }  # fmt: skip
 
 _LIBRARY_NAMES = {

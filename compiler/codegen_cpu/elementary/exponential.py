@@ -1,4 +1,4 @@
-"""exp and the hyperbolic functions of f32.
+"""exp and tanh of f32 and f64, sinh and cosh of f32.
 
 2^t = 2^n 2^u with n = round(t) and |u| <= 1/2, and e^x the same with ln 2 as the unit. n is found by adding a number so
 large that the sum has no fraction bits: it is then both a float (the sum less that number) and an integer (the low bits
@@ -7,11 +7,16 @@ Sources of the method: W. Cody and W. Waite, "Software Manual for the Elementary
 S. Moshier, Cephes 2.8, single/expf.c and tanhf.c, for the forms. The coefficients are minimax fits of our own.
 """
 
+import math
+from dataclasses import dataclass
+
 from compiler.codegen_cpu.elementary.lanes import (
+    FLOAT,
     absolute,
+    as_exponent,
     at_least,
     at_most,
-    from_bits,
+    format_of,
     multiply_add,
     polynomial,
     to_bits,
@@ -20,43 +25,108 @@ from compiler.codegen_cpu.elementary.lanes import (
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Reg
 
-LOG2_E = 1.4426950408889634
+LOG2_E = math.log2(math.e)
 
-# ln 2 in two parts; the product of the first, of 15 bits, with any n here is exact.
-_LN2_HIGH = 0.693145751953125
-_LN2_LOW = 1.4286068203094173e-06
 
-# 1.5 * 2^23: a number near it has no fraction bits, and its low bits are n + the offset that was added with it.
-ROUNDING = 12582912.0
+@dataclass(frozen=True)
+class _Exp:
+    """exp of a format.
 
-# (e^r - 1 - r) / r², minimax on [-ln 2 / 2, ln 2 / 2]: e^r within 2^-28.
-_EXP = (0.4999999403953552, 0.1666652113199234, 0.04166826605796814, 0.008368683978915215, 0.001382094924338162)
+    low, high: where the result has become 0 and inf. offset: even, and positive when added to n, which is
+    round(low / ln 2) at least. ln2_high: ln 2 to so few bits that its product with any n is exact; ln2_low: the rest.
+    coefficients: (e^r - 1 - r) / r², minimax on [-ln 2 / 2, ln 2 / 2].
+    """
 
-# 2^u, minimax on [-1/2, 1/2] with 2^0 = 1: within 2^-28.
-EXP2 = (
-    1.0, 0.6931471824645996, 0.24022647738456726, 0.05550359934568405, 0.009618505835533142, 0.0013390806270763278,
-    0.0001532647293061018,
-)  # fmt: skip
+    low: float
+    high: float
+    offset: int
+    ln2_high: float
+    ln2_low: float
+    coefficients: tuple[float, ...]
 
-# (tanh(x) / x - 1) / x² in x², minimax on [0, 0.625²]: tanh within 2^-27.
-_TANH = (-0.3333328068256378, 0.13331405818462372, -0.05373651534318924, 0.02062816731631756, -0.0056922961957752705)
+    def scaled_unit(self, bias: int) -> float:
+        """What `scale_by_power` leaves to be multiplied with."""
+        return 2.0 ** (2 * bias - self.offset)
+
+
+# e^r is within 2^-28 and 2^-57.
+_EXP = {
+    "float": _Exp(
+        -104.0, 89.0, 154, 0.693145751953125, 1.4286068203094173e-06,
+        (0.4999999403953552, 0.1666652113199234, 0.04166826605796814, 0.008368683978915215, 0.001382094924338162),
+    ),
+    "double": _Exp(
+        -746.0, 710.0, 1080, 0.6931471805598903, 5.497923018708371e-14,
+        (
+            0.5000000000000011, 0.1666666666666649, 0.04166666666652874, 0.008333333333452828, 0.0013888888943737977,
+            0.0001984126958274811, 2.4801493115768896e-05, 2.7557527419869886e-06, 2.7630217048618255e-07,
+            2.5016604563048196e-08,
+        ),
+    ),
+}  # fmt: skip
+
+EXP2 = {
+    "float": (
+        1.0, 0.6931471824645996, 0.24022647738456726, 0.05550359934568405, 0.009618505835533142,
+        0.0013390806270763278, 0.0001532647293061018,
+    ),
+    "double": (
+        1.0, 0.6931471805599453, 0.2402265069591007, 0.05550410866482349, 0.009618129107629872, 0.001333355814598562,
+        0.00015403530390339216, 1.525273422844532e-05, 1.3215489530781074e-06, 1.0177901656713253e-07,
+        7.053821297220029e-09, 4.4785106678591184e-10, 2.7281877229703713e-11,
+    ),
+}  # fmt: skip
+"""2^u in u, minimax on [-1/2, 1/2] with 2^0 = 1: within 2^-28 and 2^-59."""
+
+# (tanh(x) / x - 1) / x² in x², minimax on [0, _TANH_SPLIT²]: tanh within 2^-27 and 2^-56.
+_TANH = {
+    "float": (
+        -0.3333328068256378, 0.13331405818462372, -0.05373651534318924, 0.02062816731631756, -0.0056922961957752705,
+    ),
+    "double": (
+        -0.33333333333332854, 0.13333333333262182, -0.053968253931363695, 0.0218694875789532, -0.008863221044323402,
+        0.0035919895234149788, -0.0014549606800155028, 0.0005863223560617701, -0.0002285756812209009,
+        7.715701866326388e-05, -1.607855413017068e-05,
+    ),
+}  # fmt: skip
 _TANH_SPLIT = 0.625
+
+# Here tanh is 1 after rounding, and has been for a while.
+_TANH_BOUND = {"float": 10.0, "double": 20.0}
+
+# (sinh(x) / x - 1) / x² in x², minimax on [0, 1]: sinh within 2^-25.
+_SINH = (0.1666671633720398, 0.008330270648002625, 0.00020373340521473438)
 
 
 def exp(f: FunctionBuilder, x: Reg) -> Reg:
-    """e^x of each lane within 1 unit in the last place; 0, subnormals and +inf where the result is; NaN stays NaN."""
-    # Beyond the clamp the result is 0 or +inf already, and n is -150 to 128 within.
-    x = at_least(f, at_most(f, x, 89.0), -104.0)
-    offset = 154
-    shifted = multiply_add(f, x, LOG2_E, ROUNDING + offset)
-    n = f.fsub(shifted, ROUNDING + offset)
-    r = multiply_add(f, n, -_LN2_LOW, multiply_add(f, n, -_LN2_HIGH, x))
-    # 2^n is two factors whose exponents add up to n + offset - 2 * 127: it may be no normal number itself.
-    scaled = polynomial(f, r, [2.0 ** (2 * 127 - offset) * c for c in (1.0, 1.0, *_EXP)])
-    bits = to_bits(f, shifted)
-    half = f.shl(f.lshr(bits, 1), 23)
-    other_half = f.sub(f.shl(bits, 23), half)
-    return f.fmul(f.fmul(scaled, from_bits(f, half)), from_bits(f, other_half))
+    """e^x of each lane, f32 within 1 and f64 within 2 units in the last place; NaN stays.
+
+    The result is 0, subnormal or +inf where it should be.
+    """
+    format, table = format_of(x), _EXP[x.element]
+    x = at_least(f, at_most(f, x, table.high), table.low)
+    rounding = format.rounding + table.offset
+    shifted = multiply_add(f, x, LOG2_E, rounding)
+    power = _exp_of_reduced(f, x, f.fsub(shifted, rounding), table.scaled_unit(format.bias))
+    return scale_by_power(f, power, to_bits(f, shifted))
+
+
+def scale_by_power(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
+    """x 2^k, rounded once, for the integers n = k + 2 bias in the low bits, whose k need be no exponent of a number.
+
+    Two factors with exponents that add up to k.
+    """
+    half = f.lshr(n, 1)
+    return f.fmul(f.fmul(x, as_exponent(f, half)), as_exponent(f, f.sub(n, half)))
+
+
+def scaled_exp2_f32(f: FunctionBuilder, u: Reg, n: Reg) -> Reg:
+    """2^(u + n) for |u| <= 1/2 in f32 and the integers n + EXP2_OFFSET in the low bits, n from -150 to 128."""
+    unit = _EXP["float"].scaled_unit(FLOAT.bias)
+    return scale_by_power(f, polynomial(f, u, [unit * c for c in EXP2["float"]]), n)
+
+
+EXP2_OFFSET = _EXP["float"].offset
 
 
 def tanh(f: FunctionBuilder, x: Reg) -> Reg:
@@ -64,13 +134,45 @@ def tanh(f: FunctionBuilder, x: Reg) -> Reg:
 
     x + x³ P(x²) near 0, and 1 - 2 / (e^2|x| + 1) beyond.
     """
+    format, a = format_of(x), absolute(f, x)
+    square = f.fmul(a, a)
+    near = multiply_add(f, f.fmul(square, a), polynomial(f, square, _TANH[x.element]), a)
+    bounded = at_most(f, a, _TANH_BOUND[x.element])
+    rounding = format.rounding + format.bias
+    shifted = multiply_add(f, bounded, 2 * LOG2_E, rounding)
+    u = multiply_add(f, bounded, 2 * LOG2_E, f.fsub(rounding, shifted))
+    total = multiply_add(f, polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)), 1.0)
+    far = f.fadd(f.fdiv(-2.0, total), 1.0)
+    return with_sign(f, f.select(f.fcmp("ogt", a, _TANH_SPLIT), far, near), x)
+
+
+def sinh(f: FunctionBuilder, x: Reg) -> Reg:
+    """sinh of each f32 lane within 2 units in the last place; ±inf only where the result is beyond f32; NaN stays."""
     a = absolute(f, x)
     square = f.fmul(a, a)
-    near = multiply_add(f, f.fmul(square, a), polynomial(f, square, _TANH), a)
-    # From 9.1 on tanh is 1.
-    bounded = at_most(f, a, 10.0)
-    shifted = multiply_add(f, bounded, 2 * LOG2_E, ROUNDING + 127)
-    u = multiply_add(f, bounded, 2 * LOG2_E, f.fsub(ROUNDING + 127, shifted))
-    sum = multiply_add(f, polynomial(f, u, EXP2), from_bits(f, f.shl(to_bits(f, shifted), 23)), 1.0)
-    far = f.fadd(f.fdiv(f.constant(x.type, -2.0), sum), 1.0)
-    return with_sign(f, f.select(f.fcmp("ogt", a, _TANH_SPLIT), far, near), x)
+    near = multiply_add(f, f.fmul(square, a), polynomial(f, square, _SINH), a)
+    quarter = _quarter_of_exp(f, a)
+    far = multiply_add(f, quarter, 2.0, f.fdiv(-0.125, quarter))
+    return with_sign(f, f.select(f.fcmp("ogt", a, 1.0), far, near), x)
+
+
+def cosh(f: FunctionBuilder, x: Reg) -> Reg:
+    """cosh of each f32 lane within 2 units in the last place; +inf only where the result is beyond f32; NaN stays."""
+    quarter = _quarter_of_exp(f, absolute(f, x))
+    return multiply_add(f, quarter, 2.0, f.fdiv(0.125, quarter))
+
+
+def _quarter_of_exp(f: FunctionBuilder, a: Reg) -> Reg:
+    """e^a / 4 for a >= 0, finite wherever sinh and cosh are, and too large for them beyond."""
+    a = at_most(f, a, 89.5)
+    rounding = FLOAT.rounding + FLOAT.bias - 2
+    shifted = multiply_add(f, a, LOG2_E, rounding)
+    power = _exp_of_reduced(f, a, f.fsub(shifted, rounding), 1.0)
+    return f.fmul(power, as_exponent(f, to_bits(f, shifted)))
+
+
+def _exp_of_reduced(f: FunctionBuilder, x: Reg, n: Reg, unit: float) -> Reg:
+    """unit * e^(x - n ln 2), whose exponent is at most about ln 2 / 2."""
+    table = _EXP[x.element]
+    r = multiply_add(f, n, -table.ln2_low, multiply_add(f, n, -table.ln2_high, x))
+    return polynomial(f, r, [unit * c for c in (1.0, 1.0, *table.coefficients)])

@@ -1,27 +1,56 @@
-"""What the elementary functions are written with: polynomials, bits of floats, selections that keep NaN.
+"""What the elementary functions are written with: formats, polynomials, bits of floats, selections that keep NaN.
 
 Everything holds for a scalar and for a vector of any number of lanes, and gives the same bits for both.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Float, Reg, constant, vector_type
 
-_INTEGERS = {"float": "i32", "double": "i64"}
+
+@dataclass(frozen=True)
+class Format:
+    """The layout of a float: its name as an element type, and that of the integer of the same width."""
+
+    name: str
+    integer: str
+    mantissa_bits: int
+    bias: int
+
+    @property
+    def rounding(self) -> float:
+        """A number near it has no fraction bits, and n more than it has n in the low bits."""
+        return 1.5 * 2.0**self.mantissa_bits
+
+    @property
+    def least_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
 
 
-def integers_of(type: str, lanes: int) -> str:
-    """The integers as wide as a float type."""
-    return vector_type(_INTEGERS[type], lanes)
+FLOAT = Format("float", "i32", 23, 127)
+DOUBLE = Format("double", "i64", 52, 1023)
+
+_FORMATS = {key: format for format in (FLOAT, DOUBLE) for key in (format.name, format.integer)}
+
+
+def format_of(x: Reg) -> Format:
+    """The format of a register of floats, or of their bits."""
+    return _FORMATS[x.element]
 
 
 def to_bits(f: FunctionBuilder, x: Reg) -> Reg:
-    return f.convert("bitcast", x, integers_of(x.element, x.lanes))
+    return f.convert("bitcast", x, vector_type(format_of(x).integer, x.lanes))
 
 
 def from_bits(f: FunctionBuilder, x: Reg) -> Reg:
-    return f.convert("bitcast", x, vector_type("float" if x.element == "i32" else "double", x.lanes))
+    return f.convert("bitcast", x, vector_type(format_of(x).name, x.lanes))
+
+
+def as_exponent(f: FunctionBuilder, n: Reg) -> Reg:
+    """2^k for the integers k + bias in the low bits of `n`, of a normal number."""
+    return from_bits(f, f.shl(n, format_of(n).mantissa_bits))
 
 
 def multiply_add(f: FunctionBuilder, a: Float, b: Float, c: Float) -> Reg:
@@ -35,7 +64,7 @@ def multiply_add(f: FunctionBuilder, a: Float, b: Float, c: Float) -> Reg:
 
 
 def polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg:
-    """c[0] + c[1] x + c[2] x² + …, by Horner's rule: the fewest instructions, as whole loops overlap anyway."""
+    """c[0] + c[1] x + c[2] x² + …, by Horner's rule: the fewest instructions, as iterations of a loop overlap anyway."""
     *rest, last = coefficients
     result: Float = last
     for coefficient in reversed(rest):

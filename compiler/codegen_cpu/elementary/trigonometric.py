@@ -3,7 +3,7 @@
 The operand is r + n π/2 with |r| at most about π/4: reduced in three steps of one rounding each where it is below 2^17,
 and else by the digits of 2/π that matter for its exponent, lane by lane. Networks hardly ever have such operands.
 Sources of the methods: W. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980); M. Payne and
-R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983). The coefficients are minimax fits of our own.
+R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983). The coefficients are fits of our own.
 """
 
 import math

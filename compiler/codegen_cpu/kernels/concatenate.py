@@ -34,9 +34,7 @@ def _write_parts(frame: KernelFrame, op: Op, axis: int, outer: Sequence[Reg | in
         start = start + operand.shape[axis]
 
 
-def _write_part(
-    frame: KernelFrame, op: Op, axis: int, outer: Sequence[Reg | int], operand: Value, start: Dim
-) -> None:
+def _write_part(frame: KernelFrame, op: Op, axis: int, outer: Sequence[Reg | int], operand: Value, start: Dim) -> None:
     """One operand within one outer row: its rows along the last axis."""
     f, result = frame.f, op.results[0]
     inner = operand.shape[axis:-1]

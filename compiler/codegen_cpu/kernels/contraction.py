@@ -6,7 +6,7 @@ one panel of n columns against one chunk of m rows, for one position of the oute
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from compiler.codegen_cpu.element_types import memory_type, register_type, round
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from compiler.codegen_cpu.kernels.pointwise import write_rows
-from compiler.codegen_cpu.micro_kernels import MicroKernel, row_steps
+from compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
 from compiler.codegen_cpu.packing import pack_panel, write_panels
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
@@ -91,8 +91,8 @@ def find_problem(block: Block) -> Problem | None:
     if result and result[-1] in left and result[-1] not in right:
         (a, a_letters), (b, b_letters) = (b, b_letters), (a, a_letters)
     sizes = dict(zip(a_letters + b_letters, a.shape + b.shape, strict=True))
-    a_strides = {letter: 0 for letter in sizes} | dict(zip(a_letters, a.strides, strict=True))
-    b_strides = {letter: 0 for letter in sizes} | dict(zip(b_letters, b.strides, strict=True))
+    a_strides = dict.fromkeys(sizes, 0) | dict(zip(a_letters, a.strides, strict=True))
+    b_strides = dict.fromkeys(sizes, 0) | dict(zip(b_letters, b.strides, strict=True))
     n = result[-1] if result and result[-1] not in a_letters else ""
     k = _merge([letter for letter in a_letters if letter not in result], sizes, a_strides, b_strides)
     if len(k) > 1:
@@ -159,8 +159,16 @@ def weight_layout(block: Block, index: int, plan: Mapping[str, int | str], targe
     if problem is None or plan["algorithm"] != "panels" or problem.b.base != block.parameters[index]:
         return ()
     width = int(plan["vectors"]) * _lanes(problem.dot.dtype(), target)
-    outer = [(problem.sizes[letter], problem.b_strides[letter]) for letter in problem.outer if problem.b_strides[letter] != 0]
-    numbers = [problem.depth, problem.columns, problem.b_stride(problem.k), problem.b_strides[problem.n], problem.b.offset]
+    outer = [
+        (problem.sizes[letter], problem.b_strides[letter]) for letter in problem.outer if problem.b_strides[letter] != 0
+    ]
+    numbers = [
+        problem.depth,
+        problem.columns,
+        problem.b_stride(problem.k),
+        problem.b_strides[problem.n],
+        problem.b.offset,
+    ]
     flat = [number for pair in outer for number in pair]
     assert all(isinstance(number, int) for number in [*numbers, *flat]), "a constant has constant sizes"
     return ("contraction", width, *(int(str(number)) for number in [*numbers, *flat]))
@@ -206,7 +214,6 @@ class _Panels:
         self.width = self.vectors * self.lanes
         self.is_packed = self.frame.kernel.schedule["packed"] == 1
         self.block_depth = BLOCK_DEPTH if self.is_packed else PACK_DEPTH
-        self.steps = row_steps(self.vectors, self.frame.target.vector_registers)
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
@@ -228,7 +235,10 @@ class _Panels:
         units = product(outer_sizes) * chunks * panels
         work = maximum(chunk_rows * self.width * problem.depth, 1)
         grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
-        library = tuple(MicroKernel(self.element, rows, self.vectors) for rows in self.steps)
+        library = tuple(
+            MicroKernel(self.element, rows, self.vectors)
+            for rows in row_steps(self.vectors, frame.target.vector_registers)
+        )
         return KernelCode(name, (f,), units, grain, library)
 
     def _scratch_depth(self) -> int:
@@ -240,7 +250,9 @@ class _Panels:
         first_row, first_column = f.mul(chunk, CHUNK_ROWS), f.mul(panel, self.width)
         rows = f.smin(f.sub(frame.size(problem.rows), first_row), CHUNK_ROWS)
         depth = frame.size(problem.depth)
-        a = self._address(problem.a, problem.a_strides, outer, f.mul(first_row, frame.size(problem.a_stride(problem.m))))
+        a = self._address(
+            problem.a, problem.a_strides, outer, f.mul(first_row, frame.size(problem.a_stride(problem.m)))
+        )
         if isinstance(depth, int) and depth == 0:
             self._clear(rows)
         else:
@@ -292,20 +304,12 @@ class _Panels:
         self._multiply(a_block, panel, count, rows, accumulate)
 
     def _multiply(self, a: Reg, panel: Reg, count: Int, rows: Int, accumulate: Int) -> None:
-        frame, f, problem = self.frame, self.frame.f, self.problem
-        row_stride, k_stride = (frame.size(problem.a_stride(group)) for group in (problem.m, problem.k))
-
-        def call(row: Int, step: int) -> None:
-            start = f.gep(a, f.mul(row, row_stride), self.element)
-            tile = f.gep(self.tile, f.mul(row, self.width), self.element)
-            name = MicroKernel(self.element, step, self.vectors).name
-            f.call(name, "void", start, row_stride, k_stride, panel, tile, count, accumulate)
-
-        done: Int = 0
-        for step in self.steps:
-            stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
-            f.loop(done, stop, step, lambda row, step=step: call(row, step))
-            done = stop
+        row_stride, k_stride = (
+            self.frame.size(self.problem.a_stride(group)) for group in (self.problem.m, self.problem.k)
+        )
+        product = Product(a, row_stride, k_stride, panel, self.tile, count)
+        shape = (self.vectors, self.lanes, self.frame.target.vector_registers)
+        multiply(self.frame.f, product, rows, accumulate, self.element, shape)
 
     def _clear(self, rows: Int) -> None:
         f, vector = self.frame.f, vector_type(self.element, self.lanes)
@@ -326,36 +330,17 @@ class _Panels:
             start = vector * self.lanes
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
             index = [Index(f.add(first_column, start), 1) if x == problem.n else Index(coordinates[x]) for x in letters]
-            self._finish_vector(source, index, f.sub(left, start))
+            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, index))
 
-    def _finish_vector(self, source: Reg, index: Sequence[Index], left: Int) -> None:
-        frame, f = self.frame, self.frame.f
-
-        def finish(mask: Reg | None) -> None:
-            x = f.load(vector_type(self.element, self.lanes), source, align=64)
-            write_result(frame.evaluator(self.lanes, mask), frame, self.problem.dot, x, index)
-
-        if isinstance(left, int):
-            if left > 0:
-                finish(None if left >= self.lanes else f.tail_mask(self.lanes, left))
-            return
-        columns = self.problem.columns
-        if isinstance(columns, int) and columns % self.width == 0:
-            finish(None)
-            return
-        whole_vector = f.icmp("sge", left, self.lanes)
-        f.if_(whole_vector, lambda: finish(None), lambda: self._finish_tail(finish, left))
-
-    def _finish_tail(self, finish: object, left: Int) -> None:
-        f = self.frame.f
-        assert callable(finish)
-        f.if_(f.icmp("sgt", left, 0), lambda: finish(f.tail_mask(self.lanes, left)))
+    def _finish_vector(self, source: Reg, index: Sequence[Index], mask: Reg | None) -> None:
+        x = self.frame.f.load(vector_type(self.element, self.lanes), source, align=64)
+        write_result(self.frame.evaluator(self.lanes, mask), self.frame, self.problem.dot, x, index)
 
 
 def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Sequence[Index]) -> None:
     """Stores the root of a kernel at `index`, where its anchor is `x`."""
     root = frame.root
-    e.bound[anchor.results[0]] = round_register(x, anchor.results[0].dtype, frame.f) if root.dtype.is_float else x
+    e.bound[anchor.results[0]] = round_register(x, anchor.results[0].dtype, frame.f)
     place = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
     e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
 

@@ -138,4 +138,3 @@ def _within(e: Evaluator, op: Op, axis: int, place: Index) -> Index:
     f = e.f
     last = f.smax(f.sub(e.size(op.operands[0].shape[axis]), 1), 0)
     return Index(f.smin(f.smax(place.base, 0), last))
-

@@ -27,7 +27,9 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     return KernelCode(name, (frame.f,), units, grain)
 
 
-def _store(frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Index]) -> None:
+def _store(
+    frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Index]
+) -> None:
     if domain is not None:
         bind_leaves(e, domain, index)
     root = frame.root
@@ -80,4 +82,3 @@ def write_row(frame: KernelFrame, start: Int, stop: Int, write: Callable[[Evalua
         write(frame.evaluator(mask=f.tail_mask(lanes, rest)), Index(whole, 1))
 
     f.if_(f.icmp("sgt", rest, 0), tail)
-

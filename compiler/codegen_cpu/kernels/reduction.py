@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen_cpu.domain import Domain, merge_axes
 from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.kernels.pointwise import write_row
 from compiler.codegen_cpu.scalars import table_of
+from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import DType
@@ -60,7 +59,8 @@ class _Rows:
         self.shape = first.operands[0].shape
         self.axes = fold_axes(first)
         for fold in self.folds:
-            assert fold.operands[0].shape == self.shape and fold_axes(fold) == self.axes, "folds of different rows"
+            rows = (fold.operands[0].shape, fold_axes(fold))
+            assert rows == (self.shape, self.axes), f"folds of different rows: {rows}"
         self.kept = tuple(axis for axis in range(len(self.shape)) if axis not in self.axes)
         self.root = self.block.results[0]
         self.writes_rows = self.root.shape == self.shape and bool(self.axes) and not self._root_is_folded()
@@ -71,7 +71,9 @@ class _Rows:
             self.outer, self.unit_width = tuple(kept_sizes), 1
         else:
             self.outer, self.unit_width = tuple(kept_sizes[:-1]), self.frame.lanes
-        self.blocks: Dim = 1 if self.lanes_are_columns else floordiv(kept_sizes[-1] + self.frame.lanes - 1, self.frame.lanes)
+        self.blocks: Dim = (
+            1 if self.lanes_are_columns else floordiv(kept_sizes[-1] + self.frame.lanes - 1, self.frame.lanes)
+        )
         self.units = product(self.outer) * self.blocks
         self.unit_elements = product(self.shape[axis] for axis in self.axes) * self.unit_width
 
@@ -229,24 +231,15 @@ class _Rows:
 
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None, total: Reg) -> Sequence[Reg]:
             x = e.spread(self._element(e, fold.operands[0], index, staged))
-            combined = combine(kind, dtype, total, x, e)
+            combined = combine(kind, dtype, total, x, f)
             return (combined if tail is None else f.select(tail, combined, total),)
 
         (total,) = self._for_columns(kept, mask, bound, visit, (start,))
         if self.staged is not None and self.staged in self._row_values(fold.operands[0]):
             staged.add(self.staged)
         if self.lanes_are_columns:
-            total = self._fold_lanes(kind, dtype, total)
+            total = fold_lanes(kind, dtype, total, f)
         return round_register(total, dtype, f) if dtype.is_float else total
-
-    def _fold_lanes(self, kind: str, dtype: DType, total: Reg) -> Reg:
-        """The lanes of one row folded pairwise, always in the same order."""
-        f = self.frame.f
-        while total.lanes > 1:
-            half = total.lanes // 2
-            low, high = (f.shuffle(total, None, range(start, start + half)) for start in (0, half))
-            total = combine(kind, dtype, low, high, self.frame.evaluator(half))
-        return total
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
         """The place of the extremum, one element after another; the first NaN is it where there is one."""
@@ -304,10 +297,19 @@ class _Rows:
         e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory_type(self.root.dtype), place)
 
 
-def combine(kind: str, dtype: DType, a: Reg, b: Reg, e: Evaluator) -> Reg:
+def combine(kind: str, dtype: DType, a: Reg, b: Reg, f: FunctionBuilder) -> Reg:
     """One step of a fold."""
     names = {"sum": "add", "prod": "mul"}
-    return table_of(dtype)[names.get(kind, kind)](e.f, dtype, a, b)
+    return table_of(dtype)[names.get(kind, kind)](f, dtype, a, b)
+
+
+def fold_lanes(kind: str, dtype: DType, total: Reg, f: FunctionBuilder) -> Reg:
+    """All lanes folded pairwise, always in the same order."""
+    while total.lanes > 1:
+        half = total.lanes // 2
+        low, high = (f.shuffle(total, None, range(start, start + half)) for start in (0, half))
+        total = combine(kind, dtype, low, high, f)
+    return total
 
 
 def identity(kind: str, dtype: DType) -> float:
@@ -320,5 +322,7 @@ def identity(kind: str, dtype: DType) -> float:
         return int(kind in ("and", "min")) if dtype.is_bool else -1
     if dtype.is_float:
         return float("inf") if kind == "min" else float("-inf")
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.max if kind == "min" else limits.min)
+    bits = dtype.bits - dtype.is_signed
+    if kind == "min":
+        return (1 << bits) - 1
+    return -(1 << bits) if dtype.is_signed else 0

@@ -148,16 +148,17 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
     dtype, outside = x.dtype, []
     result = x if sampling.mode == "nearest" else ir.cast(x, _computed_in(x.dtype))
     for axis in axes:
+        if _repeats(axis, sampling):
+            result = _repeated(result, axis, ir)
+            continue
         places = TRANSFORMS[sampling.transform](ir.iota((axis.length,), 0, F64), axis, ir)
         if sampling.extrapolation is not None:
             outside.append((axis.axis, _is_outside(places, axis, ir)))
-        if sampling.mode != "nearest":
-            result = _interpolated(result, places, axis, sampling, node, ir)
-        elif _repeats(axis, sampling):
-            result = _repeated(result, axis, ir)
-        else:
+        if sampling.mode == "nearest":
             places = ir.cast(NEAREST[sampling.nearest](places, axis, ir), I64)
             result = ir.gather(result, _clamped(places, axis, ir), axis.axis)
+        else:
+            result = _interpolated(result, places, axis, sampling, node, ir)
     if dtype.is_integer and sampling.mode != "nearest":
         result = ir.round(result)
     result = ir.cast(result, dtype)
@@ -181,7 +182,7 @@ def _clamped(places: Value, axis: ResizedAxis, ir: Builder) -> Value:
 
 def _repeats(axis: ResizedAxis, sampling: Sampling) -> bool:
     """Whether element i of the result is element i // scale, for a whole scale."""
-    if axis.ratio is None or axis.ratio < 1 or not axis.ratio.is_integer():
+    if sampling.mode != "nearest" or axis.ratio is None or axis.ratio < 1 or not axis.ratio.is_integer():
         return False
     rounding = {"asymmetric": ("floor", "simple"), "half_pixel": ("round_prefer_floor", "round_prefer_ceil")}
     return sampling.nearest in rounding.get(sampling.transform, ())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_vector, read_lengths, vector_length
+from compiler.frontend.operators.shape_inputs import as_vector, partly_known, read_lengths, vector_length
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import BOOL
@@ -33,7 +33,9 @@ def reshape(node: Node, ir: Builder) -> Value:
     known = ir.known(shape)
     if known is not None:
         return ir.reshape(data, _resolved(data.shape, known, allow_zero, node))
-    return ir.reshape(data, read_lengths(_resolved_by_data(data.shape, shape, allow_zero, ir), "shape", node, ir))
+    resolved = _resolved_by_data(data.shape, shape, allow_zero, ir)
+    hints = [_hint(data.shape, place, size, allow_zero) for place, size in enumerate(partly_known(shape, ir))]
+    return ir.reshape(data, read_lengths(resolved, "shape", node, ir, hints=hints))
 
 
 def _resolved(old: Sequence[Dim], shape: Sequence[Dim], allow_zero: bool, node: Node) -> tuple[Dim, ...]:
@@ -63,6 +65,13 @@ def _resolved(old: Sequence[Dim], shape: Sequence[Dim], allow_zero: bool, node: 
 def _contradicts(old: Sequence[Dim], new: Sequence[Dim]) -> bool:
     before, after = product(old), product(new)
     return isinstance(before, int) and isinstance(after, int) and before != after
+
+
+def _hint(old: Sequence[Dim], place: int, size: Dim | None, allow_zero: bool) -> Dim | None:
+    """The size at `place` of the result where it does not depend on what only data tells."""
+    if size == 0 and not allow_zero:
+        return old[place] if place < len(old) else None
+    return None if size == -1 else size
 
 
 def _resolved_by_data(old: Sequence[Dim], shape: Value, allow_zero: bool, ir: Builder) -> Value:

@@ -72,29 +72,53 @@ def known_integers(value: Value, ir: Builder) -> tuple[int, ...] | None:
     return integers if len(integers) == len(known) else None
 
 
-def read_lengths(value: Value, name: str, node: Node, ir: Builder, count: int | None = None) -> tuple[Dim, ...]:
+def partly_known(value: Value, ir: Builder) -> tuple[Dim | None, ...]:
+    """The elements of an integer vector that are known in sizes, each where it is; None for the others."""
+    known, op = ir.known(value), value.op
+    if known is not None:
+        return known
+    operands = () if op is None or op.name not in ("cast", "reshape", "concatenate") else op.operands
+    if operands and all(_is_short_integers(operand) for operand in operands):
+        return tuple(element for operand in operands for element in partly_known(operand, ir))
+    return (None,) * vector_length(value)
+
+
+def _is_short_integers(value: Value) -> bool:
+    """Whether `value` is a vector of known length, or a scalar, of integers."""
+    return value.dtype.is_integer and value.rank <= 1 and value.tensor.is_static
+
+
+def read_lengths(
+    value: Value,
+    name: str,
+    node: Node,
+    ir: Builder,
+    count: int | None = None,
+    hints: Sequence[Dim | None] | None = None,
+) -> tuple[Dim, ...]:
     """The elements of the input `name`, `count` of them, as sizes, which are never negative.
 
-    Raises ModelError where one certainly is; where only data tells, the call raises InputError.
+    `hints` are what is known of them already, by default what can be seen of `value`. Raises ModelError where one is
+    certainly negative; where only data tells, the call raises InputError.
     """
     vector = as_vector(value, name, node, ir, count)
+    known = partly_known(vector, ir) if hints is None else tuple(hints)
     message = f"{name} of {node.operator} is negative"
-    known = ir.known(vector)
-    if known is None:
-        return _bound_lengths(vector, message, ir)
     for dim in known:
-        if at_least(-1, dim):
-            node.fail("negative-size", f"{name} is {list(known)}", rule=f"ONNX {node.operator}, {name}")
-        if not at_least(dim, 0):
+        if dim is not None and at_least(-1, dim):
+            node.fail("negative-size", f"{name} has an element {dim}", rule=f"ONNX {node.operator}, {name}")
+        if dim is not None and not at_least(dim, 0):
             ir.guard(dim, 0, "at_least", message)
-    return known
+    decided = tuple(dim for dim in known if dim is not None)
+    if len(decided) == len(known):
+        return decided
+    bound = _bound_lengths(vector, message, ir)
+    return tuple(symbol if dim is None else dim for symbol, dim in zip(bound, known, strict=True))
 
 
 def _bound_lengths(vector: Value, message: str, ir: Builder) -> tuple[Dim, ...]:
     """Symbols for the elements, and one of any sign for the least of them, which is checked."""
     names = [ir.symbols.fresh(f"length{index}") for index in range(vector_length(vector))]
-    if not names:
-        return ()
     least = ir.symbols.fresh("?least")
     ir.symbols.ranges[least] = (-(2**63), None)
     smallest = ir.reduce(vector, "min", (0,), keepdims=True)

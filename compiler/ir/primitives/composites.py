@@ -43,6 +43,15 @@ def _decompose_softmax(op: Op, build: "Builder") -> tuple[Value, ...]:
     return (build.cast(build.div(e, build.reduce(e, "sum", axes, keepdims=True)), op.results[0].dtype),)
 
 
+def _decompose_masked_softmax(op: Op, build: "Builder") -> tuple[Value, ...]:
+    """softmax(x), with zeros where everything is -inf"""
+    x, axes = _wide(op.operands[0], build), [op.int("axis")]
+    top = build.reduce(x, "max", axes, keepdims=True)
+    e = build.exp(build.sub(x, build.select(build.equal(top, float("-inf")), 0.0, top)))
+    total = build.reduce(e, "sum", axes, keepdims=True)
+    return (build.cast(build.div(e, build.select(build.equal(total, 0.0), 1.0, total)), op.results[0].dtype),)
+
+
 def _decompose_log_softmax(op: Op, build: "Builder") -> tuple[Value, ...]:
     """x - max(x) - log(sum(exp(x - max(x))))"""
     x, axes = _wide(op.operands[0], build), [op.int("axis")]
@@ -149,7 +158,8 @@ def _decompose_attention(op: Op, build: "Builder") -> tuple[Value, ...]:
     """softmax(scale * q kᵀ + mask) v; a row in which everything is masked gives zeros"""
     q, k, v, *mask = (_wide(operand, build) for operand in op.operands)
     (batch, heads, queries, width), (_, groups, keys, _) = q.shape, k.shape
-    assert isinstance(heads, int) and isinstance(groups, int)
+    assert isinstance(heads, int)
+    assert isinstance(groups, int)
     grouped = build.reshape(q, (batch, groups, heads // groups, queries, width))
     scores = build.reshape(build.dot(grouped, k, "bghsd,bgtd->bghst"), (batch, heads, queries, keys))
     scores = build.mul(scores, op.float("scale"))
@@ -161,11 +171,7 @@ def _decompose_attention(op: Op, build: "Builder") -> tuple[Value, ...]:
         row, column = (build.iota((queries, keys), axis, I64) for axis in (0, 1))
         visible = build.less_equal(column, row)
         scores = build.select(build.broadcast_to(visible, scores.shape), scores, float("-inf"))
-    top = build.reduce(scores, "max", [3], keepdims=True)
-    exponent = build.exp(build.sub(scores, build.select(build.equal(top, float("-inf")), 0.0, top)))
-    total = build.reduce(exponent, "sum", [3], keepdims=True)
-    weights = build.div(exponent, build.select(build.equal(total, 0.0), 1.0, total))
-    weights = build.reshape(weights, (batch, groups, heads // groups, queries, keys))
+    weights = build.reshape(build.masked_softmax(scores, 3), (batch, groups, heads // groups, queries, keys))
     mixed = build.dot(weights, v, "bghst,bgte->bghse")
     return (build.cast(build.reshape(mixed, (batch, heads, queries, v.shape[3])), op.results[0].dtype),)
 
@@ -200,6 +206,7 @@ def _decompose_rotary(op: Op, build: "Builder") -> tuple[Value, ...]:
 
 
 define(Primitive("softmax", "composite", _softmax, other_axes, decompose=_decompose_softmax))
+define(Primitive("masked_softmax", "composite", _softmax, other_axes, decompose=_decompose_masked_softmax))
 define(Primitive("log_softmax", "composite", _softmax, other_axes, decompose=_decompose_log_softmax))
 define(Primitive("layer_norm", "composite", _layer_norm, _leading_axes, decompose=_decompose_layer_norm))
 define(Primitive("rms_norm", "composite", _rms_norm, _leading_axes, decompose=_decompose_rms_norm))

@@ -1,4 +1,4 @@
-"""What is not arithmetic on tensors: one primitive that names a function of `runtime.host`, and declares its results."""
+"""What is not arithmetic on tensors: a primitive that names a function of `runtime.host` and declares its results."""
 
 from compiler.ir.primitive import Primitive, define, no_axes
 

@@ -68,11 +68,33 @@ def _bitcast(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[
     return (TensorType(dtype, value.shape),)
 
 
-UNARY = (
-    "neg abs sign floor ceil round sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf not"
-).split()
-BINARY = "add sub mul div rem pow min max and or xor shift_left shift_right".split()
-COMPARE = "equal less less_equal".split()
+UNARY = [
+    "neg",
+    "abs",
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "sqrt",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "not",
+]
+BINARY = ["add", "sub", "mul", "div", "rem", "pow", "min", "max", "and", "or", "xor", "shift_left", "shift_right"]
+COMPARE = ["equal", "less", "less_equal"]
 
 for _name in UNARY:
     define(Primitive(_name, "pointwise", _arithmetic(1), pointwise_axes))

@@ -1,4 +1,4 @@
-"""Where data and sizes meet: integers of a tensor become symbols, and relations between sizes are checked at the call."""
+"""Where data and sizes meet: integers of a tensor become symbols, relations between sizes are checked."""
 
 from collections.abc import Sequence
 

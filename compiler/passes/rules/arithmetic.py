@@ -227,9 +227,11 @@ def gather_constants(op: Op, build: Builder) -> Value | None:
     inner, last = made_by(op.operands[0], op.name), op.operands[1]
     if inner is None or (last.dtype.is_float and op.name not in ("min", "max")):
         return None
-    if number_of(last) is None or number_of(inner.operands[1]) is None:
+    numbers = number_of(inner.operands[1]), number_of(last)
+    if numbers[0] is None or numbers[1] is None:
         return None
-    return build.binary(op.name, inner.operands[0], build.binary(op.name, inner.operands[1], last))
+    first, second = (build.scalar(number, last.dtype) for number in numbers if number is not None)
+    return build.binary(op.name, inner.operands[0], build.binary(op.name, first, second))
 
 
 @rule("shift_left", "shift_right")

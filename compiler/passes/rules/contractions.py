@@ -40,7 +40,7 @@ def contract_broadcast(op: Op, build: Builder) -> Value | None:
 def convolve_padded(op: Op, build: Builder) -> Value | None:
     """convolution(pad(x, 0), w) = convolution(x, w) with more padding, for spatial axes"""
     padded = made_by(op.operands[0], "pad")
-    if padded is None or not is_number(padded.operands[1], 0) or set(op.ints("input_dilations")) > {1}:
+    if padded is None or not is_number(padded.operands[1], 0) or any(step != 1 for step in op.ints("input_dilations")):
         return None
     low, high = padded.dims("low"), padded.dims("high")
     if set(low[:2] + high[:2]) != {0}:

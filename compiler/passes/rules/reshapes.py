@@ -6,7 +6,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.module import Op, Value
 from compiler.ir.rewriter import rule
-from compiler.passes.matching import axis_groups, made_by, moved_axes
+from compiler.passes.matching import axis_groups, made_by
 
 
 @rule("reshape")
@@ -45,25 +45,23 @@ def transpose_units(op: Op, build: Builder) -> Value | None:
 
 
 @rule("reshape")
-def transpose_merged_axes(op: Op, build: Builder) -> Value | None:
-    """reshape(transpose(reshape(x))) = transpose(x) where the last undoes on the moved axes what the first merged"""
+def split_before_transposing(op: Op, build: Builder) -> Value | None:
+    """reshape(transpose(reshape(x))) = transpose(reshape(x)) where the last reshape only splits axes
+
+    So what the first one merged is never merged: exporters swap two axes of a batch of matrices that way.
+    """
     moved = made_by(op.operands[0], "transpose")
-    merged = None if moved is None else made_by(moved.operands[0], "reshape")
-    if moved is None or merged is None:
+    if moved is None or made_by(moved.operands[0], "reshape") is None:
         return None
-    x = merged.operands[0]
-    groups = axis_groups(x.shape, merged.result.shape)
-    if groups is None or any(len(after) != 1 for _, after in groups):
+    groups = axis_groups(moved.result.shape, op.result.shape)
+    if groups is None or any(len(before) != 1 for before, _ in groups) or all(len(after) == 1 for _, after in groups):
         return None
-    runs = {after[0]: before for before, after in groups}
-    order = [axis for merged_axis in moved.ints("permutation") for axis in runs.get(merged_axis, ())]
-    units = [axis for axis in range(x.rank) if axis not in order]
-    transposed = [x.shape[axis] for axis in order]
-    if moved_axes(transposed, op.result.shape) is None:
-        return None
-    dense = build.with_shape(x, [x.shape[axis] for axis in range(x.rank) if axis not in units])
-    ranks = {axis: place for place, axis in enumerate(sorted(order))}
-    return build.with_shape(build.transpose(dense, [ranks[axis] for axis in order]), op.result.shape)
+    permutation = moved.ints("permutation")
+    runs = {permutation[before[0]]: after for before, after in groups}
+    order = [axis for old in sorted(runs) for axis in runs[old]]
+    split = build.with_shape(moved.operands[0], [op.result.shape[axis] for axis in order])
+    places = [order.index(axis) for axis in sorted(order)]
+    return build.with_shape(build.transpose(split, places), op.result.shape)
 
 
 @rule("reshape")

@@ -29,10 +29,10 @@ def merge_slices(op: Op, build: Builder) -> Value | None:
 
 
 @rule("slice")
-def slice_transposed(op: Op, build: Builder) -> Value | None:
-    """slice(transpose(x, p)) = transpose(slice(x), p)"""
+def slice_transposed(op: Op, build: Rewriter) -> Value | None:
+    """slice(transpose(x, p)) = transpose(slice(x), p), where nothing else uses the transpose"""
     inner = made_by(op.operands[0], "transpose")
-    if inner is None:
+    if inner is None or build.uses(inner.result) > 1:
         return None
     permutation = inner.ints("permutation")
     order = [permutation.index(axis) for axis in range(len(permutation))]

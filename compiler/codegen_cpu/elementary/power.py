@@ -1,0 +1,84 @@
+"""pow of f32: 2^(y log2 |x|) with the exponent in f64, and the special cases of C99 (annex F.10.4.4).
+
+The coefficients are minimax fits of our own.
+"""
+
+import math
+
+from compiler.codegen_cpu.elementary.exponential import EXP2, SCALED_UNIT, scale_by_power
+from compiler.codegen_cpu.elementary.lanes import (
+    absolute,
+    at_least,
+    at_most,
+    from_bits,
+    multiply_add,
+    polynomial,
+    to_bits,
+    with_sign,
+)
+from compiler.codegen_cpu.elementary.logarithm import LEAST_NORMAL, split_float
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Reg, vector_type
+
+# log2(1 + r) / r, minimax on [sqrt(1/2) - 1, sqrt(2) - 1]: log2(1 + r) within 2^-32 of itself, so that an exponent
+# of up to 128 is within 2^-25, and the power within 2^-25 of itself.
+_LOG2 = (
+    1.4426950409394053, -0.7213475252125694, 0.4808983207215593, -0.36067280059413787,
+    0.28854064399535323, -0.24050417245533368, 0.20609624413190383, -0.17904697271063286,
+    0.15900166789710599, -0.15698227360583256, 0.15485662501943762, -0.08634492289202444,
+)  # fmt: skip
+
+# 1.5 * 2^52: a number near it has no fraction bits.
+_ROUNDING = 6755399441055744.0
+
+
+def pow(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
+    """x^y of each lane within 2 units in the last place; NaN for a negative x and a y that is no integer."""
+    magnitude = _exp2(f, f.fmul(_widened(f, y), _log2(f, absolute(f, x))))
+    is_integer = f.fcmp("oeq", y, _truncated(f, y))
+    half = f.fmul(y, 0.5)
+    is_odd = f.and_(is_integer, f.fcmp("one", half, _truncated(f, half)))
+    result = f.select(is_odd, with_sign(f, magnitude, x), magnitude)
+    is_finite_negative = f.and_(f.fcmp("olt", x, 0.0), f.fcmp("ogt", x, -math.inf))
+    is_invalid = f.and_(is_finite_negative, f.fcmp("one", y, _truncated(f, y)))
+    result = f.select(is_invalid, f.constant(x.type, math.nan), result)
+    return f.select(_is_one(f, x, y), f.constant(x.type, 1.0), result)
+
+
+def _is_one(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
+    """x^0 and 1^y, NaN or not, and (-1)^±inf."""
+    is_unit = f.fcmp("oeq", absolute(f, x), 1.0)
+    always = f.or_(f.fcmp("oeq", x, 1.0), f.fcmp("oeq", absolute(f, y), math.inf))
+    return f.or_(f.fcmp("oeq", y, 0.0), f.and_(is_unit, always))
+
+
+def _log2(f: FunctionBuilder, a: Reg) -> Reg:
+    """log2 of a >= 0 in f64; NaN stays."""
+    is_subnormal = f.fcmp("olt", a, LEAST_NORMAL)
+    bits = to_bits(f, f.select(is_subnormal, f.fmul(a, 2.0**23), a))
+    e, m = split_float(f, bits)
+    e = f.sub(e, f.select(is_subnormal, f.constant(e.type, 23), f.constant(e.type, 0)))
+    r = _widened(f, f.fsub(from_bits(f, m), 1.0))
+    result = multiply_add(f, polynomial(f, r, _LOG2), r, f.convert("sitofp", e, r.type))
+    pole = f.select(f.fcmp("oeq", a, 0.0), f.constant(a.type, -math.inf), a)
+    is_positive = f.and_(f.fcmp("ogt", a, 0.0), f.fcmp("olt", a, math.inf))
+    return f.select(is_positive, result, _widened(f, pole))
+
+
+def _exp2(f: FunctionBuilder, t: Reg) -> Reg:
+    """2^t in f32 for t in f64; NaN stays."""
+    # The results at the ends of the clamp are 0 and +inf.
+    t = at_least(f, at_most(f, t, 128.5), -150.5)
+    offset = _ROUNDING + 154
+    shifted = f.fadd(t, offset)
+    u = f.convert("fptrunc", f.fsub(t, f.fsub(shifted, offset)), vector_type("float", t.lanes))
+    n = f.convert("trunc", to_bits(f, shifted), vector_type("i32", t.lanes))
+    return scale_by_power(f, polynomial(f, u, [SCALED_UNIT * c for c in EXP2]), n)
+
+
+def _widened(f: FunctionBuilder, x: Reg) -> Reg:
+    return f.convert("fpext", x, vector_type("double", x.lanes))
+
+
+def _truncated(f: FunctionBuilder, x: Reg) -> Reg:
+    return f.intrinsic("llvm.trunc.*", x.type, x)

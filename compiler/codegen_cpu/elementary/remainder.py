@@ -1,0 +1,50 @@
+"""rem of f32, C's fmod: exact for every pair of operands, by long division in f64."""
+
+import math
+
+from compiler.codegen_cpu.elementary.lanes import (
+    absolute,
+    any_lane,
+    at_most,
+    from_bits,
+    multiply_add,
+    to_bits,
+    with_sign,
+)
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Reg, vector_type
+
+# The bits of an f64 that a digit of the quotient does not use: 28 bits of it times 24 of the divisor are exact.
+_UNUSED_BITS = 25
+
+
+def rem(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
+    """x - y trunc(x / y) with the sign of x; NaN for an infinite x, for y = 0 and for NaN; x for an infinite y."""
+    a, b = absolute(f, x), absolute(f, y)
+    is_valid = f.and_(f.fcmp("olt", a, math.inf), f.fcmp("ogt", b, 0.0))
+    # An infinite divisor would make NaN of a digit 0, and any other above all f32 gives the same.
+    divisor = at_most(f, _widened(f, f.select(is_valid, b, 1.0)), 2.0**200)
+    start = _widened(f, f.select(is_valid, a, 0.0))
+
+    def subtract(rest: Reg) -> tuple[Reg]:
+        return (_subtract_digit(f, rest, divisor),)
+
+    (rest,) = f.while_((start,), lambda rest: any_lane(f, f.fcmp("oge", absolute(f, rest), divisor)), subtract)
+    rest = f.select(f.fcmp("olt", rest, 0.0), f.fadd(rest, divisor), rest)
+    result = with_sign(f, f.convert("fptrunc", rest, x.type), x)
+    return f.select(is_valid, result, f.constant(x.type, math.nan))
+
+
+def _subtract_digit(f: FunctionBuilder, rest: Reg, divisor: Reg) -> Reg:
+    """The rest less the first 28 bits of rest / divisor times the divisor, exact; barely below 0 if they round up.
+
+    Every rest is a multiple of the divisor's last place and, as the quotient is, of at most 26 bits itself.
+    """
+    bits = to_bits(f, f.fdiv(rest, divisor))
+    kept = f.and_(bits, f.constant(bits.type, -1 << _UNUSED_BITS))
+    digit = f.intrinsic("llvm.trunc.*", rest.type, from_bits(f, kept))
+    return multiply_add(f, f.fneg(digit), divisor, rest)
+
+
+def _widened(f: FunctionBuilder, x: Reg) -> Reg:
+    return f.convert("fpext", x, vector_type("double", x.lanes))

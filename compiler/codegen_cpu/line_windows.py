@@ -1,0 +1,111 @@
+"""Reading lines through a window: for each tap a vector of the elements that neighbouring windows meet there.
+
+Windows that start `stride` apart are read as whole vectors and taken apart by shuffles where the stride is small, so
+that taps that fall into the same vectors share their loads; else they are gathered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.codegen_cpu.element_types import from_memory, memory_type
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from compiler.ir.dtypes import DType
+
+LARGEST_SHUFFLED_STRIDE = 4
+"""Beyond it a gather touches less memory than whole vectors would."""
+
+
+@dataclass(frozen=True)
+class LineWindows:
+    """Rows of `length` elements, `element_stride` apart in memory, and the windows of `lanes` neighbouring results.
+
+    `outside` is what a place outside the row gives, a constant of the element type in memory.
+    """
+
+    f: FunctionBuilder
+    dtype: DType
+    length: Int
+    element_stride: Int
+    taps: int
+    stride: int
+    dilation: int
+    lanes: int
+    outside: Reg
+
+    @property
+    def reach(self) -> int:
+        """How many elements from the first on `read` may touch, the row permitting."""
+        if self._is_shuffled:
+            return max(self._places) + self.lanes
+        return (self.taps - 1) * self.dilation + (self.lanes - 1) * self.stride + 1
+
+    @property
+    def _is_shuffled(self) -> bool:
+        return self.element_stride == 1 and self.stride <= LARGEST_SHUFFLED_STRIDE
+
+    @property
+    def _places(self) -> tuple[int, ...]:
+        """Where the loads begin, counted from the first tap of the first lane."""
+        if not self._is_shuffled:
+            return tuple(tap * self.dilation for tap in range(self.taps))
+        starts = dict.fromkeys(tap * self.dilation // self.stride * self.stride for tap in range(self.taps))
+        return tuple(dict.fromkeys(start + part * self.lanes for start in starts for part in range(self.stride)))
+
+    def load_masks(self, first: Int) -> Mapping[int, Reg]:
+        """For each load which lanes are within the row, if the first tap of the first lane is at `first`."""
+        step = 1 if self._is_shuffled else self.stride
+        return {place: self._inside(self.f.add(first, place), step) for place in self._places}
+
+    def tap_masks(self, first: Int) -> tuple[Reg, ...]:
+        """For each tap which lanes are within the row."""
+        return tuple(self._inside(self.f.add(first, tap * self.dilation), self.stride) for tap in range(self.taps))
+
+    def _inside(self, position: Int, step: int) -> Reg:
+        """The lanes for which position + lane * step is in [0, length)."""
+        f, before, after = self.f, self.f.neg(position), self.f.sub(self.length, position)
+        low, high = (f.udiv(f.add(f.smax(count, 0), step - 1), step) for count in (before, after))
+        below = f.tail_mask(self.lanes, high)
+        return f.and_(below, f.xor(f.tail_mask(self.lanes, low), f.constant(below.type, 1)))
+
+    def read(self, line: Reg, first: Int, masks: Mapping[int, Reg] | None) -> tuple[Reg, ...]:
+        """A vector for each tap, in registers; `line` is the first element of a row, `masks` None if all are inside."""
+        loaded = {place: self._load(line, first, place, masks) for place in self._places}
+        if not self._is_shuffled:
+            vectors: Sequence[Reg] = tuple(loaded.values())
+        else:
+            vectors = [self._taken_apart(loaded, tap * self.dilation) for tap in range(self.taps)]
+        return tuple(from_memory(vector, self.dtype, self.f) for vector in vectors)
+
+    def _load(self, line: Reg, first: Int, place: int, masks: Mapping[int, Reg] | None) -> Reg:
+        f, element = self.f, memory_type(self.dtype)
+        type = vector_type(element, self.lanes)
+        address = f.gep(line, f.mul(f.add(first, place), self.element_stride), element)
+        mask = None if masks is None else masks[place]
+        outside = f.splat(self.outside, self.lanes)
+        if self._is_shuffled:
+            return f.load(type, address) if mask is None else f.masked_load(type, address, mask, passthru=outside)
+        step = f.mul(self.element_stride, self.stride)
+        places = vector_type("i64", self.lanes)
+        steps = f.mul(f.lane_ids(places), f.splat(_reg(step, f), self.lanes))
+        return f.gather(type, address, steps, mask, passthru=None if mask is None else outside)
+
+    def _taken_apart(self, loaded: Mapping[int, Reg], offset: int) -> Reg:
+        """Every element number `offset` + lane * stride of what was loaded."""
+        f, lanes, stride = self.f, self.lanes, self.stride
+        start = offset // stride * stride
+        result = loaded[start]
+        for part in range(1, stride):
+            # Lanes of the parts before are in place already; the others come from this part.
+            picks = [offset - start + lane * stride for lane in range(lanes)]
+            earlier = [lane if pick < part * lanes else -1 for lane, pick in enumerate(picks)]
+            if part == 1:
+                earlier = [pick if pick < lanes else -1 for pick in picks]
+            here = [lanes + pick - part * lanes if part * lanes <= pick < (part + 1) * lanes else -1 for pick in picks]
+            merged = [max(pair) for pair in zip(earlier, here, strict=True)]
+            result = f.shuffle(result, loaded[start + part * lanes], merged)
+        return result
+
+
+def _reg(number: Int, f: FunctionBuilder) -> Reg:
+    return number if isinstance(number, Reg) else f.constant("i64", number)

@@ -1,0 +1,40 @@
+"""Looking at a model without compiling it: every finding about it, and the types of its values."""
+
+from compiler.diagnostics import DiagnosedModelError, Diagnostic, error, warning
+from compiler.frontend.check import check_model, collect_findings
+from compiler.frontend.infer import annotate_model, infer_types
+from compiler.frontend.proto.onnxc_pb2 import ModelProto
+from compiler.frontend.read import read_model
+from compiler.model_symbols import expect_known_dims
+from compiler.options import CompileOptions, ModelSource
+from runtime.errors import ModelError, UnsupportedError
+
+__all__ = ["declare_types", "find_all"]
+
+
+def find_all(source: ModelSource) -> tuple[Diagnostic, ...]:
+    """The findings of the checker; where it finds no error, also those of type inference.
+
+    Nodes that cannot be compiled yet are one warning.
+    """
+    try:
+        loaded = read_model(source)
+        findings = collect_findings(loaded)
+        if not any(finding.severity == "error" for finding in findings):
+            infer_types(check_model(loaded))
+    except DiagnosedModelError as found:
+        return found.diagnostics
+    except ModelError as problem:
+        return (error(problem.code, str(problem)),)
+    except UnsupportedError as problem:
+        _, _, listing = str(problem).partition(": ")
+        return (*findings, warning(problem.code, listing))
+    return findings
+
+
+def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
+    """The model with the type of every value declared."""
+    loaded = read_model(source)
+    checked = check_model(loaded)
+    expect_known_dims(checked, options.inputs)
+    return annotate_model(loaded, infer_types(checked, options.inputs))

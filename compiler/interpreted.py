@@ -1,0 +1,110 @@
+"""target="interpreter": an executable that runs the lowered module op by op, with no pass and no code generation.
+
+What it gives is what a model means, as far as we know; the other targets are compared with it.
+"""
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+import numpy as np
+
+from compiler.frontend.check import check_model
+from compiler.frontend.lower import lower_model
+from compiler.frontend.read import read_model
+from compiler.ir.dims import Dim, render
+from compiler.ir.interpreter import interpret, single_symbol
+from compiler.ir.module import Function, Module, Value
+from compiler.ir.printer import print_module
+from compiler.ir.types import TensorType
+from compiler.model_symbols import expect_known_dims, frozen_inputs
+from compiler.options import CompileOptions, ModelSource
+from runtime.engine import FastFunction, own_arrays
+from runtime.executable import Executable
+from runtime.fast_call import Shapes
+from runtime.program import Binding, Check, Symbol
+from runtime.signature import Signature, TensorInfo
+from runtime.stats import Stats
+
+__all__ = ["interpret_model"]
+
+
+def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
+    """The model as an executable of the interpreter."""
+    checked = check_model(read_model(source))
+    expect_known_dims(checked, options.inputs)
+    module = lower_model(checked, options.inputs)
+    signature = function_signature(module.main, frozen_inputs(checked, options.inputs))
+    return Executable(signature, InterpreterEngine(module), report=print_module(module), compilations=1)
+
+
+class InterpreterEngine:
+    """Runs a module."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.names = [parameter.producer.name for parameter in module.main.body.parameters]
+        self.calls = 0
+        self.lock = Lock()
+
+    def run(
+        self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence[np.ndarray]:
+        """The outputs, for inputs whose shapes are right."""
+        with self.lock:
+            self.calls += 1
+        return own_arrays(interpret(self.module, dict(zip(self.names, arrays, strict=True))), arrays)
+
+    def fast_call(self) -> FastFunction | None:
+        """None: there is nothing faster."""
+        return None
+
+    def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
+        """Nothing is kept for shapes."""
+
+    def defaults(self) -> Mapping[int, np.ndarray]:
+        """The values of the inputs that a call may leave out, by number."""
+        defaults = self.module.main.defaults
+        return {index: defaults[name] for index, name in enumerate(self.names) if name in defaults}
+
+    def stats(self) -> Stats:
+        """What has run so far."""
+        return Stats(calls=self.calls)
+
+
+def function_signature(function: Function, frozen: Sequence[str] = ()) -> Signature:
+    """What a call of the function must pass: every axis of an input binds a symbol, or is checked."""
+    numbers: dict[str, int] = {}
+    bindings: list[Binding] = []
+    later: list[tuple[int, int, Dim]] = []
+    for slot, parameter in enumerate(function.body.parameters):
+        for axis, dim in enumerate(_shape(parameter)):
+            symbol = single_symbol(dim)
+            if symbol is not None and symbol not in numbers:
+                numbers[symbol] = len(numbers)
+                bindings.append(Binding(slot, axis, numbers[symbol]))
+            else:
+                later.append((slot, axis, dim))
+    checks = [Check(slot, axis, render(dim, lambda name: f"s[{numbers[name]}]")) for slot, axis, dim in later]
+    parameters, results = function.body.parameters, function.body.results
+    return Signature(
+        tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in numbers),
+        tuple(_info(parameter.producer.name, parameter, function) for parameter in parameters),
+        tuple(_info(name, result, function) for name, result in zip(function.result_names, results, strict=True)),
+        tuple(bindings),
+        tuple(checks),
+        tuple(frozen),
+    )
+
+
+def _shape(value: Value) -> tuple[Dim, ...]:
+    return value.type.shape or () if isinstance(value.type, TensorType) else ()
+
+
+def _info(name: str, value: Value, function: Function) -> TensorInfo:
+    text = str(value.type)
+    if not isinstance(value.type, TensorType):
+        return TensorInfo(name, None, None, text)
+    shape = value.type.shape
+    sizes = None if shape is None else tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
+    is_optional = value.op is None and name in function.defaults
+    return TensorInfo(name, value.type.dtype.numpy, sizes, text, is_optional)

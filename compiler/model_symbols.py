@@ -1,0 +1,26 @@
+"""What options say of the inputs, held against the model: the sizes that they name, the inputs that they freeze."""
+
+from compiler.frontend.graph import CheckedModel
+from compiler.frontend.lower import InputOptions
+from compiler.ir.types import type_symbols
+from runtime.errors import InputError
+
+__all__ = ["expect_known_dims", "frozen_inputs"]
+
+
+def expect_known_dims(model: CheckedModel, options: InputOptions) -> None:
+    """InputError where `dims` names a size that no input has."""
+    types = [info.type for info in model.graph.inputs if info.type is not None]
+    known = frozenset().union(*map(type_symbols, types))
+    known |= {size for shape in options.shapes.values() for size in shape if isinstance(size, str)}
+    for name in options.dims:
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise InputError(f"dims names {name!r}, the symbolic sizes of the inputs are {listed}", code="unknown-dim")
+
+
+def frozen_inputs(model: CheckedModel, options: InputOptions) -> tuple[str, ...]:
+    """The inputs whose initializers are compiled in as constants."""
+    if not options.freeze_params:
+        return ()
+    return tuple(info.name for info in model.graph.inputs if info.name in model.graph.initializers)

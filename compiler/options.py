@@ -1,0 +1,141 @@
+"""Compile options: what a caller may ask for, checked before any work is done."""
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.frontend.lower import InputOptions
+from compiler.frontend.read import SupportsSerialize
+from compiler.ir.dtypes import DTYPES, DType, dtype_of
+from compiler.target import Target, parse_target
+from runtime.errors import InputError, UnsupportedError
+
+__all__ = ["CompileOptions", "DimRange", "ModelSource", "make_options"]
+
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+
+V = TypeVar("V")
+
+ModelSource = str | os.PathLike[str] | bytes | BinaryIO | SupportsSerialize
+DimRange = int | tuple[int, int | None]
+
+
+@runtime_checkable
+class _Index(Protocol):
+    """What counts as an integer: int, and the integers of NumPy."""
+
+    def __index__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Checked options of one compilation; `threads` is for the calls, None for as many as the process may use."""
+
+    target: Target
+    inputs: InputOptions = field(default_factory=InputOptions)
+    threads: int | None = None
+
+
+def make_options(
+    target: str = "cpu",
+    dims: Mapping[str, DimRange] | None = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    dtypes: Mapping[str, npt.DTypeLike] | None = None,
+    precision: str = "fp32",
+    specialize: Mapping[str, Sequence[int]] | None = None,
+    freeze_params: bool = True,
+    config: str | None = None,
+    devices: str | None = None,
+    threads: int | None = None,
+    cache: object = None,
+) -> CompileOptions:
+    """The options, checked.
+
+    Raises InputError for what cannot be, UnsupportedError for what cannot be yet.
+    """
+    parsed = parse_target(_text("target", target))
+    if parsed.kind not in ("cpu", "interpreter"):
+        raise _not_yet("target", target)
+    if precision not in PRECISIONS:
+        raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
+    if precision != "fp32":
+        raise _not_yet("precision", precision)
+    for name, value in (("specialize", specialize), ("config", config), ("devices", devices), ("cache", cache)):
+        if value:
+            raise _not_yet(name, value)
+    if not isinstance(freeze_params, bool):
+        raise InputError(f"freeze_params is {freeze_params!r}, expected True or False", code="option-type")
+    if threads is not None and (_integer("threads", threads) < 1):
+        raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
+    inputs = InputOptions(
+        {str(name): _range(name, value) for name, value in _mapping("dims", dims).items()},
+        {str(name): _shape(name, value) for name, value in _mapping("shapes", shapes).items()},
+        {str(name): _dtype(name, value) for name, value in _mapping("dtypes", dtypes).items()},
+        freeze_params,
+    )
+    return CompileOptions(parsed, inputs, None if threads is None else _integer("threads", threads))
+
+
+def _not_yet(option: str, value: object) -> UnsupportedError:
+    return UnsupportedError(f"{option}={value!r} is not yet supported", code="unsupported-option")
+
+
+def _text(option: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{option} is {value!r}, expected a text", code="option-type")
+    return value
+
+
+def _mapping(option: str, value: Mapping[str, V] | None) -> Mapping[str, V]:
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"{option} is {value!r}, expected a mapping from names", code="option-type")
+    return value or {}
+
+
+def _integer(what: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, _Index):
+        raise InputError(f"{what} is {value!r}, expected an integer", code="option-type")
+    return operator.index(value)
+
+
+def _range(name: str, value: object) -> DimRange:
+    """A size, or a range of sizes whose upper end may be None."""
+    what = f"dims[{name!r}]"
+    if not isinstance(value, tuple | list):
+        size = _integer(what, value)
+        if size < 0:
+            raise InputError(f"{what} is {size}, and a size is at least 0", code="dims-range")
+        return size
+    if len(value) != 2:
+        raise InputError(f"{what} is {value!r}, expected a size or a pair (least, greatest)", code="dims-range")
+    low, high = _integer(what, value[0]), None if value[1] is None else _integer(what, value[1])
+    if low < 0 or (high is not None and high < low):
+        raise InputError(f"{what} is {value!r}: no size is in that range", code="dims-range")
+    return low, high
+
+
+def _shape(name: str, value: object) -> tuple[int | str | None, ...]:
+    """Sizes, names of symbols, and None for what the model declares."""
+    what = f"shapes[{name!r}]"
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        raise InputError(f"{what} is {value!r}, expected a sequence of sizes", code="option-type")
+    shape = tuple(size if size is None or isinstance(size, str) else _integer(what, size) for size in value)
+    if any(isinstance(size, int) and size < 0 for size in shape):
+        raise InputError(f"{what} is {value!r}, and a size is at least 0", code="shape-range")
+    return shape
+
+
+def _dtype(name: str, value: object) -> DType:
+    """An element type by its name in the IR, else as anything that NumPy takes for one: "i4" has four bits."""
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    try:
+        return dtype_of(np.dtype(value))  # type: ignore[call-overload]
+    except (TypeError, KeyError) as problem:
+        message = f"dtypes[{name!r}] is {value!r}, expected one of {', '.join(DTYPES)}"
+        raise InputError(message, code="unknown-dtype") from problem

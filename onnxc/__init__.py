@@ -1,0 +1,107 @@
+"""onnxc: compiles ONNX models to native code, and runs them.
+
+    exe = onnxc.compile("model.onnx")
+    y = exe(x)
+    exe.save("model.onnxc")
+    exe = onnxc.load("model.onnxc")
+
+Importing this loads neither NumPy nor the compiler; compiling loads the compiler, loading and calling the runtime.
+"""
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from compiler.diagnostics import Diagnostic
+    from compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from compiler.options import DimRange, ModelSource
+    from runtime.executable import Executable
+
+__all__ = [
+    "DeviceError",
+    "InputError",
+    "ModelError",
+    "OnnxcError",
+    "UnsupportedError",
+    "check",
+    "compile",
+    "infer",
+    "load",
+]
+
+
+def compile(
+    model: "ModelSource",
+    target: str = "cpu",
+    dims: "Mapping[str, DimRange] | None" = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    precision: str = "fp32",
+    specialize: Mapping[str, Sequence[int]] | None = None,
+    freeze_params: bool = True,
+    config: str | None = None,
+    devices: str | None = None,
+    threads: int | None = None,
+    cache: object = None,
+) -> "Executable":
+    """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
+
+    model: a path, bytes, a binary file, or anything with SerializeToString.
+    target: "cpu" is this machine, "cpu:x86-64-v3" another processor, "interpreter" runs without native code.
+    dims: for a symbolic size a fixed one, or a range (least, greatest or None).
+    shapes, dtypes: for an input what to take in place of what the model declares.
+    freeze_params: False keeps initializers that are also inputs as inputs with a default.
+    threads: how many a call may use; None means all that this process may use.
+
+    Raises ModelError, UnsupportedError, InputError.
+    """
+    checked = importlib.import_module("compiler.options").make_options(
+        target, dims, shapes, dtypes, precision, specialize, freeze_params, config, devices, threads, cache
+    )
+    executable: Executable
+    if checked.target.kind == "interpreter":
+        executable = importlib.import_module("compiler.interpreted").interpret_model(model, checked)
+    else:
+        artifact = importlib.import_module("compiler.driver").compile_model(model, checked)
+        executable = importlib.import_module("runtime.load").make_executable(artifact, checked.threads, compilations=1)
+    return executable
+
+
+def load(
+    path: str | os.PathLike[str], weights: Literal["mapped", "resident"] = "mapped", threads: int | None = None
+) -> "Executable":
+    """The executable that `Executable.save` wrote. Nothing is compiled, and the compiler is not needed.
+
+    weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
+
+    Raises DeviceError where the file is damaged or made for another machine.
+    """
+    executable: Executable = importlib.import_module("runtime.load").load(path, weights, threads)
+    return executable
+
+
+def check(model: "ModelSource") -> "tuple[Diagnostic, ...]":
+    """Every error and warning there is about the model; nothing is raised for what is wrong with it."""
+    findings: tuple[Diagnostic, ...] = importlib.import_module("compiler.inspect_model").find_all(model)
+    return findings
+
+
+def infer(
+    model: "ModelSource",
+    dims: "Mapping[str, DimRange] | None" = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+) -> "ModelProto":
+    """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
+
+    Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
+    """
+    options = importlib.import_module("compiler.options").make_options("interpreter", dims, shapes, dtypes)
+    typed: ModelProto = importlib.import_module("compiler.inspect_model").declare_types(model, options)
+    return typed

@@ -1,0 +1,230 @@
+"""The vision operators: GridSample, AffineGrid, Col2Im, regions, NonMaxSuppression, DepthToSpace, SpaceToDepth."""
+
+from math import ceil, floor
+
+import numpy as np
+import pytest
+
+from runtime.errors import InputError
+from tests.operators.tensor_operators import WAYS, i64, make_model, run_operator
+from tests.support.arrays import assert_close, assert_same
+from tests.support.models import run_ort
+
+SYMBOLIC = ("static", "symbolic")
+RNG = np.random.default_rng(7)
+
+
+def random(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    return RNG.uniform(low, high, shape).astype(np.float32)
+
+
+def by_ort(operator: str, inputs: dict[str, np.ndarray], *, opset: int, **attributes: object) -> np.ndarray:
+    names = list(inputs)
+    model = make_model(operator, inputs, opset=opset, way="data", parameters=names, outputs=1, attributes=attributes)
+    return run_ort(model, inputs)["result0"]
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [(3, 4), (2, 2)])
+def test_grid_sample_does_as_onnx_runtime(way: str, mode: str, padding: str, align: int, size: tuple[int, int]) -> None:
+    inputs = {"X": random(2, 2, *size), "grid": random(2, 3, 5, 2)}
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    (got,) = run_operator("GridSample", inputs, opset=20, way=way, **attributes)
+    assert_close(got, by_ort("GridSample", inputs, opset=20, **attributes), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("align", [0, 1])
+def test_a_single_element_is_reflected_everywhere(mode: str, align: int) -> None:
+    inputs = {"X": np.full((1, 1, 1, 1), 7, np.float32), "grid": random(1, 3, 5, 2)}
+    attributes = {"mode": mode, "padding_mode": "reflection", "align_corners": align}
+    (got,) = run_operator("GridSample", inputs, opset=20, way="symbolic", **attributes)
+    assert_close(got, np.full((1, 1, 3, 5), 7, np.float32))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_a_plane_has_names_of_its_own_in_16(mode: str) -> None:
+    inputs = {"X": random(1, 1, 3, 3), "grid": random(1, 2, 2, 2, low=-1, high=1)}
+    (got,) = run_operator("GridSample", inputs, opset=16, mode=mode)
+    assert_close(got, by_ort("GridSample", inputs, opset=16, mode=mode), rtol=1e-3, atol=1e-4)
+
+
+def test_what_lies_outside_is_0_beside_an_infinity() -> None:
+    inputs = {"X": np.full((1, 1, 1, 2), np.inf, np.float32), "grid": np.array([[[[-9, 0], [0.5, 0]]]], np.float32)}
+    (got,) = run_operator("GridSample", inputs, opset=20, mode="nearest")
+    assert_same(got, np.array([[[[0, np.inf]]]], np.float32))
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+def test_grid_sample_of_no_positions(way: str) -> None:
+    inputs = {"X": random(1, 2, 3, 3), "grid": np.zeros((1, 0, 4, 2), np.float32)}
+    (got,) = run_operator("GridSample", inputs, opset=20, way=way)
+    assert_same(got, np.zeros((1, 2, 0, 4), np.float32))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("spatial", [(2, 3), (4, 1), (2, 3, 4)])
+def test_affine_grid_moves_positions(way: str, align: int, spatial: tuple[int, ...]) -> None:
+    rank = len(spatial)
+    theta = random(2, rank, rank + 1)
+    axes = []
+    for size in spatial:
+        steps = np.linspace(-1, 1, size) if align and size > 1 else np.zeros(1)
+        axes.append(steps if align else (2 * np.arange(size) + 1) / size - 1)
+    places = [*reversed(np.meshgrid(*axes, indexing="ij")), np.ones(spatial)]
+    expected = np.einsum("nrk,...k->n...r", theta, np.stack(places, -1))
+    inputs = {"theta": theta, "size": i64(2, 5, *spatial)}
+    (got,) = run_operator("AffineGrid", inputs, opset=20, way=way, parameters=["size"], align_corners=align)
+    assert_close(got, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("image", "block", "strides", "dilations", "pads"),
+    [
+        ((5, 5), (2, 2), (1, 1), (1, 1), (0, 0, 0, 0)),
+        ((5, 6), (2, 3), (2, 1), (1, 2), (1, 0, 1, 2)),
+        ((3, 4, 5), (2, 1, 3), (1, 2, 1), (1, 1, 2), (0, 0, 1, 0, 0, 1)),
+        ((4,), (2,), (2,), (1,), (0, 0)),
+    ],
+)
+def test_col2im_adds_blocks_up(
+    way: str,
+    image: tuple[int, ...],
+    block: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    pads: tuple[int, ...],
+) -> None:
+    rank = len(image)
+    padded = [size + pads[axis] + pads[rank + axis] for axis, size in enumerate(image)]
+    counts = [(p - d * (b - 1) - 1) // s + 1 for p, d, b, s in zip(padded, dilations, block, strides, strict=True)]
+    x = RNG.integers(-9, 9, (2, 3 * int(np.prod(block)), int(np.prod(counts)))).astype(np.float32)
+    canvas = np.zeros((2, 3, *padded), np.float32)
+    columns = x.reshape(2, 3, *block, *counts)
+    for place in np.ndindex(*block, *counts):
+        inner, outer = place[:rank], place[rank:]
+        where = tuple(o * s + i * d for o, s, i, d in zip(outer, strides, inner, dilations, strict=True))
+        canvas[(slice(None), slice(None), *where)] += columns[(slice(None), slice(None), *place)]
+    window = tuple(slice(pads[axis], pads[axis] + size) for axis, size in enumerate(image))
+    inputs = {"input": x, "image_shape": i64(*image), "block_shape": i64(*block)}
+    (got,) = run_operator(
+        "Col2Im",
+        inputs,
+        opset=18,
+        way=way,
+        parameters=["image_shape", "block_shape"],
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+    )
+    assert_same(got, canvas[(slice(None), slice(None), *window)])
+
+
+ROIS = np.array([[0, 0, 3, 4], [1.5, -2, 6, 5], [2, 3, 2.5, 3.1], [-9, -9, -8, -8], [4, 4, 3, 3]], np.float32)
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("opset", [10, 16])
+def test_roi_align_does_as_onnx_runtime(way: str, mode: str, ratio: int, opset: int) -> None:
+    rois = ROIS if opset == 10 else ROIS[:4]
+    inputs = {"X": random(2, 3, 5, 6), "rois": rois, "batch_indices": i64(0, 1, 1, 0, 0)[: len(rois)]}
+    attributes = {"mode": mode, "sampling_ratio": ratio, "output_height": 2, "output_width": 3, "spatial_scale": 0.75}
+    (got,) = run_operator("RoiAlign", inputs, opset=opset, way=way, **attributes)
+    assert_close(got, by_ort("RoiAlign", inputs, opset=opset, **attributes), rtol=1e-4, atol=1e-5)
+
+
+def test_roi_align_of_no_regions() -> None:
+    inputs = {"X": random(1, 2, 3, 3), "rois": np.zeros((0, 4), np.float32), "batch_indices": i64()}
+    (got,) = run_operator("RoiAlign", inputs, opset=16, way="symbolic", output_height=2, output_width=2)
+    assert_same(got, np.zeros((0, 2, 2, 2), np.float32))
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+def test_max_roi_pool_takes_the_maximum_of_each_bin(way: str) -> None:
+    x = random(2, 2, 6, 7)
+    rois = np.array(
+        [[0, 0, 0, 3, 4], [1, 1.5, -2, 9, 5], [1, 2, 3, 2.5, 3.1], [0, 9, 9, 12, 12], [0, 5, 5, 2, 2]], np.float32
+    )
+    expected = np.zeros((len(rois), 2, 2, 3), np.float32)
+    for r, (batch, *corners) in enumerate(rois):
+        left, top, right, bottom = (int(np.sign(c) * floor(abs(c) * 0.75 + 0.5)) for c in corners)
+        height, width = max(bottom - top + 1, 1) / 2, max(right - left + 1, 1) / 3
+        for p, q in np.ndindex(2, 3):
+            rows = slice(max(floor(p * height) + top, 0), max(ceil((p + 1) * height) + top, 0))
+            columns = slice(max(floor(q * width) + left, 0), max(ceil((q + 1) * width) + left, 0))
+            window = x[int(batch), :, rows, columns]
+            expected[r, :, p, q] = window.max((1, 2)) if window.size else 0
+    (got,) = run_operator(
+        "MaxRoiPool", {"X": x, "rois": rois}, opset=1, way=way, pooled_shape=[2, 3], spatial_scale=0.75
+    )
+    assert_same(got, expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("center", [0, 1])
+@pytest.mark.parametrize(("most", "overlap", "lowest"), [(3, 0.2, 0.4), (9, 0.0, None), (1, 0.9, None), (0, 0.5, None)])
+def test_non_max_suppression_does_as_onnx_runtime(
+    way: str, center: int, most: int, overlap: float, lowest: float | None
+) -> None:
+    inputs = {
+        "boxes": random(2, 8, 4, low=0, high=1),
+        "scores": random(2, 3, 8, low=0, high=1),
+        "most": i64(most),
+        "overlap": np.array([overlap], np.float32),
+    }
+    if lowest is not None:
+        inputs["lowest"] = np.array([lowest], np.float32)
+    names = ["most", "overlap", "lowest"]
+    (got,) = run_operator("NonMaxSuppression", inputs, opset=11, way=way, parameters=names, center_point_box=center)
+    assert_same(got, by_ort("NonMaxSuppression", inputs, opset=11, center_point_box=center))
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+def test_equal_scores_keep_their_order_and_no_limit_is_no_box(way: str) -> None:
+    boxes = np.array([[[0, 0, 1, 1], [5, 5, 6, 6], [0, 0, 1, 1]]], np.float32)
+    inputs = {"boxes": boxes, "scores": np.ones((1, 1, 3), np.float32), "most": i64(9)}
+    (got,) = run_operator("NonMaxSuppression", inputs, opset=10, way=way, parameters=["most"])
+    assert_same(got, np.array([[0, 0, 0], [0, 0, 1]]))
+    del inputs["most"]
+    (got,) = run_operator("NonMaxSuppression", inputs, opset=10, way=way)
+    assert_same(got, np.zeros((0, 3), np.int64))
+
+
+def test_there_may_be_no_boxes() -> None:
+    inputs = {"boxes": np.zeros((1, 0, 4), np.float32), "scores": np.zeros((1, 2, 0), np.float32), "most": i64(9)}
+    (got,) = run_operator("NonMaxSuppression", inputs, opset=11, way="symbolic", parameters=["most"])
+    assert_same(got, np.zeros((0, 3), np.int64))
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+@pytest.mark.parametrize("shape", [(2, 8, 2, 3), (0, 4, 1, 1), (1, 0, 2, 2)])
+def test_depth_to_space_and_back(way: str, mode: str, shape: tuple[int, ...]) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    N, C, H, W = shape
+    if mode == "DCR":
+        expected = x.reshape(N, 2, 2, C // 4, H, W).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        expected = x.reshape(N, C // 4, 2, 2, H, W).transpose(0, 1, 4, 2, 5, 3)
+    (got,) = run_operator("DepthToSpace", {"input": x}, opset=13, way=way, blocksize=2, mode=mode)
+    assert_same(got, expected.reshape(N, C // 4, 2 * H, 2 * W))
+    (back,) = run_operator("SpaceToDepth", {"input": got}, opset=28, way=way, blocksize=2, mode=mode)
+    assert_same(back, x)
+
+
+def test_space_to_depth_had_one_mode() -> None:
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+    (got,) = run_operator("SpaceToDepth", {"input": x}, opset=1, blocksize=2)
+    assert_same(got, x.reshape(1, 4, 1, 1))
+
+
+def test_a_plane_that_is_not_whole_blocks_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="multiple of 2"):
+        run_operator("SpaceToDepth", {"input": np.zeros((1, 1, 3, 2))}, opset=13, way="symbolic", blocksize=2)

@@ -1,0 +1,129 @@
+"""Illegal nodes: what is certainly wrong is a ModelError with a code, whatever else the model knows."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from runtime.errors import ModelError
+from tests.operators.tensor_operators import i64, lower_operator
+
+F = np.zeros
+X = F((2, 3), np.float32)
+IMAGE = F((1, 4, 3, 3), np.float32)
+
+# operator, opset, operands, attributes, code
+CASES = [
+    ("Reshape", 14, {"x": X, "p": i64(4, 2)}, {}, "reshape-elements"),
+    ("Reshape", 14, {"x": X, "p": i64(4, -1)}, {}, "reshape-elements"),
+    ("Reshape", 14, {"x": X, "p": i64(-1, -1)}, {}, "reshape-inferred"),
+    ("Reshape", 14, {"x": X, "p": i64(0, -1)}, {"allowzero": 1}, "reshape-inferred"),
+    ("Reshape", 14, {"x": X, "p": i64(2, 3, 0)}, {}, "reshape-copied"),
+    ("Reshape", 14, {"x": X, "p": i64(-2, 3)}, {}, "negative-size"),
+    ("Reshape", 14, {"x": X, "p": F((1, 2), np.int64)}, {}, "not-a-vector"),
+    ("Flatten", 13, {"x": X}, {"axis": 3}, "axis-out-of-range"),
+    ("Transpose", 13, {"x": X}, {"perm": [0, 0]}, "not-a-permutation"),
+    ("Transpose", 13, {"x": X}, {"perm": [0]}, "not-a-permutation"),
+    ("Squeeze", 13, {"x": X, "p": i64(2)}, {}, "axis-out-of-range"),
+    ("Squeeze", 13, {"x": X, "p": i64(0)}, {}, "squeeze-size"),
+    ("Unsqueeze", 13, {"x": X, "p": i64(0, 0)}, {}, "repeated-axis"),
+    ("Unsqueeze", 13, {"x": X, "p": i64(4)}, {}, "axis-out-of-range"),
+    ("Concat", 13, {"x": X, "y": F((2, 3, 1), np.float32)}, {"axis": 0}, "rank-mismatch"),
+    ("Concat", 13, {"x": X, "y": F((2, 2), np.float32)}, {"axis": 0}, "sizes-differ"),
+    ("Concat", 13, {"x": X, "y": X}, {"axis": 2}, "axis-out-of-range"),
+    ("Split", 18, {"x": X, "p": i64(1)}, {"axis": 0}, "split-sum"),
+    ("Split", 18, {"x": X, "p": i64(1, 1)}, {}, "sizes-differ"),
+    ("Split", 18, {"x": X, "p": i64(2)}, {"num_outputs": 1}, "split-twice"),
+    ("Split", 18, {"x": X}, {"num_outputs": 2}, "split-count"),
+    ("Split", 11, {"x": X}, {"split": [-2]}, "negative-size"),
+    ("Slice", 13, {"x": X, "p": i64(0), "q": i64(1), "a": i64(0), "s": i64(0)}, {}, "slice-step"),
+    ("Slice", 13, {"x": X, "p": i64(0), "q": i64(1, 2)}, {}, "slice-lengths"),
+    ("Slice", 13, {"x": X, "p": i64(0), "q": i64(1), "a": i64(2)}, {}, "axis-out-of-range"),
+    ("Slice", 1, {"x": X}, {"starts": [0], "ends": [1, 1]}, "slice-lengths"),
+    ("Pad", 13, {"x": X, "p": i64(1, 1)}, {}, "sizes-differ"),
+    ("Pad", 13, {"x": X, "p": i64(-2, 0, -1, 0)}, {}, "pads-beyond-size"),
+    ("Pad", 13, {"x": F((0,)), "p": i64(1, 0)}, {"mode": "edge"}, "pads-empty-axis"),
+    ("Pad", 18, {"x": X, "p": i64(1, 0, 0, 0)}, {"mode": "wrap"}, "attribute-value"),
+    ("Pad", 2, {"x": X}, {"pads": [1]}, "sizes-differ"),
+    ("Expand", 13, {"x": X, "p": i64(5, 3)}, {}, "broadcast-mismatch"),
+    ("Expand", 13, {"x": X, "p": i64(-1, 3)}, {}, "negative-size"),
+    ("Tile", 13, {"x": X, "p": i64(2)}, {}, "sizes-differ"),
+    ("Gather", 13, {"x": X, "p": i64(0, 2)}, {}, "index-out-of-range"),
+    ("Gather", 13, {"x": X, "p": i64(-3)}, {}, "index-out-of-range"),
+    ("Gather", 13, {"x": F(()), "p": i64(0)}, {}, "axis-out-of-range"),
+    ("GatherElements", 13, {"x": X, "p": i64(0)}, {}, "rank-mismatch"),
+    ("GatherElements", 13, {"x": X, "p": F((3, 3), np.int64)}, {"axis": 1}, "index-out-of-range"),
+    ("GatherND", 13, {"x": X, "p": F((1, 3), np.int64)}, {}, "index-depth"),
+    ("GatherND", 13, {"x": X, "p": F((1, 1), np.int64)}, {"batch_dims": 2}, "axis-out-of-range"),
+    ("ScatterElements", 18, {"x": X, "p": F((1, 3), np.int64), "u": X}, {}, "sizes-differ"),
+    ("ScatterElements", 18, {"x": X, "p": F((2, 3), np.int64), "u": X}, {"reduction": "mean"}, "attribute-value"),
+    ("ScatterElements", 16, {"x": X, "p": F((2, 3), np.int64), "u": X}, {"reduction": "max"}, "attribute-value"),
+    ("ScatterND", 18, {"x": X, "p": F((1, 1), np.int64), "u": F((1, 2), np.float32)}, {}, "sizes-differ"),
+    ("TensorScatter", 24, {"x": X, "u": X}, {"axis": 0}, "axis-out-of-range"),
+    ("TensorScatter", 24, {"x": X, "u": F((2, 4), np.float32)}, {"axis": 1}, "sizes-differ"),
+    ("Constant", 13, {}, {"value_int": 1, "value_float": 1.0}, "constant-value"),
+    ("ConstantOfShape", 20, {"p": i64(-1)}, {}, "negative-size"),
+    ("Range", 11, {"p": np.array(0), "q": np.array(1), "r": np.array(0)}, {}, "range-delta"),
+    ("Trilu", 14, {"x": F(3)}, {}, "rank-mismatch"),
+    ("EyeLike", 9, {"x": F(3)}, {}, "rank-mismatch"),
+    ("EyeLike", 9, {"x": X}, {"dtype": 99}, "unknown-element-type"),
+    ("CumSum", 14, {"x": X, "p": np.array(2)}, {}, "axis-out-of-range"),
+    ("CumSum", 14, {"x": X, "p": i64(0, 1)}, {}, "not-a-scalar"),
+    ("DepthToSpace", 13, {"x": IMAGE}, {"blocksize": 3}, "block-size"),
+    ("DepthToSpace", 13, {"x": IMAGE}, {"blocksize": 0}, "attribute-value"),
+    ("SpaceToDepth", 13, {"x": X}, {"blocksize": 1}, "rank-mismatch"),
+    ("TopK", 11, {"x": X, "p": i64(4)}, {}, "top-k"),
+    ("TopK", 1, {"x": X}, {"k": -1}, "top-k"),
+    ("Compress", 11, {"x": X, "p": F((2, 2), bool)}, {}, "not-a-vector"),
+    ("Compress", 11, {"x": X, "c": F(4, bool)}, {"axis": 1}, "index-out-of-range"),
+    ("OneHot", 11, {"x": i64(0), "p": np.array(2), "v": F(3)}, {}, "sizes-differ"),
+    ("OneHot", 11, {"x": i64(0), "p": np.array(-2), "v": F(2)}, {}, "negative-size"),
+    ("BitCast", 26, {"x": X}, {"to": TensorProto.INT16}, "bit-width"),
+    ("ReverseSequence", 10, {"x": X, "l": i64(1, 1)}, {}, "sizes-differ"),
+    ("ReverseSequence", 10, {"x": X, "l": i64(1, 1)}, {"time_axis": 1}, "attribute-value"),
+    ("CenterCropPad", 18, {"x": X, "p": i64(1)}, {}, "sizes-differ"),
+    ("Resize", 19, {"x": X, "": None, " ": None}, {}, "resize-target"),
+    ("Resize", 19, {"x": X, "": None, "p": np.array([1, 0], np.float32)}, {}, "resize-scale"),
+    ("Resize", 19, {"x": X, "": None, "p": np.ones(3, np.float32)}, {}, "sizes-differ"),
+    ("Resize", 19, {"x": X, "": None, "p": np.ones(2, np.float32)}, {"mode": "area"}, "attribute-value"),
+    ("Resize", 19, {"x": X, "": None, "p": np.ones(2, np.float32)}, {"antialias": 1}, "attribute-value"),
+    (
+        "Resize",
+        13,
+        {"x": X, "": None, "p": np.ones(2, np.float32)},
+        {"coordinate_transformation_mode": "half_pixel_symmetric"},
+        "attribute-value",
+    ),
+    (
+        "Resize",
+        13,
+        {"x": X, "": None, "p": np.ones(2, np.float32)},
+        {"coordinate_transformation_mode": "tf_crop_and_resize"},
+        "missing-input",
+    ),
+    ("Upsample", 1, {"x": X}, {"height_scale": 1.0, "width_scale": 1.0}, "rank-mismatch"),
+    ("Col2Im", 18, {"x": X, "p": i64(2, 2), "q": i64(1, 1)}, {}, "rank-mismatch"),
+    ("Col2Im", 18, {"x": F((1, 1, 4)), "p": i64(2, 2), "q": i64(1, 1)}, {"pads": [0]}, "attribute-value"),
+    ("GridSample", 20, {"x": IMAGE, "g": F((1, 2, 2, 3), np.float32)}, {}, "sizes-differ"),
+    ("GridSample", 20, {"x": X, "g": X}, {}, "rank-mismatch"),
+    ("AffineGrid", 20, {"x": F((1, 2, 3), np.float32), "p": i64(1, 1, 2)}, {}, "sizes-differ"),
+    ("RoiAlign", 16, {"x": IMAGE, "r": F((1, 5), np.float32), "b": i64(0)}, {}, "sizes-differ"),
+    ("MaxRoiPool", 1, {"x": IMAGE, "r": F((1, 5), np.float32)}, {"pooled_shape": [0, 1]}, "attribute-value"),
+    (
+        "NonMaxSuppression",
+        11,
+        {"x": F((1, 2, 3), np.float32), "s": F((1, 1, 2), np.float32)},
+        {},
+        "sizes-differ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("operator", "opset", "operands", "attributes", "code"), CASES)
+def test_what_is_certainly_wrong_is_a_model_error(
+    operator: str, opset: int, operands: dict[str, np.ndarray | None], attributes: dict[str, object], code: str
+) -> None:
+    outputs = 2 if operator == "TopK" else 1
+    with pytest.raises(ModelError, match=rf"error\[{code}\]"):
+        lower_operator(
+            operator, operands, opset=opset, parameters=["p", "q", "a", "s", "r"], outputs=outputs, **attributes
+        )

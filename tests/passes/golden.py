@@ -1,0 +1,183 @@
+"""Golden pairs: a program before and after a rewrite, both made with a builder, compared as text and by their results."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.ir.builder import SymbolTable
+from compiler.ir.dims import Size, evaluate
+from compiler.ir.dtypes import BOOL, F16, F32, F64, I8, I32, I64, U8, DType
+from compiler.ir.interpreter import interpret
+from compiler.ir.module import Block, Function, Module, Op, Value
+from compiler.ir.printer import print_module
+from compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from compiler.ir.types import TensorType, type_symbols
+from compiler.ir.verifier import verify_module
+from runtime.errors import InputError
+
+Make = Callable[..., Value | tuple[Value, ...]]
+
+N, M = Size.symbol("N"), Size.symbol("M")
+NAMES = ("x", "y", "z", "u", "v", "w")
+
+ODD = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+
+
+def f32(*shape: int | Size) -> TensorType:
+    return TensorType(F32, shape)
+
+
+def f64(*shape: int | Size) -> TensorType:
+    return TensorType(F64, shape)
+
+
+def f16(*shape: int | Size) -> TensorType:
+    return TensorType(F16, shape)
+
+
+def i64(*shape: int | Size) -> TensorType:
+    return TensorType(I64, shape)
+
+
+def i32(*shape: int | Size) -> TensorType:
+    return TensorType(I32, shape)
+
+
+def i8(*shape: int | Size) -> TensorType:
+    return TensorType(I8, shape)
+
+
+def u8(*shape: int | Size) -> TensorType:
+    return TensorType(U8, shape)
+
+
+def boolean(*shape: int | Size) -> TensorType:
+    return TensorType(BOOL, shape)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What `before` makes of parameters of `types` becomes what `after` makes of them; unchanged where it is None.
+
+    `rounds`: the results may differ in their last bits. `sizes` are the numbers that every symbol takes in turn.
+    """
+
+    types: tuple[TensorType, ...]
+    before: Make
+    after: Make | None = None
+    rounds: bool = False
+    sizes: tuple[int, ...] = (0, 1, 3)
+
+
+def built(types: Sequence[TensorType], make: Make) -> Module:
+    """The module of what `make(build, parameters...)` returns."""
+    table = SymbolTable()
+    table.ranges.update({"N": (0, None), "M": (0, None)})
+    build = PassBuilder(table)
+    parameters = [build.parameter(name, type) for name, type in zip(NAMES, types, strict=False)]
+    made = make(build, *parameters)
+    results = made if isinstance(made, tuple) else (made,)
+    names = tuple(f"result{index}" for index in range(len(results)))
+    # A parameter that binds both symbols, whatever the types of the others.
+    body = build.block([*parameters, build.parameter("sizes", boolean(N, M))], results)
+    module = Module("pair", (Function("main", body, names, table.ranges),))
+    verify_module(module)
+    return module
+
+
+def text_of(module: Module) -> str:
+    """The text of `module` with dead code dropped and its ops in the order in which its results need them."""
+    return print_module(map_bodies(module, lambda body, _: _in_order(prune(body))))
+
+
+def _in_order(block: Block) -> Block:
+    ordered: dict[Op, None] = dict.fromkeys(op for op in block.ops if op.name in ("guard", "bind_sizes"))
+
+    def visit(value: Value) -> None:
+        if value.op is not None and value.op not in ordered:
+            for operand in value.op.operands:
+                visit(operand)
+            ordered[value.op] = None
+
+    for result in block.results:
+        visit(result)
+    return Block(block.parameters, tuple(ordered), block.results)
+
+
+def check_pair(rewrite: Callable[[Module], Module], pair: Pair) -> None:
+    """Asserts that `rewrite` makes the one program of the other, and that both compute the same."""
+    before = built(pair.types, pair.before)
+    after = rewrite(before)
+    verify_module(after)
+    expected = before if pair.after is None else built(pair.types, pair.after)
+    assert text_of(after) == text_of(expected)
+    if pair.after is not None:
+        assert_same_meaning(before, after, pair.sizes, rounds=pair.rounds)
+
+
+def assert_same_meaning(before: Module, after: Module, sizes: Sequence[int], *, rounds: bool) -> None:
+    """Asserts that both modules give the same results, or both fail, for every choice of sizes."""
+    for inputs in _inputs(before, sizes):
+        expected, actual = _outcome(before, inputs), _outcome(after, inputs)
+        assert (expected is None) == (actual is None), inputs
+        for left, right in zip(expected or (), actual or (), strict=True):
+            compare(left, right, rounds=rounds)
+
+
+def compare(expected: np.ndarray, actual: np.ndarray, *, rounds: bool) -> None:
+    """Asserts equality to the bit, all NaN being equal; or of all but the last bits."""
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    if rounds and expected.dtype.kind != "b" and expected.dtype.kind not in "iu":
+        tolerance = 2e-2 if expected.dtype.itemsize == 2 else 1e-5
+        wide, wide_expected = actual.astype(np.float64), expected.astype(np.float64)
+        np.testing.assert_allclose(wide, wide_expected, rtol=tolerance, atol=tolerance)
+        return
+    np.testing.assert_array_equal(actual, expected)
+    if expected.dtype.kind not in "biuO":
+        zeros = expected == 0
+        np.testing.assert_array_equal(np.signbit(actual)[zeros], np.signbit(expected)[zeros])
+
+
+def _outcome(module: Module, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...] | None:
+    try:
+        return interpret(module, inputs)
+    except InputError:
+        return None
+
+
+def _inputs(module: Module, sizes: Sequence[int]) -> Iterator[dict[str, np.ndarray]]:
+    parameters = module.main.body.parameters
+    symbols = sorted({name for parameter in parameters for name in type_symbols(parameter.type)})
+    choices = sizes if symbols else (0,)
+    for seed, size in enumerate(choices):
+        values = {name: size + (place if seed == len(choices) - 1 else 0) for place, name in enumerate(symbols)}
+        random = np.random.default_rng(seed)
+        yield {
+            parameter.producer.name: elements(random, parameter.dtype, tuple(evaluate(d, values) for d in parameter.shape))
+            for parameter in parameters
+        }
+        if len(symbols) > 1:
+            same = dict.fromkeys(symbols, size)
+            yield {
+                parameter.producer.name: elements(random, parameter.dtype, tuple(evaluate(d, same) for d in parameter.shape))
+                for parameter in parameters
+            }
+
+
+def elements(random: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of which some are odd: NaN, infinities and both zeros; the least and the greatest integer."""
+    if dtype.is_bool:
+        return random.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_integer:
+        array = random.integers(0 if not dtype.is_signed else -3, 4, shape).astype(dtype.numpy)
+        bounds = np.iinfo(dtype.numpy)
+        odd: Sequence[float] = (bounds.max, bounds.min)
+    else:
+        array = np.asarray(random.normal(0, 2, shape)).astype(dtype.numpy)
+        odd = ODD
+    flat = array.reshape(-1)
+    for place, value in zip(random.permutation(flat.size)[: len(odd)], odd, strict=False):
+        if flat.size > 2:
+            flat[place] = value
+    return array

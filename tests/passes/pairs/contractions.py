@@ -1,0 +1,71 @@
+"""Pairs for rules/contractions.py."""
+
+import numpy as np
+
+from compiler.passes.rules import contractions as r
+from tests.passes.golden import N, Pair, f32
+
+FIRES = {
+    r.contract_broadcast: [
+        Pair(
+            (f32(2, 3), f32(N, 3, 4)),
+            lambda b, x, y: b.dot(b.broadcast(x, (1, 2), (N, 2, 3)), y, "bmk,bkn->bmn"),
+            lambda b, x, y: b.dot(x, y, "mk,bkn->bmn"),
+            rounds=True,
+        ),
+        Pair(
+            (f32(N, 2, 3), f32(1, 3)),
+            lambda b, x, y: b.dot(x, b.broadcast(y, (0, 1), (N, 3)), "bmk,bk->bm"),
+            lambda b, x, y: b.dot(x, b.reshape(y, (3,)), "bmk,k->bm"),
+            rounds=True,
+        ),
+    ],
+    r.convolve_padded: [
+        Pair(
+            (f32(1, 2, N), f32(3, 2, 1)),
+            lambda b, x, y: b.convolution(b.pad(x, (0, 0, 1), (0, 0, 2)), y, (2,), (1,), (0,), (1,)),
+            lambda b, x, y: b.convolution(x, y, (2,), (2,), (2,), (1,)),
+            rounds=True,
+        )
+    ],
+    r.fold_padded: [
+        Pair(
+            (f32(2, 5),),
+            lambda b, x: b.reduce_window(b.pad(x, (0, 1), (0, 2), -np.inf), "max", *_window()),
+            lambda b, x: b.reduce_window(x, "max", (1, 3), (1, 2), (0, 1), (0, 2), (1, 1)),
+        ),
+        Pair(
+            (f32(2, 5),),
+            lambda b, x: b.reduce_window(b.pad(x, (1, 0), (0, 0), 0), "sum", *_window()),
+            lambda b, x: b.reduce_window(x, "sum", (1, 3), (1, 2), (1, 0), (0, 0), (1, 1)),
+            rounds=True,
+        ),
+    ],
+}
+
+
+def _window():
+    return (1, 3), (1, 2), (0, 0), (0, 0), (1, 1)
+
+
+REFUSES = {
+    r.contract_broadcast: [
+        Pair((f32(2, 3), f32(3, 4)), lambda b, x, y: b.dot(b.broadcast(x, (1, 2), (N, 2, 3)), y, "bmk,kn->bmn")),
+        Pair((f32(2, 3), f32(3, 4)), lambda b, x, y: b.dot(x, y, "mk,kn->mn")),
+    ],
+    r.convolve_padded: [
+        Pair((f32(1, 2, 4), f32(3, 2, 1)), lambda b, x, y: _convolved(b, b.pad(x, (0, 0, 1), (0, 0, 2), 1), y)),
+        Pair((f32(1, 1, 4), f32(3, 2, 1)), lambda b, x, y: _convolved(b, b.pad(x, (0, 1, 1), (0, 0, 2)), y)),
+        Pair(
+            (f32(1, 2, 4), f32(3, 2, 1)),
+            lambda b, x, y: b.convolution(b.pad(x, (0, 0, 1), (0, 0, 2)), y, (1,), (0,), (0,), (1,), 1, (2,)),
+        ),
+    ],
+    r.fold_padded: [
+        Pair((f32(2, 5),), lambda b, x: b.reduce_window(b.pad(x, (0, 1), (0, 2), 0), "max", *_window())),
+    ],
+}
+
+
+def _convolved(build, x, w):
+    return build.convolution(x, w, (1,), (0,), (0,), (1,))

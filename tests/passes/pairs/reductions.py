@@ -1,0 +1,76 @@
+"""Pairs for rules/reductions.py."""
+
+from compiler.passes.rules import reductions as r
+from tests.passes.golden import N, Pair, boolean, f32, i64
+
+FIRES = {
+    r.reduce_units: [
+        Pair((f32(1, N),), lambda b, x: b.reduce(x, "max", [0]), lambda b, x: b.reshape(x, (N,))),
+        Pair(
+            (i64(1, 3, 1),),
+            lambda b, x: b.reduce(x, "sum", [0, 1]),
+            lambda b, x: b.reduce(b.reshape(x, (3, 1)), "sum", [0]),
+        ),
+        Pair((f32(3),), lambda b, x: b.neg(b.op("reduce", [x], {"kind": "sum", "axes": ()})[0]), lambda b, x: b.neg(x)),
+    ],
+    r.merge_reductions: [
+        Pair(
+            (f32(2, 3, N),),
+            lambda b, x: b.reduce(b.reduce(x, "max", [1]), "max", [0]),
+            lambda b, x: b.reduce(x, "max", [0, 1]),
+        ),
+        Pair(
+            (i64(2, 3, N),),
+            lambda b, x: b.reduce(b.reduce(x, "sum", [0]), "sum", [1]),
+            lambda b, x: b.reduce(x, "sum", [0, 2]),
+        ),
+    ],
+    r.reduce_broadcast: [
+        Pair(
+            (f32(3),),
+            lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "max", [0]),
+            lambda b, x: x,
+        ),
+        Pair(
+            (f32(3, 1),),
+            lambda b, x: b.reduce(b.broadcast(x, (1, 2), (N, 3, 4)), "min", [1, 2]),
+            lambda b, x: b.broadcast(b.reshape(b.reduce(x, "min", [0]), ()), (), (N,)),
+        ),
+        Pair(
+            (boolean(),),
+            lambda b, x: b.reduce(b.broadcast(x, (), (2, N)), "and", [0]),
+            lambda b, x: b.broadcast(x, (), (N,)),
+        ),
+    ],
+    r.reduce_regrouped: [
+        Pair(
+            (i64(N, 2, 3, 4),),
+            lambda b, x: b.reduce(b.reshape(x, (N, 2, 12)), "sum", [2]),
+            lambda b, x: b.reduce(x, "sum", [2, 3]),
+        ),
+        Pair(
+            (f32(N, 12),),
+            lambda b, x: b.reduce(b.reshape(x, (N, 3, 4)), "max", [1, 2]),
+            lambda b, x: b.reduce(x, "max", [1]),
+        ),
+        Pair(
+            (f32(2, 3, 4),),
+            lambda b, x: b.reduce(b.reshape(x, (6, 1, 4)), "max", [2]),
+            lambda b, x: b.reshape(b.reduce(x, "max", [2]), (6, 1)),
+        ),
+    ],
+}
+
+REFUSES = {
+    r.reduce_units: [Pair((f32(N, 2),), lambda b, x: b.reduce(x, "max", [0]))],
+    r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
+    r.reduce_broadcast: [
+        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (N, 3)), "max", [0])),
+        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "sum", [0])),
+        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "max", [1])),
+    ],
+    r.reduce_regrouped: [
+        Pair((f32(6, 2),), lambda b, x: b.reduce(b.reshape(x, (2, 3, 2)), "sum", [1])),
+        Pair((f32(0, 2),), lambda b, x: b.reduce(b.reshape(x, (2, 0)), "sum", [1])),
+    ],
+}

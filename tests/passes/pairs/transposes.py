@@ -1,0 +1,68 @@
+"""Pairs for rules/transposes.py."""
+
+from compiler.ir.dtypes import F32
+from compiler.passes.rules import transposes as r
+from tests.passes.golden import N, Pair, f16, f32
+
+FIRES = {
+    r.transpose_nothing: [
+        Pair((f32(2, 3),), lambda b, x: b.neg(b.op("transpose", [x], {"permutation": (0, 1)})[0]), lambda b, x: b.neg(x)),
+    ],
+    r.merge_transposes: [
+        Pair(
+            (f32(2, 3, 4),),
+            lambda b, x: b.transpose(b.transpose(x, (1, 2, 0)), (0, 2, 1)),
+            lambda b, x: b.transpose(x, (1, 0, 2)),
+        ),
+        Pair((f32(2, N),), lambda b, x: b.transpose(b.transpose(x, (1, 0)), (1, 0)), lambda b, x: x),
+    ],
+    r.contract_transposed: [
+        Pair(
+            (f32(3, 2), f32(3, 4)),
+            lambda b, x, y: b.dot(b.transpose(x, (1, 0)), y, "mk,kn->mn"),
+            lambda b, x, y: b.dot(x, y, "km,kn->mn"),
+            rounds=True,
+        ),
+        Pair(
+            (f16(N, 2, 3), f16(N, 4, 3)),
+            lambda b, x, y: b.dot(b.transpose(x, (1, 0, 2)), b.transpose(y, (2, 1, 0)), "mbk,knb->bmn", F32),
+            lambda b, x, y: b.dot(x, y, "bmk,bnk->bmn", F32),
+            rounds=True,
+        ),
+    ],
+    r.transpose_contraction: [
+        Pair(
+            (f32(2, 3), f32(3, N)),
+            lambda b, x, y: b.transpose(b.dot(x, y, "mk,kn->mn"), (1, 0)),
+            lambda b, x, y: b.dot(x, y, "mk,kn->nm"),
+            rounds=True,
+        )
+    ],
+    r.reduce_transposed: [
+        Pair(
+            (f32(2, 3, N),),
+            lambda b, x: b.reduce(b.transpose(x, (2, 0, 1)), "max", [1]),
+            lambda b, x: b.transpose(b.reduce(x, "max", [0]), (1, 0)),
+        ),
+        Pair(
+            (f32(2, 3),),
+            lambda b, x: b.reduce(b.transpose(x, (1, 0)), "sum", [0, 1]),
+            lambda b, x: b.reduce(x, "sum", [0, 1]),
+            rounds=True,
+        ),
+    ],
+}
+
+REFUSES = {
+    r.transpose_nothing: [Pair((f32(2, 2),), lambda b, x: b.transpose(x, (1, 0)))],
+    r.merge_transposes: [Pair((f32(2, 3),), lambda b, x: b.transpose(b.neg(x), (1, 0)))],
+    r.contract_transposed: [Pair((f32(2, 3), f32(3, 2)), lambda b, x, y: b.dot(x, b.neg(y), "mk,kn->mn"))],
+    r.transpose_contraction: [
+        Pair((f32(2, 3), f32(3, 2)), lambda b, x, y: _twice(b, b.dot(x, y, "mk,kn->mn"))),
+    ],
+    r.reduce_transposed: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.neg(x), "max", [1]))],
+}
+
+
+def _twice(build, product):
+    return build.transpose(product, (1, 0)), product
