@@ -18,12 +18,14 @@ from compiler.ir.printer import print_module
 from compiler.ir.types import TensorType
 from compiler.model_symbols import expect_known_dims, frozen_inputs
 from compiler.options import CompileOptions, ModelSource
-from runtime.engine import FastFunction, own_arrays
+from runtime.engine import FastFunction
 from runtime.executable import Executable
 from runtime.fast_call import Shapes
+from runtime.host.values import HostValue
 from runtime.program import Binding, Check, Symbol
 from runtime.signature import Signature, TensorInfo
 from runtime.stats import Stats
+from runtime.values import is_optional_type, own_values
 
 __all__ = ["interpret_model"]
 
@@ -47,12 +49,12 @@ class InterpreterEngine:
         self.lock = Lock()
 
     def run(
-        self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence[np.ndarray]:
+        self, values: Sequence[HostValue], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence[HostValue]:
         """The outputs, for inputs whose shapes are right."""
         with self.lock:
             self.calls += 1
-        return own_arrays(interpret(self.module, dict(zip(self.names, arrays, strict=True))), arrays)
+        return own_values(interpret(self.module, dict(zip(self.names, values, strict=True))), values)
 
     def fast_call(self) -> FastFunction | None:
         """None: there is nothing faster."""
@@ -103,7 +105,7 @@ def _shape(value: Value) -> tuple[Dim, ...]:
 def _info(name: str, value: Value, function: Function) -> TensorInfo:
     text = str(value.type)
     if not isinstance(value.type, TensorType):
-        return TensorInfo(name, None, None, text)
+        return TensorInfo(name, None, None, text, is_optional_type(text))
     shape = value.type.shape
     sizes = None if shape is None else tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
     is_optional = value.op is None and name in function.defaults

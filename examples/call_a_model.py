@@ -10,7 +10,7 @@ import onnxc
 def main() -> None:
     data = files("onnxc") / "data"
     with (data / "digits.npz").open("rb") as file, np.load(file) as held_out:
-        images, labels = held_out["images"].astype(np.float32), held_out["labels"]
+        images, labels = held_out["images"], held_out["labels"]
     with (data / "digits.onnx").open("rb") as file:
         classify = onnxc.compile(file)
     print(*classify.inputs, *classify.outputs, sep="\n")

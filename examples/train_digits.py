@@ -148,7 +148,7 @@ def main() -> None:
     weights = train(train_images, train_labels, options.epochs)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "digits.onnx").write_bytes(onnx_model(weights))
-    held = {"images": held_images.astype(np.uint8), "labels": held_labels.astype(np.uint8)}
+    held = {"images": held_images, "labels": held_labels.astype(np.int64)}
     np.savez_compressed(options.out / "digits.npz", **held)
     print(f"accuracy: {accuracy(weights, train_images, train_labels):.2%} of {len(train_images)} images learned from,")
     print(f"          {accuracy(weights, held_images, held_labels):.2%} of {len(held_images)} held out")

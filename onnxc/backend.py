@@ -21,6 +21,7 @@ from compiler.ir.types import TensorType
 from compiler.options import ModelSource
 from runtime.errors import InputError, OnnxcError, UnsupportedError
 from runtime.executable import Executable
+from runtime.host.values import HostValue
 
 __all__ = ["Prepared", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -37,7 +38,7 @@ class Prepared:
         """The model with its initializers as defaults of inputs, where they are inputs."""
         return self.compile(False)
 
-    def run(self, inputs: object, **_options: object) -> tuple[np.ndarray, ...]:
+    def run(self, inputs: object, **_options: object) -> tuple[HostValue, ...]:
         """The outputs in order, for a sequence of inputs, a mapping from their names, or the one input there is."""
         values = self._by_name(inputs)
         replaces = any(name in values for name in self.frozen.frozen_inputs)
@@ -63,18 +64,18 @@ def prepare(model: ModelSource, device: str = "CPU", target: str = "cpu", thread
     """
     if not supports_device(device):
         raise UnsupportedError(f"device {device!r} is not yet supported, only CPU is", code="unsupported-device")
-    # A file can be read once only, and the model may be compiled twice.
-    source = model.read() if isinstance(model, io.IOBase) else model
 
     def compile_model(freeze: bool) -> Executable:
-        return onnxc.compile(source, target, freeze_params=freeze, threads=threads)
+        if isinstance(model, io.IOBase):
+            model.seek(0)
+        return onnxc.compile(model, target, freeze_params=freeze, threads=threads)
 
     return Prepared(compile_model, compile_model(True))
 
 
 def run_model(
     model: ModelSource, inputs: object, device: str = "CPU", target: str = "cpu", threads: int | None = None
-) -> tuple[np.ndarray, ...]:
+) -> tuple[HostValue, ...]:
     """The outputs of a model that is called once."""
     return prepare(model, device, target, threads).run(inputs)
 
@@ -86,7 +87,7 @@ def run_node(
     outputs_info: object = None,
     opset_version: int | None = None,
     target: str = "cpu",
-) -> tuple[np.ndarray, ...]:
+) -> tuple[HostValue, ...]:
     """The outputs of one node, for the inputs that it names, in order; their types are inferred."""
     arrays = [np.asarray(value) for value in inputs]
     types = [TensorType(dtype_of(array.dtype), array.shape) for array in arrays]

@@ -38,7 +38,8 @@ class Demonstration:
 
     @property
     def answers(self) -> np.ndarray:
-        return self.probabilities.argmax(axis=1)
+        answers: np.ndarray = self.probabilities.argmax(axis=1)
+        return answers
 
     @property
     def correct(self) -> int:
@@ -48,7 +49,7 @@ class Demonstration:
 def run_demonstration(target: str = "cpu", threads: int | None = None) -> Demonstration:
     """Compile, save, load, classify, and time each of these."""
     with as_file(DATA / "digits.npz") as path, np.load(path) as held_out:
-        images, labels = held_out["images"].astype(np.float32), held_out["labels"].astype(np.int64)
+        images, labels = held_out["images"], held_out["labels"]
     with as_file(DATA / "digits.onnx") as model, tempfile.TemporaryDirectory() as scratch:
         artifact = Path(scratch) / "digits.onnxc"
         started = time.perf_counter()
@@ -56,10 +57,12 @@ def run_demonstration(target: str = "cpu", threads: int | None = None) -> Demons
         compiled = time.perf_counter()
         executable = onnxc.load(artifact, threads=threads)
         loaded = time.perf_counter()
+        probabilities = executable.run({"pixels": images})["probabilities"]
+        assert isinstance(probabilities, np.ndarray), probabilities
         return Demonstration(
             images,
             labels,
-            executable.run({"pixels": images})["probabilities"],
+            probabilities,
             model.stat().st_size,
             artifact.stat().st_size,
             compiled - started,
@@ -80,9 +83,11 @@ def median_seconds(call: Callable[[], object]) -> float:
 
 
 def chosen(found: Demonstration) -> list[int]:
-    """The images to draw: the first ones, and in the last place the first wrong answer if there is one."""
-    wrong = np.flatnonzero(found.answers != found.labels)
-    return [*range(SHOWN - 1), int(wrong[0]) if wrong.size else SHOWN - 1]
+    """The images to draw: right answers, each of another digit, and the first wrong one if there is one."""
+    is_right = found.answers == found.labels
+    firsts = [int(np.flatnonzero(is_right & (found.labels == digit))[0]) for digit in range(SHOWN)]
+    wrong = np.flatnonzero(~is_right)
+    return [*firsts[: SHOWN - 1], int(wrong[0])] if wrong.size else firsts
 
 
 def draw_digits(found: Demonstration, indices: Sequence[int], shades: str) -> list[str]:

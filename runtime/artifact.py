@@ -29,8 +29,10 @@ from runtime.encoding import encode_program
 from runtime.errors import DeviceError
 from runtime.program import JsonValue, Parameter, Program
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "MANIFEST", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS", "Artifact",
-           "write_artifact"]  # fmt: skip
+__all__ = [
+    "FORMAT", "FORMAT_VERSION", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
+    "Artifact", "to_json", "write_artifact",
+]  # fmt: skip
 
 FORMAT, FORMAT_VERSION = "onnxc", 1
 MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, WEIGHTS = (
@@ -44,6 +46,9 @@ _PADDING_FIELD = 0xD935
 _LOCAL_HEADER_BYTES = 30
 _ZIP64_FIELD_BYTES = 20
 _WRITE_BYTES = 1 << 24
+
+# Members from here on get the header for large ones; zipfile itself demands it a little later.
+LARGE_BYTES = zipfile.ZIP64_LIMIT // 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +124,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, data: bytes | memoryview)
     info.external_attr = 0o644 << 16
     info.create_system = 3
     info.file_size = len(data)
-    is_large = len(data) > zipfile.ZIP64_LIMIT // 2
+    is_large = len(data) > LARGE_BYTES
     position = archive.start_dir + _LOCAL_HEADER_BYTES + len(name.encode()) + _ZIP64_FIELD_BYTES * is_large
     padding = -(position + 4) % PAGE_BYTES
     info.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)

@@ -10,12 +10,14 @@ from runtime.cpu import Image
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError
 from runtime.fast_call import FastCall, Shapes, write_fast_call
+from runtime.host.values import HostValue, as_array
 from runtime.launch import NativeLaunch
 from runtime.program import Body, If, Launch, Program, Release, While
 from runtime.signature import default_shape
 from runtime.stats import Stats
 from runtime.steps import PreparedBody, Surroundings, prepare_body, run_body, weights_view
 from runtime.thread_pool import PoolHandle
+from runtime.values import own_values
 from runtime.workspaces import WorkspacePool
 
 __all__ = ["Engine", "ProgramEngine", "launches_of"]
@@ -27,11 +29,11 @@ class Engine(Protocol):
     """What runs the calls of an executable."""
 
     def run(
-        self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence[np.ndarray]:
+        self, values: Sequence[HostValue], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence[HostValue]:
         """The outputs, for inputs that native code can read and the values of the symbols that they bind.
 
-        Outputs are new arrays that share memory with nothing; or those `given`, if the engine can write into them.
+        Outputs share memory with nothing; or they are those `given`, if the engine can write into them.
         """
 
     def fast_call(self) -> FastFunction | None:
@@ -70,8 +72,8 @@ class ProgramEngine:
         self.fast = self._fast_call(self.direct) if self.direct is not None else None
 
     def run(
-        self, arrays: Sequence[np.ndarray], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence[np.ndarray]:
+        self, values: Sequence[HostValue], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence[HostValue]:
         """The outputs."""
         workspace = self.workspaces.take()
         try:
@@ -81,9 +83,9 @@ class ProgramEngine:
                 order, results = self._orders(self.direct)
                 outputs = [given[results.index(k)] for k in range(len(results))]
                 if tuple(output.shape for output in outputs) == found.shapes:
-                    self.direct.run(found, [*(arrays[k] for k in order), *outputs], workspace)
+                    self.direct.run(found, [*(as_array(values[k]) for k in order), *outputs], workspace)
                     return given
-            return own_arrays(run_body(self.body, arrays, list(sizes), workspace), arrays)
+            return own_values(run_body(self.body, values, list(sizes), workspace), values)
         finally:
             self.workspaces.free.append(workspace)
 
@@ -150,17 +152,6 @@ def launches_of(body: Body) -> list[Launch]:
             case While():
                 found += launches_of(step.body)
     return found
-
-
-def own_arrays(results: Sequence[np.ndarray], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results as arrays that share memory with nothing: views, arguments and repeated ones are copied."""
-    seen = {id(argument) for argument in arguments}
-    owned = []
-    for result in results:
-        is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
-        owned.append(result if is_new else result.copy(order="C"))
-        seen.add(id(result))
-    return owned
 
 
 def _is_direct(body: Body) -> bool:

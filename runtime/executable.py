@@ -12,8 +12,9 @@ from runtime.artifact import Artifact, write_artifact
 from runtime.engine import Engine
 from runtime.errors import InputError, UnsupportedError
 from runtime.fast_call import SHAPES_KEPT, Shapes
+from runtime.host.values import HostValue
 from runtime.program import JsonValue
-from runtime.signature import Signature, TensorInfo
+from runtime.signature import Signature, TensorInfo, shapes_of
 from runtime.stats import Stats
 
 __all__ = ["Executable"]
@@ -81,12 +82,13 @@ class Executable:
             raise UnsupportedError("the interpreter makes no code that could be saved", code="no-artifact")
         write_artifact(self._artifact, path)
 
-    def __call__(self, *inputs: object) -> np.ndarray | tuple[np.ndarray, ...]:
+    def __call__(self, *inputs: object) -> HostValue:
         """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.
 
-        Inputs that have a default may be left out. Raises InputError.
+        Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None.
+        Raises InputError.
         """
-        outputs: Sequence[np.ndarray] | None = None
+        outputs: Sequence[HostValue] | None = None
         if self._fast_call is not None and len(inputs) == self._input_count:
             outputs = self._fast_call(*inputs)
         if outputs is None:
@@ -95,7 +97,7 @@ class Executable:
 
     def run(
         self, inputs: Mapping[str, object], out: Mapping[str, np.ndarray] | None = None, seed: int | None = None
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, HostValue]:
         """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
 
         Raises InputError. `seed` is reserved for models that draw numbers.
@@ -104,7 +106,7 @@ class Executable:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
         if out is not None:
             return self._run_into(self._signature.by_name(inputs), out)
-        outputs: Sequence[np.ndarray] | None = None
+        outputs: Sequence[HostValue] | None = None
         if self._fast_call is not None and len(inputs) == self._input_count:
             try:
                 outputs = self._fast_call(*[inputs[name] for name in self._input_names])
@@ -114,17 +116,17 @@ class Executable:
             outputs = self._run(self._signature.by_name(inputs))
         return dict(zip(self._output_names, outputs, strict=True))
 
-    def _run(self, values: Sequence[object]) -> Sequence[np.ndarray]:
+    def _run(self, inputs: Sequence[object]) -> Sequence[HostValue]:
         """The outputs for one value per input, of any kind that can be imported."""
-        arrays = self._signature.import_values(values, self._defaults)
-        return self._engine.run(arrays, self._sizes_of(arrays))
+        values = self._signature.import_values(inputs, self._defaults)
+        return self._engine.run(values, self._sizes_of(values))
 
-    def _sizes_of(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    def _sizes_of(self, values: Sequence[HostValue]) -> tuple[int, ...]:
         """The values of the symbols; shapes are checked when they are new."""
-        shapes = tuple(array.shape for array in arrays)
+        shapes = shapes_of(values)
         sizes = self._sizes.get(shapes)
         if sizes is None:
-            sizes = self._signature.bind_sizes(arrays)
+            sizes = self._signature.bind_sizes(values)
             with self._lock:
                 if len(self._sizes) >= SHAPES_KEPT:
                     del self._sizes[next(iter(self._sizes))]
@@ -132,13 +134,13 @@ class Executable:
                 self._engine.learn(shapes, sizes)
         return sizes
 
-    def _run_into(self, values: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        arrays = self._signature.import_values(values, self._defaults)
+    def _run_into(self, inputs: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, HostValue]:
+        values = self._signature.import_values(inputs, self._defaults)
         for name, array in out.items():
             self._expect_output(name, array)
         given = [out[name] for name in self._output_names if name in out]
-        direct = len(given) == len(self._output_names) and _can_be_written(given, arrays)
-        results = self._engine.run(arrays, self._sizes_of(arrays), given if direct else None)
+        direct = len(given) == len(self._output_names) and _can_be_written(given, values)
+        results = self._engine.run(values, self._sizes_of(values), given if direct else None)
         outputs = dict(zip(self._output_names, results, strict=True))
         for name, array in out.items():
             if outputs[name] is not array:
@@ -156,7 +158,7 @@ class Executable:
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
 
 
-def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence[np.ndarray]) -> bool:
+def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence[HostValue]) -> bool:
     """Whether native code may write into the arrays while it reads the inputs."""
     apart = all(
         not np.may_share_memory(array, other)
@@ -166,8 +168,8 @@ def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence[np.ndarray]) -
     return apart and all(map(is_ready, given))
 
 
-def _copy_into(array: np.ndarray, output: np.ndarray, name: str) -> None:
-    if array.shape != output.shape:
+def _copy_into(array: np.ndarray, output: HostValue, name: str) -> None:
+    if not isinstance(output, np.ndarray) or array.shape != output.shape:
         message = f'out "{name}" is {describe(array)}, the output is {describe(output)}'
         raise InputError(message, code="output-shape")
     array[...] = output

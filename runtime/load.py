@@ -63,12 +63,12 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
         raise InputError(f'weights is {weights!r}, expected "mapped" or "resident"', code="weights-mode")
     with _Archive(Path(path)) as archive:
         images = {image.target: archive.member(image.member) for image in archive.images}
+        encoded, provenance, report = (archive.json(name) for name in (PROGRAM, PROVENANCE, REPORT))
         data = archive.weights(resident=weights == "resident")
         try:
-            program = decode_program(archive.json(PROGRAM), data.nbytes)
+            program = decode_program(encoded, data.nbytes)
         except DecodeError as problem:
             raise archive.malformed(f"{PROGRAM}: {problem}") from problem
-        provenance, report = archive.json(PROVENANCE), archive.json(REPORT)
         if not isinstance(provenance, Mapping):
             raise archive.malformed(f"{PROVENANCE} is no object")
         features = {image.target: image.features for image in archive.images}

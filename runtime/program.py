@@ -184,6 +184,10 @@ class Program:
 # The frame of a native call: 64-bit words in this order, then one word for each symbol, input and output.
 FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS, FRAME_SYMBOLS = 0, 1, 2, 3, 4
 
+# The words of a status block that a call fills in where the data is not legal: what is wrong (1: an index is out of
+# range; 0: nothing), the number of the node that found it, the index, and the size of its axis.
+STATUS_CODE, STATUS_LOCATION, STATUS_VALUE, STATUS_SIZE = 0, 1, 2, 3
+
 
 def floordiv(a: int, b: int) -> int:
     """The floor of a / b; 0 where b is 0."""

@@ -12,18 +12,19 @@ import numpy as np
 
 from runtime.arrays import describe, import_array
 from runtime.dtypes import DTYPES, DType
-from runtime.errors import InputError, UnsupportedError
+from runtime.errors import InputError
+from runtime.host.values import HostValue
 from runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
+from runtime.values import import_value, is_optional_type
 
-__all__ = ["MISSING", "Signature", "TensorInfo", "program_signature", "tensor_info"]
+__all__ = ["MISSING", "Signature", "TensorInfo", "program_signature", "shapes_of", "tensor_info"]
 
 
 @dataclass(frozen=True)
 class TensorInfo:
     """An input or output: its name, element type, and shape of numbers and names of sizes.
 
-    `dtype` is None for what is no tensor; no call can pass that yet. `shape` is None also where only data decides the
-    rank. `text` says the type in full.
+    `dtype` is None for what is no tensor, `shape` also where only data decides the rank; `text` says the type in full.
     """
 
     name: str
@@ -93,36 +94,37 @@ class Signature:
                 raise InputError(f"there is no input {name!r}; {self._listed_inputs()}", code="unknown-input")
         return [values.get(info.name, MISSING) for info in self.inputs]
 
-    def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Each value as an array of its input's element type; defaults for those that are MISSING, or None."""
+    def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple[HostValue, ...]:
+        """Each value as one of its input's type; defaults for those that are MISSING, or None."""
         missing = [index for index in self.required if values[index] is MISSING or values[index] is None]
         if missing:
             names = ", ".join(f'"{self.inputs[index].name}"' for index in missing)
             raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
         return tuple(self._import(index, value, defaults) for index, value in enumerate(values))
 
-    def _import(self, index: int, value: object, defaults: Mapping[int, np.ndarray]) -> np.ndarray:
+    def _import(self, index: int, value: object, defaults: Mapping[int, np.ndarray]) -> HostValue:
         info = self.inputs[index]
         if value is MISSING or value is None:
-            return defaults[index]
+            # An optional that is left out is absent.
+            return defaults.get(index)
         if info.dtype is None:
-            raise UnsupportedError(f'input "{info.name}" is {info.text}: not yet supported', code="host-input")
+            return import_value(value, info.text, f'input "{info.name}"')
         array = import_array(value, info.dtype, f'input "{info.name}"', info.text)
         if info.shape is not None and array.ndim != len(info.shape):
             message = f'input "{info.name}" is {describe(array)} of rank {array.ndim}, expected {info.text}'
             raise InputError(message, code="input-rank")
         return array
 
-    def bind_sizes(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    def bind_sizes(self, values: Sequence[HostValue]) -> tuple[int, ...]:
         """The value of every symbol, 0 for those that no input binds."""
+        shapes = shapes_of(values)
         sizes = [0] * len(self.symbols)
         for binding in self.bindings:
-            sizes[binding.symbol] = arrays[binding.slot].shape[binding.axis]
+            sizes[binding.symbol] = shapes[binding.slot][binding.axis]
         expected = self._check_sizes(sizes)
         for check, size in zip(self.checks, expected, strict=True):
-            found = arrays[check.slot].shape[check.axis]
-            if found != size:
-                raise self._wrong_size(check, found, size, arrays)
+            if shapes[check.slot][check.axis] != size:
+                raise self._wrong_size(check, size, values)
         for binding in self.bindings:
             self._expect_in_range(binding, sizes[binding.symbol])
         return tuple(sizes)
@@ -131,16 +133,17 @@ class Signature:
     def _check_sizes(self) -> Callable[[Sequence[int]], tuple[int, ...]]:
         return compile_sizes([check.size for check in self.checks])
 
-    def _wrong_size(self, check: Check, found: int, size: int, arrays: Sequence[np.ndarray]) -> InputError:
+    def _wrong_size(self, check: Check, size: int, values: Sequence[HostValue]) -> InputError:
         info = self.inputs[check.slot]
         assert info.shape is not None, info
-        came = f'axis {check.axis} of input "{info.name}" is {found}'
+        shapes = shapes_of(values)
+        came = f'axis {check.axis} of input "{info.name}" is {shapes[check.slot][check.axis]}'
         declared = str(info.shape[check.axis])
         if declared == str(size):
-            message = f"{came}, expected {size}: {describe(arrays[check.slot])} came for {info.text}"
+            message = f"{came}, expected {size}: {describe(values[check.slot])} came for {info.text}"
             return InputError(message, code="input-shape")
         sources = "; ".join(
-            f"{self.symbols[binding.symbol].name} is {arrays[binding.slot].shape[binding.axis]}"
+            f"{self.symbols[binding.symbol].name} is {shapes[binding.slot][binding.axis]}"
             f' by axis {binding.axis} of input "{self.inputs[binding.slot].name}"'
             for binding in self.bindings
             if f"s[{binding.symbol}]" in check.size
@@ -178,13 +181,13 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
     """What people are told of a parameter."""
     shape = parameter.shape
     sizes = None if shape is None else tuple(int(size) if size.isdecimal() else size for size in shape)
-    return TensorInfo(
-        parameter.name,
-        DTYPES.get(parameter.dtype),
-        sizes,
-        parameter.text,
-        optional=default_shape(parameter) is not None,
-    )
+    may_be_absent = default_shape(parameter) is not None or is_optional_type(parameter.text)
+    return TensorInfo(parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, may_be_absent)
+
+
+def shapes_of(values: Sequence[HostValue]) -> tuple[tuple[int, ...], ...]:
+    """The shape of each array, and an empty one for what is no tensor."""
+    return tuple(value.shape if isinstance(value, np.ndarray) else () for value in values)
 
 
 def default_shape(parameter: Parameter) -> tuple[int, ...] | None:

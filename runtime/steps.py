@@ -1,4 +1,4 @@
-"""Running a body: its steps, one after another, over slots that hold arrays and symbols that hold sizes.
+"""Running a body: its steps, one after another, over slots that hold values and symbols that hold sizes.
 
 A body is prepared once; what is prepared is never changed, so that threads share it. Nested bodies have slots and
 symbols of their own: what they bind is not seen outside.
@@ -14,6 +14,8 @@ from runtime.arrays import is_ready
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError, InputError
 from runtime.host import MEANINGS
+from runtime.host.functions import FUNCTIONS, HostFunction
+from runtime.host.values import HostValue, as_array
 from runtime.launch import NativeLaunch
 from runtime.program import (
     Binding,
@@ -36,11 +38,9 @@ from runtime.workspaces import Workspace
 
 __all__ = ["PreparedBody", "Surroundings", "prepare_body", "run_body", "weights_view"]
 
-Slots = list[np.ndarray]
+Slots = list[HostValue]
 Symbols = list[int]
 RunStep = Callable[[Slots, Symbols, Workspace], None]
-
-_EMPTY_SLOT = np.empty(0, np.uint8)
 
 _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
     "equal": lambda left, right: left == right,
@@ -65,13 +65,13 @@ class PreparedBody:
     template: Slots
     parameters: tuple[int, ...]
     results: tuple[int, ...]
-    bind: Callable[[Sequence[np.ndarray], Symbols], Symbols]
+    bind: Callable[[Sequence[HostValue], Symbols], Symbols]
     steps: tuple[RunStep, ...]
 
 
 def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> PreparedBody:
     """The body ready to run; `known` are the symbols that have a value when it starts."""
-    template = [_EMPTY_SLOT] * body.slots
+    template: Slots = [None] * body.slots
     for constant in body.constants:
         spec = constant.spec
         shape = tuple(map(int, spec.shape))
@@ -86,8 +86,8 @@ def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> Pre
 
 
 def run_body(
-    body: PreparedBody, arguments: Sequence[np.ndarray], symbols: Symbols, workspace: Workspace
-) -> list[np.ndarray]:
+    body: PreparedBody, arguments: Sequence[HostValue], symbols: Symbols, workspace: Workspace
+) -> list[HostValue]:
     """The results of the body, which may share memory with its arguments and with constants."""
     slots = body.template.copy()
     for slot, argument in zip(body.parameters, arguments, strict=True):
@@ -126,8 +126,7 @@ def _prepare_launch(step: Launch, launch: NativeLaunch) -> RunStep:
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         sizes = launch.at(tuple(symbols))
         outputs = launch.new_outputs(sizes)
-        # Host steps may give views, such as a transposed one.
-        inputs = [x if is_ready(x) else x.copy(order="C") for x in [slots[slot] for slot in step.inputs]]
+        inputs = [_ready(slots[slot]) for slot in step.inputs]
         launch.run(sizes, (*inputs, *outputs), workspace)
         _put(slots, step.outputs, outputs)
 
@@ -135,25 +134,33 @@ def _prepare_launch(step: Launch, launch: NativeLaunch) -> RunStep:
 
 
 def _prepare_host(step: Host, known: frozenset[int]) -> RunStep:
-    if step.function not in MEANINGS:
-        message = f"there is no host function {step.function}: the program is of another version of onnxc"
-        raise DeviceError(message, code="unknown-host-function")
-    function, attributes = MEANINGS[step.function], compile_attributes(step.attributes)
+    function, attributes = _host_function(step.function), compile_attributes(step.attributes)
     bindings = _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         results = function([slots[slot] for slot in step.inputs], attributes(symbols))
-        _put(slots, step.outputs, [np.asarray(result) for result in results])
+        _put(slots, step.outputs, results)
         _bind(bindings, slots, symbols)
 
     return run
+
+
+def _host_function(name: str) -> HostFunction:
+    """A host function, or the meaning of a primitive, by its name."""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    if name not in MEANINGS:
+        message = f"there is no host function {name}: the program is of another version of onnxc"
+        raise DeviceError(message, code="unknown-host-function")
+    meaning = MEANINGS[name]
+    return lambda values, attributes: meaning([as_array(value) for value in values], attributes)
 
 
 def _prepare_bind_sizes(step: BindSizes, declared: Sequence[Symbol]) -> RunStep:
     targets = [(symbol, declared[symbol]) for symbol in step.symbols]
 
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
-        for (index, symbol), value in zip(targets, slots[step.slot].tolist(), strict=True):
+        for (index, symbol), value in zip(targets, as_array(slots[step.slot]).tolist(), strict=True):
             # A question mark begins the name of a number that may be of any sign.
             if not symbol.name.startswith("?") and value < symbol.low:
                 message = f"{symbol.name} is {value} by the data, expected {symbol.low} or more"
@@ -180,7 +187,7 @@ def _prepare_if(step: If, around: Surroundings, known: frozenset[int]) -> RunSte
     bindings = _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
-        body = then if slots[step.condition].item() else otherwise
+        body = then if _is_true(slots[step.condition]) else otherwise
         arguments = [slots[slot] for slot in step.inputs]
         _put(slots, step.outputs, run_body(body, arguments, body.bind(arguments, symbols), workspace))
         _bind(bindings, slots, symbols)
@@ -195,15 +202,15 @@ def _prepare_while(step: While, around: Surroundings, known: frozenset[int]) -> 
 
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         carried, captures = ([slots[slot] for slot in part] for part in (step.carried, step.captures))
-        limit, going = slots[step.limit].item(), bool(slots[step.condition].item())
+        limit, going = as_array(slots[step.limit]).item(), _is_true(slots[step.condition])
         scans: list[list[np.ndarray]] = [[] for _ in step.scans]
         iteration = 0
         while iteration < limit and going:
-            arguments = [np.array(iteration, np.int64), *carried, *captures]
+            arguments: list[HostValue] = [np.array(iteration, np.int64), *carried, *captures]
             condition, *results = run_body(body, arguments, body.bind(arguments, symbols), workspace)
-            carried, going = results[:carried_count], bool(condition.item())
+            carried, going = results[:carried_count], _is_true(condition)
             for scan, element in zip(scans, results[carried_count:], strict=True):
-                scan.append(element)
+                scan.append(as_array(element))
             iteration += 1
         symbols[step.trip_symbol] = iteration
         stacked = [np.stack(s) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)]
@@ -223,24 +230,24 @@ def _prepare_empty_scan(spec: TensorSpec, known: frozenset[int]) -> Callable[[Sy
 def _prepare_release(step: Release) -> RunStep:
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         for slot in step.slots:
-            slots[slot] = _EMPTY_SLOT
+            slots[slot] = None
 
     return run
 
 
 def _prepare_parameters(
     parameters: Sequence[int], bindings: Sequence[Binding], checks: Sequence[Check]
-) -> Callable[[Sequence[np.ndarray], Symbols], Symbols]:
+) -> Callable[[Sequence[HostValue], Symbols], Symbols]:
     """How the arguments of a nested body make its symbols from those around it."""
     numbers = {slot: index for index, slot in enumerate(parameters)}
     sizes = compile_sizes([check.size for check in checks])
 
-    def bind(arguments: Sequence[np.ndarray], outer: Symbols) -> Symbols:
+    def bind(arguments: Sequence[HostValue], outer: Symbols) -> Symbols:
         symbols = outer.copy()
         for binding in bindings:
-            symbols[binding.symbol] = arguments[numbers[binding.slot]].shape[binding.axis]
+            symbols[binding.symbol] = as_array(arguments[numbers[binding.slot]]).shape[binding.axis]
         for check, size in zip(checks, sizes(symbols), strict=True):
-            shape = arguments[numbers[check.slot]].shape
+            shape = as_array(arguments[numbers[check.slot]]).shape
             if shape[check.axis] != size:
                 message = f"axis {check.axis} of a value in a subgraph is {shape[check.axis]}, expected {size}"
                 raise InputError(message, code="sizes-disagree")
@@ -252,14 +259,24 @@ def _prepare_parameters(
 _SYMBOL = re.compile(r"s\[(\d+)\]")
 
 
-def _put(slots: Slots, places: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
-    for place, array in zip(places, arrays, strict=True):
-        slots[place] = array
+def _put(slots: Slots, places: Sequence[int], values: Sequence[HostValue]) -> None:
+    for place, value in zip(places, values, strict=True):
+        slots[place] = value
+
+
+def _ready(value: HostValue) -> np.ndarray:
+    """An array as native code reads it; host steps may give views, such as a transposed one."""
+    array = as_array(value)
+    return array if is_ready(array) else array.copy(order="C")
+
+
+def _is_true(value: HostValue) -> bool:
+    return bool(as_array(value).item())
 
 
 def _bind(bindings: Sequence[Binding], slots: Slots, symbols: Symbols) -> None:
     for binding in bindings:
-        symbols[binding.symbol] = slots[binding.slot].shape[binding.axis]
+        symbols[binding.symbol] = as_array(slots[binding.slot]).shape[binding.axis]
 
 
 def _new_bindings(bindings: Sequence[Binding], known: frozenset[int]) -> tuple[Binding, ...]:

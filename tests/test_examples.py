@@ -31,5 +31,5 @@ def test_training_writes_the_model_and_its_images(tmp_path: Path, monkeypatch: p
     runpy.run_path(str(EXAMPLES / "train_digits.py"), run_name="__main__")
     onnx.checker.check_model(tmp_path / "digits.onnx", full_check=True)
     with np.load(tmp_path / "digits.npz") as held:
-        assert (held["images"].shape, held["images"].dtype) == ((450, 1, 8, 8), np.uint8)
-        assert (held["labels"].shape, held["labels"].dtype) == ((450,), np.uint8)
+        assert (held["images"].shape, held["images"].dtype) == ((450, 1, 8, 8), np.float32)
+        assert (held["labels"].shape, held["labels"].dtype) == ((450,), np.int64)

@@ -6,6 +6,12 @@ from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.kernel_plan import Kernel
 
 
+class _PlainBuilder(Builder):
+    """Makes each op as it is asked for: planning has decided what is read from memory and what is computed."""
+
+    folds = False
+
+
 def decompose_kernel(kernel: Kernel) -> Kernel:
     """`kernel` with a block without composites."""
     return Kernel(kernel.kind, decompose_block(kernel.block), kernel.symbols, kernel.schedule)
@@ -13,16 +19,14 @@ def decompose_kernel(kernel: Kernel) -> Kernel:
 
 def decompose_block(block: Block) -> Block:
     """`block` with every composite replaced by the ops that it is made of."""
-    build = Builder()
+    build = _PlainBuilder()
     values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
     for op in block.ops:
         moved = Op(op.name, tuple(values[operand] for operand in op.operands), op.attributes, (), op.result_types)
         decompose = PRIMITIVES[op.name].decompose
         if decompose is None:
-            # Made as it is: the builder would fold what planning has decided to compute.
             build.ops.append(moved)
             values.update(zip(op.results, moved.results, strict=True))
         else:
             values.update(zip(op.results, decompose(moved, build), strict=True))
-    root = values[block.results[0]]
-    return build.block(block.parameters, [root])
+    return build.block(block.parameters, [values[result] for result in block.results])

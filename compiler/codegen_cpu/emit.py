@@ -9,7 +9,8 @@ from compiler.codegen_host.llvm_ir import ModuleBuilder
 from compiler.codegen_host.machine import compile_object
 from compiler.codegen_host.segments import NativeKernel, segment_function
 from compiler.codegen_host.write_program import write_program
-from compiler.planning.kernel_plan import KernelPlan, Segment
+from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
 from compiler.target import Target
 from runtime.artifact import Artifact
 
@@ -22,7 +23,7 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
         for index, kernel in enumerate(plan.kernels)
     ]
     natives = [
-        NativeKernel(code.name, kernel.symbols, code.units, code.grain)
+        NativeKernel(code.name, kernel.symbols, code.units, code.grain, _reports(kernel))
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
@@ -41,9 +42,17 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
             module.add(function)
     for micro_kernel in sorted({micro_kernel for code in codes for micro_kernel in code.library}):
         module.add(write_micro_kernel(micro_kernel, target))
+    launches = (launch for segment in entries.values() for launch in segment.launches)
+    reporting = (str(launch.location or "") for launch in launches if natives[launch.kernel].reports)
+    locations = {location: number for number, location in enumerate(dict.fromkeys(reporting))}
     for name, segment in entries.items():
-        module.add(segment_function(name, segment, natives, offsets, symbols))
+        module.add(segment_function(name, segment, natives, offsets, symbols, locations))
     images = {}
     if entries:
         images[str(target)] = build_image([compile_object(module.text(), target)], list(entries), target)
-    return Artifact(program, images, weights.bytes(), {}, str(plan))
+    return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan))
+
+
+def _reports(kernel: Kernel) -> bool:
+    """Whether the kernel picks or places elements at indices that are data."""
+    return any(PRIMITIVES[op.name].kind == "indexed" for op in kernel.block.ops)

@@ -6,16 +6,20 @@ vector load, and what does not depend on the lane is computed once.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
+from compiler.codegen_cpu.conversions import emit_cast
 from compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
 from compiler.codegen_cpu.scalars import emit_pointwise
-from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.codegen_host.sizes import emit_size
-from compiler.ir.dims import Dim
+from compiler.ir.dims import Dim, at_least
+from compiler.ir.dtypes import I64
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.views import row_major
+from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,14 @@ class Evaluator:
     """Evaluates values of one kernel block within one straight run of code.
 
     `pointers` are the buffers of parameters, and of whatever else is in memory; `bound` are values given in registers.
-    `mask` are the lanes that exist, None where all do.
+    `status` is the block that illegal data is reported to. `mask` are the lanes that exist, None where all do.
     """
 
     f: FunctionBuilder
     lanes: int
     symbols: Mapping[str, Int]
     pointers: Mapping[Value, Reg]
+    status: Reg
     bound: dict[Value, Reg] = field(default_factory=dict)
     mask: Reg | None = None
     memo: dict[tuple[Value, tuple[Index, ...]], Reg] = field(default_factory=dict)
@@ -208,59 +213,45 @@ class Evaluator:
     def pad(self, op: Op, index: tuple[Index, ...]) -> Reg:
         """Loads inside only; everywhere else the padding value."""
         f, (operand, fill) = self.f, op.operands
-        inside: Reg | None = None
+        inside: dict[bool, Reg] = {}
         places = []
         for place, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
             shifted = Index(f.sub(place.base, self.size(low)), place.step, place.vector)
             places.append(shifted)
             if (low, high) != (0, 0):
                 position = self.as_values(shifted)
-                fits = f.icmp("ult", position, self._like(self.size(size), position))
-                inside = fits if inside is None else self._both(inside, fits)
-        padding = self.value(fill, ())
-        if inside is None:
-            return self.value(operand, places)
-        return self._where_inside(inside, operand, places, padding)
+                fits, is_uniform = f.icmp("ult", position, self._like(self.size(size), position)), position.lanes == 1
+                inside[is_uniform] = f.and_(inside[is_uniform], fits) if is_uniform in inside else fits
+        return self._where_inside(inside, operand, places, self.value(fill, ()))
 
     def _like(self, number: Int, shape: Reg) -> Reg:
-        scalar = number if isinstance(number, Reg) else self.f.constant("i64", number)
-        return self.f.splat(scalar, shape.lanes)
+        return self.f.splat(as_reg(number), shape.lanes)
 
-    def _both(self, a: Reg, b: Reg) -> Reg:
-        lanes = max(a.lanes, b.lanes)
-        return self.f.and_(*(x if x.lanes == lanes else self.f.splat(x, lanes) for x in (a, b)))
+    def _where_inside(self, inside: Mapping[bool, Reg], operand: Value, places: Sequence[Index], padding: Reg) -> Reg:
+        """`operand` where the conditions hold: inside[True] for all lanes at once, inside[False] for each."""
+        f, varying = self.f, inside.get(False)
 
-    def _where_inside(self, inside: Reg, operand: Value, places: Sequence[Index], padding: Reg) -> Reg:
-        f = self.f
-        type = register_type(operand.dtype)
-        if inside.lanes == 1:
+        def load() -> list[Reg]:
+            if varying is None:
+                return [self._nested(self.mask).vector(operand, places)]
+            mask = varying if self.mask is None else f.and_(varying, self.mask)
+            return [f.select(varying, self._nested(mask).vector(operand, places), self.spread(padding))]
 
-            def load() -> list[Reg]:
-                nested = Evaluator(f, self.lanes, self.symbols, self.pointers, self.bound, self.mask)
-                return [nested.vector(operand, places)]
+        if True not in inside:
+            return self.value(operand, places) if varying is None else load()[0]
+        (result,) = f.if_(inside[True], load, lambda: [self.spread(padding)])
+        return result
 
-            (result,) = f.if_(inside, load, lambda: [self.spread(padding)])
-            return result
-        mask = inside if self.mask is None else f.and_(inside, self.mask)
-        nested = Evaluator(f, self.lanes, self.symbols, self.pointers, self.bound, mask)
-        found = nested.vector(operand, places)
-        assert found.element == type, (found, type)
-        return f.select(inside, found, self.spread(padding))
+    def _nested(self, mask: Reg | None) -> "Evaluator":
+        """An evaluator for code that runs only sometimes."""
+        return Evaluator(self.f, self.lanes, self.symbols, self.pointers, self.status, self.bound, mask)
 
     def iota(self, op: Op, index: tuple[Index, ...]) -> Reg:
         return self._number(self.as_values(index[op.int("axis")]), op.results[0])
 
     def _number(self, x: Reg, value: Value) -> Reg:
         """i64 positions in the element type of `value`."""
-        type = vector_type(register_type(value.dtype), x.lanes)
-        if value.dtype.is_float:
-            return self._converted("sitofp", x, type)
-        return x if value.dtype.bits == 64 else self._converted("trunc", x, type)
-
-    def _converted(self, name: str, x: Reg, type: str) -> Reg:
-        result = self.f.convert(name, x, type)
-        assert isinstance(result, Reg)
-        return result
+        return emit_cast(x, I64, value.dtype, self.f)
 
     def sizes(self, op: Op, index: tuple[Index, ...]) -> Reg:
         f = self.f
@@ -277,36 +268,76 @@ class Evaluator:
 
     # Indexed access
 
-    def _clamped(self, position: Reg, size: Dim) -> Reg:
-        """A position within [0, size - 1], or 0 where the axis is empty."""
+    def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Reg:
+        """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
+        f, found = self.f, self.value(indices, index)
+        if isinstance(size, int) and found.is_literal and found.lanes == 1 and 0 <= int(found.text) < size:
+            return found
+        length = self._like(self.size(size), found)
+        outside = f.icmp("uge", found, length)
+        if self.mask is not None and found.lanes > 1:
+            outside = f.and_(outside, self.mask)
+        any_outside = outside if outside.lanes == 1 else f.reduce_lanes("or", outside)
+        f.if_(any_outside, lambda: self._report(self.value(_unwrapped(indices), index), outside, size))
+        return f.smax(f.smin(found, f.sub(length, f.constant(length.type, 1))), f.constant(found.type, 0))
+
+    def _report(self, found: Reg, outside: Reg, size: Dim) -> None:
+        """Writes what is outside of an axis to the status block, unless something is there already."""
         f = self.f
-        last = self._like(f.sub(self.size(size), 1), position)
-        zero = f.constant(position.type, 0)
-        return f.smax(f.smin(position, last), zero)
+        if found.lanes > 1:
+            # Of the lanes that are outside one is the largest without sign; an index of 0 is outside of nothing but 0.
+            found = f.reduce_lanes("umax", f.select(outside, found, f.constant(found.type, 0)))
+
+        def write() -> None:
+            for word, number in ((STATUS_VALUE, found), (STATUS_SIZE, self.size(size)), (STATUS_CODE, 1)):
+                f.store(number, f.gep(self.status, word, "i64"), align=8)
+
+        f.if_(f.icmp("eq", f.load("i64", self.status, align=8), 0), write)
+
+    def _picked(self, data: Value, places: Sequence[Index], sizes: Sequence[Dim]) -> Reg:
+        """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
+        f = self.f
+        empty = [f.icmp("eq", self.size(size), 0) for size in sizes if not at_least(size, 1)]
+        if not empty:
+            return self.value(data, places)
+        zero = self.spread(f.constant(register_type(data.dtype), 0))
+        (result,) = f.if_(reduce(f.or_, empty), lambda: [zero], lambda: [self._nested(self.mask).vector(data, places)])
+        return result
 
     def take(self, op: Op, index: tuple[Index, ...]) -> Reg:
         """gather: data at (before..., indices[q...], after...)"""
         data, indices = op.operands
         axis, rank = op.int("axis"), indices.rank
-        position = self._clamped(self.value(indices, index[axis : axis + rank]), data.shape[axis])
-        return self.value(data, (*index[:axis], self.from_values(position), *index[axis + rank :]))
+        position = self.from_values(self.position(indices, index[axis : axis + rank], data.shape[axis]))
+        return self._picked(data, (*index[:axis], position, *index[axis + rank :]), [data.shape[axis]])
 
     def gather_along(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        """gather_along: data at (before..., indices[q...], after...), the other positions of the result its own"""
         data, indices = op.operands
         axis = op.int("axis")
-        position = self._clamped(self.value(indices, index), data.shape[axis])
-        return self.value(data, (*index[:axis], self.from_values(position), *index[axis + 1 :]))
+        position = self.from_values(self.position(indices, index, data.shape[axis]))
+        return self._picked(data, (*index[:axis], position, *index[axis + 1 :]), [data.shape[axis]])
 
     def gather_nd(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        """gather_nd: data at (batch..., indices[batch..., q..., :]..., after...)"""
         data, indices = op.operands
         batch, depth = op.int("batch_dims"), indices.shape[-1]
         assert isinstance(depth, int)
-        outer = indices.rank - 1
-        coordinates = []
-        for place in range(depth):
-            found = self.value(indices, (*index[:outer], Index(place)))
-            coordinates.append(self.from_values(self._clamped(found, data.shape[batch + place])))
-        return self.value(data, (*index[:batch], *coordinates, *index[outer:]))
+        outer, sizes = indices.rank - 1, data.shape[batch : batch + depth]
+        coordinates = [
+            self.from_values(self.position(indices, (*index[:outer], Index(place)), size))
+            for place, size in enumerate(sizes)
+        ]
+        return self._picked(data, (*index[:batch], *coordinates, *index[outer:]), sizes)
+
+
+def _unwrapped(indices: Value) -> Value:
+    """The indices before negative ones were counted from the end, as a message should show them."""
+    op = indices.op
+    if op is None or op.name != "select":
+        return indices
+    _, wrapped, given = op.operands
+    return given if wrapped.op is not None and wrapped.op.name == "add" and given in wrapped.op.operands else indices
 
 
 _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {

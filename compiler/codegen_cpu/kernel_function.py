@@ -1,6 +1,6 @@
 """The form that all kernels share: void kernel(ptr arguments, i64 begin, i64 end) over units of independent work.
 
-The arguments are 64-bit words: the status block, the inputs, the output, then the values of the kernel's symbols.
+The arguments are 64-bit words: the status block, the inputs, the outputs, then the values of the kernel's symbols.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class KernelFrame:
     f: FunctionBuilder
     status: Reg
     inputs: tuple[Reg, ...]
-    output: Reg
+    outputs: tuple[Reg, ...]
     symbols: dict[str, Int]
 
     @property
@@ -50,8 +50,13 @@ class KernelFrame:
 
     @property
     def root(self) -> Value:
-        """The value that the kernel writes."""
+        """The value that the kernel writes, the first where it writes several."""
         return self.kernel.block.results[0]
+
+    @property
+    def output(self) -> Reg:
+        """Where `root` is written."""
+        return self.outputs[0]
 
     @property
     def begin(self) -> Reg:
@@ -68,10 +73,10 @@ class KernelFrame:
     def evaluator(self, lanes: int | None = None, mask: Reg | None = None) -> Evaluator:
         """A fresh evaluator over the inputs."""
         pointers = dict(zip(self.kernel.block.parameters, self.inputs, strict=True))
-        return Evaluator(self.f, lanes or self.lanes, self.symbols, pointers, mask=mask)
+        return Evaluator(self.f, lanes or self.lanes, self.symbols, pointers, self.status, mask=mask)
 
     def lanes_left(self, lanes: int, left: Int, write: Callable[[Reg | None], None]) -> None:
-        """`write(None)` where `left` lanes fill a vector, `write(mask)` where they do not, nothing where none is left."""
+        """`write(None)` where `left` lanes fill a vector, `write(mask)` where they do not, nothing where it is 0."""
         f = self.f
         if isinstance(left, int):
             if left > 0:
@@ -105,13 +110,17 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
     def pointer(place: int) -> Reg:
         return f.load("ptr", f.gep(arguments, place, "i64"), align=8)
 
-    count = len(kernel.block.parameters)
-    inputs = tuple(pointer(1 + index) for index in range(count))
+    first_output = 1 + len(kernel.block.parameters)
+    first_symbol = first_output + len(kernel.block.results)
+    inputs, outputs = (
+        tuple(pointer(place) for place in range(*places))
+        for places in ((1, first_output), (first_output, first_symbol))
+    )
     symbols: dict[str, Int] = {
-        symbol: f.load("i64", f.gep(arguments, 2 + count + index, "i64"), align=8)
-        for index, symbol in enumerate(kernel.symbols)
+        symbol: f.load("i64", f.gep(arguments, place, "i64"), align=8)
+        for place, symbol in enumerate(kernel.symbols, first_symbol)
     }
-    return KernelFrame(kernel, target, f, pointer(0), inputs, pointer(1 + count), symbols)
+    return KernelFrame(kernel, target, f, pointer(0), inputs, outputs, symbols)
 
 
 def grain_for(elements: Dim) -> Dim:

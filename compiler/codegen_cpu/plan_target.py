@@ -14,8 +14,9 @@ from compiler.target import Target
 
 FUNCTIONS = {"pointwise", "movement", "generator"}
 OTHER_NATIVE = {
-    "reduce", "arg_reduce", "softmax", "masked_softmax", "log_softmax", "layer_norm", "rms_norm", "gelu", "gather", "gather_along",
-    "gather_nd", "dot", "convolution", "reduce_window", "arg_reduce_window",
+    "reduce", "arg_reduce", "softmax", "masked_softmax", "log_softmax", "layer_norm", "rms_norm", "gelu", "gather",
+    "gather_along", "gather_nd", "dot", "convolution", "reduce_window", "arg_reduce_window", "scan_axis",
+    "scatter_along", "scatter_nd", "sort", "top_k",
 }  # fmt: skip
 
 

@@ -40,14 +40,15 @@ def _float_max(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
     """NaN if either is."""
     if _is_number(b):
         return f.select(f.fcmp("olt", a, b), b, a)
-    return f.select(f.fcmp("uno", a, a), a, f.select(f.fcmp("ult", a, b), b, a))
+    # One maximum and one blend, neither of which waits for the test of b; `a` is what a fold has so far.
+    return f.select(f.fcmp("uno", b, b), b, f.select(f.fcmp("ogt", b, a), b, a))
 
 
 def _float_min(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
     """NaN if either is."""
     if _is_number(b):
         return f.select(f.fcmp("ogt", a, b), b, a)
-    return f.select(f.fcmp("uno", a, a), a, f.select(f.fcmp("ugt", a, b), b, a))
+    return f.select(f.fcmp("uno", b, b), b, f.select(f.fcmp("olt", b, a), b, a))
 
 
 def _is_number(x: Reg) -> bool:

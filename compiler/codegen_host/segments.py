@@ -3,7 +3,7 @@
     i64 segment(ptr frame)
 
 The frame is laid out in runtime/program.py. A kernel gets its arguments as 64-bit words on the stack: the status block,
-its inputs, its output, its sizes; and its units of work go to the thread pool.
+its inputs, its outputs, its sizes; and its units of work go to the thread pool.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,29 @@ from compiler.codegen_host.pool import call_parallel_for
 from compiler.codegen_host.sizes import emit_size
 from compiler.ir.dims import Dim, symbols_of
 from compiler.planning.kernel_plan import Buffer, Launch, Segment
-from runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
+from runtime.program import (
+    FRAME_ARENA,
+    FRAME_POOL,
+    FRAME_STATUS,
+    FRAME_SYMBOLS,
+    FRAME_WEIGHTS,
+    STATUS_CODE,
+    STATUS_LOCATION,
+)
 
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """What a launch needs to know of a kernel: its function, its symbols, its work in units, and a chunk of them."""
+    """What a launch needs to know of a kernel: its function, its symbols, its work in units, and a chunk of them.
+
+    One that `reports` may write to the status block.
+    """
 
     name: str
     symbols: tuple[str, ...]
     units: Dim
     grain: Dim
+    reports: bool
 
 
 def segment_function(
@@ -34,10 +46,14 @@ def segment_function(
     kernels: Sequence[NativeKernel],
     weight_offsets: Sequence[int],
     symbols: Sequence[str],
+    locations: Mapping[str, int],
 ) -> FunctionBuilder:
-    """The function of a segment; `symbols` are those of the program, in the order of the frame."""
+    """The function of a segment; `symbols` are those of the program, in the order of the frame.
+
+    `locations` numbers the nodes that launches whose kernels report come from.
+    """
     f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
-    writer = _Writer(f, segment, kernels, weight_offsets, symbols)
+    writer = _Writer(f, segment, kernels, weight_offsets, symbols, locations)
     for launch in segment.launches:
         writer.launch(launch)
     f.ret(0)
@@ -52,8 +68,9 @@ class _Writer:
         kernels: Sequence[NativeKernel],
         weight_offsets: Sequence[int],
         symbols: Sequence[str],
+        locations: Mapping[str, int],
     ) -> None:
-        self.f, self.kernels, self.weight_offsets = f, kernels, weight_offsets
+        self.f, self.kernels, self.weight_offsets, self.locations = f, kernels, weight_offsets, locations
         self.frame = f.parameters[0]
         self.first_input = FRAME_SYMBOLS + len(symbols)
         self.first_output = self.first_input + len(segment.inputs)
@@ -66,7 +83,8 @@ class _Writer:
         self.pool, self.weights, self.arena, self.status = (
             self._word(place, "ptr") for place in (FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS)
         )
-        words = max((1 + len(launch.inputs) + 1 + len(launch.sizes) for launch in segment.launches), default=1)
+        arguments = ((*launch.inputs, *launch.outputs, *launch.sizes) for launch in segment.launches)
+        words = 1 + max(map(len, arguments), default=0)
         self.arguments = f.alloca("i64", words)
 
     def _word(self, place: int, type: str) -> Reg:
@@ -80,8 +98,17 @@ class _Writer:
         for place, word in enumerate([*pointers, *sizes]):
             f.store(word, f.gep(self.arguments, place, "i64"), align=8)
         own = dict(zip(kernel.symbols, sizes, strict=True))
+        if kernel.reports:
+            self._tell_location(self.locations[str(launch.location or "")])
         units, grain = emit_size(kernel.units, own, f), emit_size(kernel.grain, own, f)
         call_parallel_for(f, self.pool, kernel.name, self.arguments, units, grain)
+
+    def _tell_location(self, number: int) -> None:
+        """Puts the node that runs next into the status block, unless one before it has failed."""
+        f = self.f
+        place = f.gep(self.status, STATUS_LOCATION, "i64")
+        is_clear = f.icmp("eq", f.load("i64", f.gep(self.status, STATUS_CODE, "i64"), align=8), 0)
+        f.store(f.select(is_clear, number, f.load("i64", place, align=8)), place, align=8)
 
     def _address(self, buffer: Buffer) -> Reg:
         f = self.f

@@ -11,11 +11,21 @@ import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
 from compiler.frontend.operator import OPERATORS, Node, NotYetSupported
+from compiler.frontend.operators.host_values import of_declared_shape, with_element
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Function, Module, Value
-from compiler.ir.types import TensorType, Type, substitute_type, type_symbols
+from compiler.ir.types import (
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Type,
+    substitute_type,
+    type_symbols,
+    without_symbols,
+)
 from runtime.errors import InputError
 
 SizeRange = tuple[int, int | None]
@@ -84,7 +94,7 @@ def _input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
     if not isinstance(type, TensorType):
         if type is None:
             raise model_error([error("input-without-type", f"input {info.name} has no type", Location())])
-        return type
+        return without_symbols(type)
     shape = type.shape
     if info.name in options.shapes:
         shape = _overridden_shape(info.name, options.shapes[info.name], shape)
@@ -163,7 +173,7 @@ class _Walk:
             with ir.at(node.location):
                 self._node(node, graph, scope, ir)
         with ir.at(Location(node.location.graph if graph.nodes else "main")):
-            return [self._declared(info, scope.get(info.name)) for info in graph.outputs]
+            return [self._declared(info, scope.get(info.name), ir) for info in graph.outputs]
 
     def _node(self, node: GraphNode, graph: Graph, scope: dict[str, Value | None], ir: Builder) -> None:
         operands = tuple(scope[name] if name else None for name in node.inputs)
@@ -172,9 +182,10 @@ class _Walk:
             results = self._lower(Node(node, operands, self._subgraph(node, scope)), ir)
         for name, result in zip(node.outputs, results, strict=False):
             if name:
-                scope[name] = self._declared(graph.value_infos.get(name), result)
-                if result is not None:
-                    self.types[name] = result.type
+                with ir.at(node.location):
+                    scope[name] = value = self._declared(graph.value_infos.get(name), result, ir)
+                if value is not None:
+                    self.types[name] = value.type
 
     def _lower(self, node: Node, ir: Builder) -> Sequence[Value | None]:
         lowering = OPERATORS.get((node.graph_node.domain, node.operator, node.since))
@@ -191,14 +202,22 @@ class _Walk:
             return (None,) * node.output_count
         return lowered if isinstance(lowered, tuple) else (lowered,)
 
-    def _declared(self, info: ValueInfo | None, value: Value | None) -> Value | None:
-        """`value`, checked against what the model declares for it: a provable contradiction is a finding."""
+    def _declared(self, info: ValueInfo | None, value: Value | None, ir: Builder) -> Value | None:
+        """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
+
+        A provable contradiction is a finding.
+        """
         if info is None or value is None or info.type is None:
             return value
-        reason = contradiction(info.type, value.type)
+        declared = info.type
+        if isinstance(value.type, OptionalType) and not isinstance(declared, OptionalType):
+            value = with_element(value, ir)
+        reason = contradiction(declared, value.type)
         if reason is not None:
             message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
             self.findings.append(error("declared-type", message, self.ir.location, (), "ONNX IR, value_info"))
+        elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
+            return of_declared_shape(value, declared, ir)
         return value
 
     def _subgraph(self, node: GraphNode, scope: Mapping[str, Value | None]) -> "_Subgraph":
@@ -240,8 +259,21 @@ class _SubgraphFailed(NotYetSupported):
 
 def contradiction(declared: Type, inferred: Type) -> str | None:
     """Why a value cannot have both types, or None where it can; symbols contradict nothing."""
-    if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
-        return None if type(declared) is type(inferred) else "they are of different kinds"
+    match declared, inferred:
+        case TensorType(), TensorType():
+            return _tensor_contradiction(declared, inferred)
+        case SequenceType(), SequenceType():
+            return contradiction(declared.element, inferred.element)
+        case OptionalType(), OptionalType():
+            return contradiction(declared.element, inferred.element)
+        case OptionalType(), _:
+            return contradiction(declared.element, inferred)
+        case MapType(), MapType():
+            return "the keys differ" if declared.key != inferred.key else contradiction(declared.value, inferred.value)
+    return "they are of different kinds"
+
+
+def _tensor_contradiction(declared: TensorType, inferred: TensorType) -> str | None:
     if declared.dtype != inferred.dtype:
         return "the element types differ"
     if declared.shape is None or inferred.shape is None:

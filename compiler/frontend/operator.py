@@ -17,7 +17,7 @@ from compiler.frontend.schemas import Formal
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 Lowered = Value | tuple[Value | None, ...]
 Lowering = Callable[["Node", Builder], Lowered]
@@ -213,6 +213,13 @@ class Node:
         """A graph attribute."""
         value = self._attribute(name)
         return value if isinstance(value, Graph) else self._wrong(name, "a graph")
+
+    def value_type(self, name: str) -> Type:
+        """An attribute that is the type of a value."""
+        value = self._attribute(name)
+        if isinstance(value, TensorType | SequenceType | OptionalType | MapType):
+            return value
+        return self._wrong(name, "a type")
 
     def axis(self, name: str, rank: Int, default: Int | None = None) -> Int:
         """An integer attribute that is an axis, counted from the start."""

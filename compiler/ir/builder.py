@@ -42,6 +42,9 @@ class SymbolTable:
 class Builder:
     """Collects ops of one block. `location` is given to each op made while it is set (see `at`)."""
 
+    folds = True
+    """Whether ops on known values are replaced by their results."""
+
     def __init__(self, symbols: SymbolTable | None = None, location: Location | None = None) -> None:
         self.symbols = symbols if symbols is not None else SymbolTable()
         self.location = location
@@ -100,7 +103,7 @@ class Builder:
                 types = rule([operand.type for operand in operands], attributes, blocks)
             except TypeRuleError as reason:
                 self.fail("type-mismatch", f"{name}: {reason}", [str(operand.type) for operand in operands])
-        folded = fold_known(name, operands, attributes, types)
+        folded = fold_known(name, operands, attributes, types) if self.folds else None
         if folded is not None:
             (type,) = types
             assert isinstance(type, TensorType)

@@ -1,4 +1,4 @@
-"""Running a module on NumPy arrays, op by op, through the meaning of each primitive.
+"""Running a module on NumPy arrays and host values, op by op, through the meaning of each primitive.
 
 The oracle of every back end, and what `target="interpreter"` runs. Nothing is compiled and nothing is fast.
 """
@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from compiler.ir.dims import Dim, Size, evaluate
-from compiler.ir.meanings import apply_meaning
+from compiler.ir.meanings import apply_function, apply_meaning
 from compiler.ir.module import Block, Function, Module, Op, Value
 from compiler.ir.types import TensorType
 from runtime.errors import InputError
+from runtime.host.values import HostValue, as_array
 
 Array = np.ndarray
 
 
-def interpret(module: Module, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
+def interpret(module: Module, inputs: Mapping[str, HostValue]) -> tuple[HostValue, ...]:
     """The results of the main function; parameters with a default may be left out.
 
     Raises InputError where sizes do not agree or a guard does not hold.
@@ -26,7 +27,7 @@ def interpret(module: Module, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
     return _Run(module).block(function.body, arguments, {})
 
 
-def _argument(function: Function, parameter: Value, inputs: Mapping[str, Array]) -> Array:
+def _argument(function: Function, parameter: Value, inputs: Mapping[str, HostValue]) -> HostValue:
     name = parameter.producer.name
     if name in inputs:
         return inputs[name]
@@ -68,62 +69,66 @@ class _Run:
     def __init__(self, module: Module) -> None:
         self.functions = {function.name: function for function in module.functions}
 
-    def block(self, block: Block, arguments: Sequence[Array], outer: Mapping[str, int]) -> tuple[Array, ...]:
+    def block(self, block: Block, arguments: Sequence[HostValue], outer: Mapping[str, int]) -> tuple[HostValue, ...]:
         """The results of `block`; its parameters bind symbols anew, over those of `outer`."""
         own: dict[str, int] = {}
         tensors = [
-            (parameter.producer.name, parameter.type, argument)
+            (parameter.producer.name, parameter.type, as_array(argument))
             for parameter, argument in zip(block.parameters, arguments, strict=True)
             if isinstance(parameter.type, TensorType) and parameter.type.shape is not None
         ]
         for name, type, argument in tensors:
-            bind_parameter(type, np.shape(argument), own, name)
+            bind_parameter(type, argument.shape, own, name)
         sizes = {**outer, **own}
         for name, type, argument in tensors:
-            check_parameter(type, np.shape(argument), sizes, name)
-        values: dict[Value, Array] = dict(zip(block.parameters, arguments, strict=True))
+            check_parameter(type, argument.shape, sizes, name)
+        values: dict[Value, HostValue] = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops:
             results = self.op(op, [values[operand] for operand in op.operands], sizes)
             values.update(zip(op.results, results, strict=True))
         return tuple(values[result] for result in block.results)
 
-    def op(self, op: Op, operands: Sequence[Array], sizes: dict[str, int]) -> tuple[Array, ...]:
+    def op(self, op: Op, operands: Sequence[HostValue], sizes: dict[str, int]) -> tuple[HostValue, ...]:
         """The results of one op; ops that bind symbols add them to `sizes`."""
+        results: tuple[HostValue, ...]
         match op.name:
             case "bind_sizes":
                 names = op.attributes["symbols"]
                 assert isinstance(names, tuple)
-                sizes.update(zip(map(str, names), operands[0].tolist(), strict=True))
+                sizes.update(zip(map(str, names), as_array(operands[0]).tolist(), strict=True))
                 return ()
             case "guard":
                 check_guard(op, sizes)
                 return ()
             case "if":
-                results = self.block(op.blocks[0 if operands[0].item() else 1], operands[1:], sizes)
+                results = self.block(op.blocks[0 if as_array(operands[0]).item() else 1], operands[1:], sizes)
             case "while":
                 results = self._while(op, operands, sizes)
             case "call":
                 results = self.block(self.functions[op.text("function")].body, operands, {})
+            case "host":
+                results = apply_function(op.text("function"), operands, op.attributes, sizes)
             case _:
-                results = apply_meaning(op.name, operands, op.attributes, sizes)
+                results = apply_meaning(op.name, [as_array(operand) for operand in operands], op.attributes, sizes)
         for value, array in zip(op.results, results, strict=True):
             if isinstance(value.type, TensorType) and value.type.shape is not None:
-                bind_parameter(value.type, np.shape(array), sizes, op.name)
+                bind_parameter(value.type, as_array(array).shape, sizes, op.name)
         return results
 
-    def _while(self, op: Op, operands: Sequence[Array], sizes: dict[str, int]) -> tuple[Array, ...]:
+    def _while(self, op: Op, operands: Sequence[HostValue], sizes: dict[str, int]) -> tuple[HostValue, ...]:
         """See primitives/control.py."""
         carried_count, scan_count = op.int("carried"), op.int("scans")
         limit, condition, *rest = operands
+        last = as_array(limit).item()
         carried, captures = rest[:carried_count], rest[carried_count:]
         scans: list[list[Array]] = [[] for _ in range(scan_count)]
-        iteration, going = 0, bool(condition.item())
-        while iteration < limit.item() and going:
+        iteration, going = 0, bool(as_array(condition).item())
+        while iteration < last and going:
             arguments = [np.array(iteration, np.int64), *carried, *captures]
             condition, *results = self.block(op.blocks[0], arguments, sizes)
-            carried, going = results[:carried_count], bool(condition.item())
+            carried, going = results[:carried_count], bool(as_array(condition).item())
             for scan, element in zip(scans, results[carried_count:], strict=True):
-                scan.append(element)
+                scan.append(as_array(element))
             iteration += 1
         sizes[op.text("symbol")] = iteration
         stacked = [

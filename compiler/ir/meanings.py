@@ -8,6 +8,8 @@ from compiler.ir.dims import Size, evaluate
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Attribute, Attributes
 from runtime.host import MEANINGS
+from runtime.host.functions import FUNCTIONS
+from runtime.host.values import HostValue
 
 
 def numeric_attribute(value: Attribute, sizes: Mapping[str, int]) -> object:
@@ -26,3 +28,10 @@ def apply_meaning(
 ) -> tuple[np.ndarray, ...]:
     """The results of primitive `name` on `operands`, with each symbol of a size at its value."""
     return MEANINGS[name](operands, {key: numeric_attribute(value, sizes) for key, value in attributes.items()})
+
+
+def apply_function(
+    name: str, operands: Sequence[HostValue], attributes: Attributes, sizes: Mapping[str, int]
+) -> tuple[HostValue, ...]:
+    """The results of host function `name`, likewise."""
+    return FUNCTIONS[name](operands, {key: numeric_attribute(value, sizes) for key, value in attributes.items()})

@@ -6,7 +6,7 @@ dropped, nested blocks and their captures included.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NoReturn
@@ -324,16 +324,19 @@ def bound_symbols(op: Op) -> tuple[str, ...]:
 # Dropping what is dead
 
 
-def prune(block: Block) -> Block:
-    """`block` without ops that nothing needs: no result, effect or symbol of theirs; nested blocks and captures too."""
+def prune(block: Block, known: Set[str] = frozenset()) -> Block:
+    """`block` without ops that nothing needs: no result, effect or symbol of theirs; nested blocks and captures too.
+
+    `known` are the symbols that are bound outside.
+    """
     live = set(block.results)
-    symbols = {name for value in (*block.results, *block.parameters) for name in _type_symbols(value.type)}
+    symbols = {name for value in block.results for name in _type_symbols(value.type)}
     kept: list[tuple[Op, Op]] = []
-    for op in reversed(block.ops):
+    for op, binds, visible in reversed(_scopes(block, known)):
         needed = has_effects(op) or any(result in live for result in op.results)
-        if not needed and symbols.isdisjoint(bound_symbols(op)):
+        if not needed and symbols.isdisjoint(binds):
             continue
-        pruned = _prune_blocks(op) if op.blocks else op
+        pruned = _prune_blocks(op, visible) if op.blocks else op
         kept.append((op, pruned))
         live.update(pruned.operands)
         symbols |= _used_symbols(pruned)
@@ -349,8 +352,19 @@ def prune(block: Block) -> Block:
     return Block(block.parameters, tuple(ops), tuple(values.get(result, result) for result in block.results))
 
 
-def _prune_blocks(op: Op) -> Op:
-    blocks = [prune(block) for block in op.blocks]
+def _scopes(block: Block, known: Set[str]) -> list[tuple[Op, Set[str], Set[str]]]:
+    """For each op the symbols that only it binds, and those that its blocks know."""
+    seen = {*known, *(name for value in block.parameters for name in _type_symbols(value.type))}
+    scopes: list[tuple[Op, Set[str], Set[str]]] = []
+    for op in block.ops:
+        binds = set(bound_symbols(op)) - seen
+        scopes.append((op, binds, set(seen) if op.blocks else frozenset()))
+        seen |= binds
+    return scopes
+
+
+def _prune_blocks(op: Op, known: Set[str]) -> Op:
+    blocks = [prune(block, known) for block in op.blocks]
     count = capture_count(op)
     used = {value for block in blocks for value in _used_values(block)}
     kept = [

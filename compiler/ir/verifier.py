@@ -15,7 +15,7 @@ from compiler.ir.dims import Size, symbols_of
 from compiler.ir.dtypes import BOOL, I64, DType, dtype_of
 from compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from compiler.ir.primitive import PRIMITIVES, TypeRuleError
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type, type_symbols
+from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type, type_symbols
 
 
 class InvalidModule(AssertionError):
@@ -376,11 +376,13 @@ def _fits(declared: Type, actual: Type, free: Iterable[str]) -> bool:
             if len(declared.shape) != len(actual.shape):
                 return False
             any_size = frozenset(free)
-            return all(a == b or symbols_of(a) & any_size for a, b in zip(declared.shape, actual.shape, strict=True))
+            return all(a in (b, ANY_SIZE) or symbols_of(a) & any_size for a, b in zip(declared.shape, actual.shape, strict=True))
         case SequenceType(expected), SequenceType(given):
             return _fits(expected, given, free)
         case OptionalType(expected), OptionalType(given):
             return _fits(expected, given, free)
+        case OptionalType(expected), _:
+            return _fits(expected, actual, free)
         case MapType(), MapType():
             return declared.key == actual.key and _fits(declared.value, actual.value, free)
     return False

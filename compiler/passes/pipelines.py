@@ -1,6 +1,7 @@
 """The pipelines: which passes run, in which order."""
 
 from compiler.passes.canonicalize import canonicalize
+from compiler.passes.decompose_attention import decompose_attention
 from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from compiler.passes.eliminate_dead_code import eliminate_dead_code
 from compiler.passes.fold_batch_norm import fold_batch_norm
@@ -10,6 +11,7 @@ from compiler.passes.recognize_attention import recognize_attention
 from compiler.passes.recognize_gelu import recognize_gelu
 from compiler.passes.recognize_layer_norm import recognize_layer_norm
 from compiler.passes.recognize_rms_norm import recognize_rms_norm
+from compiler.passes.recognize_rotary import recognize_rotary
 from compiler.passes.recognize_softmax import recognize_softmax
 from compiler.passes.simplify_sizes import simplify_sizes
 
@@ -28,6 +30,7 @@ _RECOGNIZE: tuple[Pass, ...] = (
     recognize_layer_norm,
     recognize_rms_norm,
     recognize_gelu,
+    recognize_rotary,
     recognize_attention,
 )
 
@@ -40,5 +43,10 @@ OPTIMIZE: tuple[Pass, ...] = (
 )
 """The same for every target."""
 
-TARGET: tuple[Pass, ...] = ()
-"""Precision and layout, chosen for a target."""
+TARGET: tuple[Pass, ...] = (
+    decompose_attention,
+    canonicalize,
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+)
+"""What targets without a kernel of their own for a composite need."""

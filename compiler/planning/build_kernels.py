@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler.diagnostics import Location
 from compiler.ir.dims import Dim, Size, substitute
 from compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.types import TensorType, substitute_type
 from compiler.planning.fuse_kernels import Group
 from compiler.planning.kernel_plan import Kernel, PlanTarget
@@ -15,12 +17,13 @@ INLINE_ELEMENTS = 1
 
 @dataclass(frozen=True)
 class BoundKernel:
-    """A kernel, the values it reads and writes, and the sizes that its symbols are here."""
+    """A kernel, the values it reads and writes, the sizes that its symbols are here, and the node it comes from."""
 
     kernel: Kernel
     inputs: tuple[Value, ...]
-    output: Value
+    outputs: tuple[Value, ...]
     sizes: tuple[Dim, ...]
+    location: Location | None
 
 
 def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
@@ -45,22 +48,38 @@ def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
         )
         ops.append(copy)
         inner.update(zip(op.results, copy.results, strict=True))
-    block = Block(parameters, tuple(ops), (inner[group.output],))
-    constants = tuple(index for index, value in enumerate(inputs) if value.op is not None and _is_weight(value.op))
+    block = Block(parameters, tuple(ops), tuple(inner[value] for value in group.outputs))
+    constants = tuple(index for index, value in enumerate(inputs) if value.op is not None and _is_constant(value.op))
     schedule = target.schedule(group.kind, block, constants)
     kernel = Kernel(group.kind, block, tuple(names.values()), schedule)
-    return BoundKernel(kernel, inputs, group.output, tuple(Size.symbol(name) for name in names))
+    return BoundKernel(kernel, inputs, group.outputs, tuple(Size.symbol(name) for name in names), _location(group))
+
+
+def _location(group: Group) -> Location | None:
+    """The node that picks or places elements, and so may fail; else the one that makes the result."""
+    indexed = (op for op in group.ops if PRIMITIVES[op.name].kind == "indexed")
+    return next(indexed, group.last).location
 
 
 def _inputs(group: Group) -> tuple[Value, ...]:
     """What the group reads from memory, in order of use."""
-    made = {result for op in group.ops if not _is_weight(op) for result in op.results}
+    inline = _inline_constants(group)
+    made = {result for op in group.ops if not _is_constant(op) or op in inline for result in op.results}
     read = (operand for op in group.ops for operand in op.operands)
     return tuple(dict.fromkeys(value for value in read if value not in made))
 
 
-def _is_weight(op: Op) -> bool:
-    return op.name == "constant" and op.array().size > INLINE_ELEMENTS
+def _is_constant(op: Op) -> bool:
+    return op.name == "constant"
+
+
+def _inline_constants(group: Group) -> set[Op]:
+    """The constants of one element that only ops read which need no memory: they stay in the code."""
+    small = {op for op in group.ops if _is_constant(op) and op.array().size <= INLINE_ELEMENTS}
+    for op in group.ops:
+        if PRIMITIVES[op.name].kind != "pointwise" and op.name not in ("broadcast", "pad", "gelu"):
+            small -= {operand.op for operand in op.operands if operand.op is not None}
+    return small
 
 
 def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 Every op that is costly to repeat, or that needs its operands in memory, is an anchor and starts a group. Light ops,
 pointwise and movement, are computed inside the groups that use them: again in each where that is cheap, else in a group
-of their own that writes a buffer. Pointwise ops that follow an anchor join its group. A group writes one value.
+of their own that writes a buffer. Pointwise ops that follow an anchor join its group. A group writes one value, or all
+that an anchor with several results gives.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ ANCHORS: dict[str, KernelKind] = {
     "scan_axis": "scan",
     "scatter_along": "scatter",
     "scatter_nd": "scatter",
+    "sort": "ordering",
+    "top_k": "ordering",
     "concatenate": "concatenate",
 }
 
@@ -48,18 +51,28 @@ COSTS = {
 REPEAT_LIMIT = 3
 """The most work that is done again in a second group rather than read from memory."""
 
+INDEX_LIMIT = 8
+"""The most work that is done again for each vector of elements that an index picks; counting from the end costs 4."""
+
 GROUP_LIMIT = 96
 """The most ops in a group: beyond it code grows faster than memory traffic shrinks."""
 
 
 @dataclass(eq=False)
 class Group:
-    """The ops of one kernel, in program order; `output` is what it writes."""
+    """The ops of one kernel, in program order; `outputs` is what it writes."""
 
     kind: KernelKind
     anchor: Op
-    output: Value
+    outputs: tuple[Value, ...]
     ops: dict[Op, None] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Op:
+        """The op whose results the group writes."""
+        op = self.outputs[0].op
+        assert op is not None, self.outputs
+        return op
 
 
 def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Group, ...], dict[Value, Value]]:
@@ -74,7 +87,7 @@ def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Gro
     place = {op: index for index, op in enumerate(ops)}
     for group in fusion.groups:
         group.ops = dict.fromkeys(sorted(group.ops, key=place.__getitem__))
-    groups = sorted(fusion.groups, key=lambda group: place[group.output.producer])  # type: ignore[index]
+    groups = sorted(fusion.groups, key=lambda group: place[group.last])
     return tuple(groups), fusion.aliases
 
 
@@ -116,27 +129,30 @@ class _Fusion:
         for op in self.ops:
             if op.name not in ANCHORS:
                 continue
-            group = Group(ANCHORS[op.name], op, op.results[0], {op: None})
+            group = Group(ANCHORS[op.name], op, op.results, {op: None})
             if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
                 self._follow(group)
             self.groups.append(group)
             for member in group.ops:
                 self.members[member].append(group)
-            self.buffered.add(group.output)
+            self.buffered.update(group.outputs)
 
     def _follow(self, group: Group) -> None:
-        while group.output not in self.outputs and len(group.ops) < GROUP_LIMIT:
-            users = self.uses.get(group.output, [])
+        while group.outputs[0] not in self.outputs and len(group.ops) < GROUP_LIMIT:
+            users = self.uses.get(group.outputs[0], [])
             if len(set(users)) != 1 or not self._is_epilogue(users[0], group):
                 return
-            group.output = users[0].results[0]
+            group.outputs = users[0].results
             group.ops[users[0]] = None
             self.epilogues.add(users[0])
 
     def _is_epilogue(self, op: Op, group: Group) -> bool:
         pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
         return (
-            pointwise and op in self.inside and op not in self.epilogues and op.results[0].shape == group.output.shape
+            pointwise
+            and op in self.inside
+            and op not in self.epilogues
+            and op.results[0].shape == group.outputs[0].shape
         )
 
     # Light ops, from the last to the first: when an op is placed, all that use it are
@@ -145,7 +161,7 @@ class _Fusion:
         """Settles where a light op is computed, then what its groups need of its operands."""
         if is_light(op) and op not in self.epilogues:
             value = op.results[0]
-            if value in self.buffered or self._is_repeated(value):
+            if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
                 self.buffered.add(value)
                 self._write(op, value)
             else:
@@ -175,7 +191,7 @@ class _Fusion:
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
         if user.name in ("gather", "gather_along", "gather_nd"):
-            return True
+            return value == user.operands[0] or self.costs[value] > INDEX_LIMIT
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
 
@@ -185,7 +201,7 @@ class _Fusion:
             self.aliases[value] = op.operands[0]
             self.buffered.add(op.operands[0])
             return
-        group = Group("pointwise", op, value, {op: None})
+        group = Group("pointwise", op, (value,), {op: None})
         self.groups.append(group)
         self.members[op].append(group)
 

@@ -15,7 +15,9 @@ from compiler.ir.dims import Dim
 from compiler.ir.module import Block, Function, Op, Value
 from compiler.ir.printer import print_block
 
-KernelKind = Literal["pointwise", "concatenate", "reduction", "contraction", "convolution", "window", "scatter", "scan"]
+KernelKind = Literal[
+    "pointwise", "concatenate", "reduction", "contraction", "convolution", "window", "scatter", "scan", "ordering",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

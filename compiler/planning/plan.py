@@ -67,7 +67,7 @@ class _Planner:
         """One native call: `outputs` leave it, whatever else is written lives in its arena."""
         groups, aliases = fuse_kernels(ops, outputs)
         bound = [build_kernel(group, self.target) for group in groups]
-        made = {kernel.output for kernel in bound}
+        made = {value for kernel in bound for value in kernel.outputs}
         inputs = tuple(
             dict.fromkeys(
                 resolved
@@ -93,10 +93,8 @@ class _Planner:
                 buffers.append(self.weight(resolved, bound.kernel, index))
             else:
                 buffers.append(places[resolved])
-        output = bound.output
-        number = self.kernel(bound.kernel)
-        location = output.op.location if output.op is not None else None
-        return Launch(number, tuple(buffers), (places[output],), bound.sizes, location)
+        outputs = tuple(places[value] for value in bound.outputs)
+        return Launch(self.kernel(bound.kernel), tuple(buffers), outputs, bound.sizes, bound.location)
 
     def kernel(self, kernel: Kernel) -> int:
         """The number of `kernel`, the same for equal ones."""
@@ -147,7 +145,8 @@ def _lifetimes(
         for value in kernel.inputs:
             last[_resolve(value, aliases)] = index
     return [
-        (kernel.output, index, last.get(kernel.output, index))
+        (value, index, last.get(value, index))
         for index, kernel in enumerate(kernels)
-        if kernel.output not in outputs
+        for value in kernel.outputs
+        if value not in outputs
     ]

@@ -110,8 +110,9 @@ def artifact_parts(path: Path) -> Iterator[RenderableType]:
     yield values
     yield ""
     sizes = table("member", "bytes")
-    for member in zipfile.ZipFile(path).infolist():
-        sizes.add_row(member.filename, f"{member.file_size:,}")
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            sizes.add_row(member.filename, f"{member.file_size:,}")
     yield sizes
     yield ""
     yield json_text(artifact.report)

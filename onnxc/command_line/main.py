@@ -7,25 +7,34 @@ import statistics
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ParamSpec
 
 import click
 import numpy as np
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 import onnxc
+from compiler.driver import STAGES, Noun, run_stages
+from compiler.frontend.check import check_model
+from compiler.frontend.infer import infer_types
+from compiler.frontend.read import read_model
+from compiler.options import CompileOptions, make_options
 from onnxc.command_line import describe
 from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_shapes
 from onnxc.command_line.random_inputs import complete_inputs
-from onnxc.command_line.stages import STAGES, text_of_stage
+from onnxc.command_line.stage_text import text_of
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
+from runtime.artifact import Artifact, write_artifact
 from runtime.errors import OnnxcError
+from runtime.executable import Executable
 
 P = ParamSpec("P")
+PIPE_COLUMNS = 160
 
 MODEL = click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 TARGET = click.option("--target", default="cpu", show_default=True, help='"cpu", "cpu:x86-64-v3", "interpreter", ...')
@@ -58,18 +67,25 @@ def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[None]:
-    """A moving line on the terminal while something lasts; nothing where there is no terminal."""
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """A moving line on the terminal while something lasts, and how to change its text; elsewhere nothing."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield lambda _: None
         return
-    with console.status(text):
-        yield
+    with console.status(text) as status:
+        yield status.update
+
+
+def installed_version() -> str:
+    try:
+        return version("onnxc")
+    except PackageNotFoundError:
+        return "from a source tree"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="onnxc", prog_name="onnxc")
+@click.version_option(installed_version(), prog_name="onnxc")
 def main() -> None:
     """Compiles ONNX models to native code, and runs them.
 
@@ -93,7 +109,6 @@ def main() -> None:
     metavar="NAME=1,8",
     help="Sizes that get kernels of their own beside the general ones.",
 )
-@THREADS
 @click.option("--keep-params", is_flag=True, help="Initializers that are also inputs stay inputs.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
 @click.option("--stop-after", type=click.Choice(STAGES), help="Print what this stage makes, and stop.")
@@ -105,35 +120,30 @@ def compile_command(
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],
     specialize: Mapping[str, list[int]],
-    threads: int | None,
     *,
     keep_params: bool,
     report: bool,
     stop_after: str | None,
 ) -> None:
-    """Compile MODEL into one file of native code, weights and signature.
+    """Compile MODEL into one file.
 
-    It is compiled once for all sizes of its symbolic dimensions; --dim narrows them.
+    The file holds native code, weights and signature. The code serves all sizes of the symbolic dimensions; --dim
+    narrows them.
     """
-    options = {
-        "target": target,
-        "dims": dims,
-        "shapes": shapes,
-        "specialize": specialize,
-        "freeze_params": not keep_params,
-    }
-    if stop_after is not None:
-        with progress(f"{model.name}: {stop_after}"):
-            text = text_of_stage(model, stop_after, **options)
-        write_text(text, output)
-        return
+    options = make_options(target, dims, shapes, specialize=specialize, freeze_params=not keep_params)
+    last = stop_after or STAGES[-1]
+    if options.target.kind == "interpreter" and last in ("plan", "emit"):
+        raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
     started = time.perf_counter()
-    with progress(f"compiling {model.name}"):
-        executable = onnxc.compile(model, threads=threads, **options)
-        path = output or model.with_suffix(".onnxc")
-        executable.save(path)
+    noun = run_until(model, options, last)
+    if stop_after is not None:
+        write_text(text_of(noun), output)
+        return
+    assert isinstance(noun, Artifact), noun
+    path = output or model.with_suffix(".onnxc")
+    write_artifact(noun, path)
     if report:
-        click.echo(executable.report())
+        click.echo(describe.json_text(noun.report))
     click.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
 
 
@@ -174,12 +184,12 @@ def run_command(
     executable = open_model(model, target, dims, shapes, threads)
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
-    Console().print(describe.arrays_table(results))
+    print_parts([describe.arrays_table(results)])
     if repeat is not None:
         seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat)]
         click.echo(f"median of {repeat} calls: {statistics.median(seconds) * 1e3:.4f} ms")
     if output is not None:
-        np.savez(output, **results)
+        write_npz(output, results)
         click.echo(f"{output}: {len(results)} arrays")
 
 
@@ -187,7 +197,10 @@ def run_command(
 @MODEL
 @reporting_errors
 def check_command(model: Path) -> None:
-    """Print every finding about MODEL; exit code 1 if one is an error."""
+    """Print every finding about MODEL.
+
+    The exit code is 1 if one of them is an error.
+    """
     findings = onnxc.check(model)
     for finding in findings:
         click.echo(str(finding))
@@ -206,20 +219,28 @@ def check_command(model: Path) -> None:
 def infer_command(
     model: Path, dims: Mapping[str, Range], shapes: Mapping[str, tuple[int, ...]], output: Path | None
 ) -> None:
-    """Find the element type and the symbolic shape of every value of MODEL."""
+    """Print the type of every value of MODEL.
+
+    That is its element type and its shape, in the names of the symbolic sizes.
+    """
     with progress(f"inferring {model.name}"):
-        typed = onnxc.infer(model, dims=dims, shapes=shapes)
-    raise NotImplementedError(typed, output)
+        if output is not None:
+            output.write_bytes(onnxc.infer(model, dims, shapes).SerializeToString())
+            return
+        types = infer_types(check_model(read_model(model)), make_options("interpreter", dims, shapes).inputs)
+    for name, kind in types.items():
+        click.echo(f"{name}: {kind}")
 
 
 @main.command("inspect")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @reporting_errors
 def inspect_command(file: Path) -> None:
-    """Say what is in FILE, an .onnx model or an .onnxc artifact: signature, size, operators or kernels."""
-    console = Console()
-    for part in describe.artifact_parts(file) if is_artifact(file) else describe.model_parts(file):
-        console.print(part)
+    """Say what is in a model or an artifact.
+
+    FILE is an .onnx or .onnxc file; its signature, size, and operators or kernels are printed.
+    """
+    print_parts(describe.artifact_parts(file) if is_artifact(file) else describe.model_parts(file))
 
 
 @main.command("demo")
@@ -227,11 +248,33 @@ def inspect_command(file: Path) -> None:
 @THREADS
 @reporting_errors
 def demo_command(target: str, threads: int | None) -> None:
-    """Compile the digit classifier that comes with onnxc, and let it read handwritten digits."""
+    """Read handwritten digits with a compiled model.
+
+    The model comes with onnxc; its accuracy, size and speed are printed.
+    """
     with progress("compiling digits.onnx"):
         found = run_demonstration(target, threads)
     shades = SHADES if (sys.stdout.encoding or "").lower().startswith("utf") else ASCII_SHADES
     click.echo("\n".join([*draw_digits(found, chosen(found), shades), "", *report_lines(found)]))
+
+
+def print_parts(parts: Iterable[RenderableType]) -> None:
+    """Tables and lines; brackets in them are no markup, and where there is no terminal lines may be long."""
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_COLUMNS
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
+
+
+def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
+    """What the stage `last` makes of the model; the terminal shows which stage runs."""
+    with progress(f"{model.name}: {STAGES[0]}") as say:
+        for name, noun in run_stages(model, options):
+            if name == last:
+                return noun
+            say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")
+    raise AssertionError(f"there is no stage {last}")
 
 
 def open_model(
@@ -240,7 +283,7 @@ def open_model(
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],
     threads: int | None,
-) -> onnxc.Executable:
+) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
         return onnxc.load(model, threads=threads)
@@ -261,6 +304,26 @@ def timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
+
+
+def write_npz(path: Path, values: Mapping[str, object]) -> None:
+    """As numpy.savez, whose keywords the names of outputs may clash with; texts become NumPy's."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in named_arrays(values):
+            with archive.open(f"{name}.npy", "w") as member:
+                plain = array.astype(str) if array.dtype.kind == "O" else array
+                np.lib.format.write_array(member, plain, allow_pickle=False)
+
+
+def named_arrays(values: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays among the values; those in a sequence or a map, with their place behind the name."""
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from named_arrays({f"{name}.{key}": item for key, item in value.items()})
+        elif isinstance(value, tuple | list):
+            yield from named_arrays({f"{name}.{index}": item for index, item in enumerate(value)})
 
 
 def write_text(text: str, output: Path | None) -> None:

@@ -21,7 +21,7 @@ def complete_inputs(
 
     A symbolic size is what `sizes` says, else what a given array or shape has there, else 1.
     """
-    known = {name: tuple(np.shape(value)) for name, value in given.items()} | dict(shapes)
+    known = {name: np.asarray(value).shape for name, value in given.items()} | dict(shapes)
     symbols = {**bound_sizes(infos, known), **sizes}
     rng = np.random.default_rng(seed)
     missing = [info for info in infos if info.name not in given and not info.optional]

@@ -22,7 +22,7 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 REFERENCES: Mapping[str, Callable[..., np.ndarray]] = {
     "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "erf": lambda x: _erf(x).astype(x.dtype), "pow": np.power, "rem": np.fmod,
+    "atanh": np.arctanh, "erf": lambda x: np.asarray(_erf(x), x.dtype), "pow": np.power, "rem": np.fmod,
 }  # fmt: skip
 
 
@@ -71,12 +71,12 @@ def ulp_errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
         errors = np.abs(found.astype(exact.dtype) - exact) / np.ldexp(exact.dtype.type(1), exponent - limits.nmant)
         right = (np.isnan(found) & np.isnan(exact)) | (found == exact.astype(found.dtype))
     special = ~np.isfinite(found) | ~np.isfinite(exact)
-    return np.where(special, np.where(right, 0.0, np.inf), errors).astype(np.float64)
+    return np.asarray(np.where(special, np.where(right, 0.0, np.inf), errors), np.float64)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Whether the elements are the same, the sign of zeros included; one NaN is as good as another."""
-    return (np.isnan(a) & np.isnan(b)) | ((a == b) & (np.signbit(a) == np.signbit(b)))
+    return np.asarray((np.isnan(a) & np.isnan(b)) | ((a == b) & (np.signbit(a) == np.signbit(b))))
 
 
 def every_exponent(dtype: np.dtype, per_exponent: int, seed: int = 0) -> np.ndarray:
@@ -86,21 +86,20 @@ def every_exponent(dtype: np.dtype, per_exponent: int, seed: int = 0) -> np.ndar
     exponents = np.arange(2 ** (limits.bits - limits.nmant), dtype=integers) << integers(limits.nmant)
     mantissas = np.random.default_rng(seed).integers(0, 1 << limits.nmant, (exponents.size, per_exponent), integers)
     mantissas[:, 0], mantissas[:, 1] = 0, (1 << limits.nmant) - 1
-    return (exponents[:, None] | mantissas).ravel().view(dtype)
+    return np.asarray((exponents[:, None] | mantissas).ravel().view(dtype))
 
 
-F32 = np.dtype(np.float32)
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 INF, NAN = math.inf, math.nan
 LEAST, GREATEST = 2.0**-149, float(np.finfo(F32).max)
 
-# (the most units in the last place, an interval that gets more points); measured maxima over 2^24 operands are 0.1
-# or more below.
+# (the most units in the last place, an interval that gets more points); the maxima over 2^27 operands are a bit less.
 ACCURACY = {
     "exp": (1.0, (-104.0, 89.0)),
     "log": (1.0, (0.5, 2.0)),
     "sin": (1.7, (-7.0, 7.0)),
     "cos": (1.7, (-7.0, 7.0)),
-    "tan": (3.0, (-3.0, 3.0)),
+    "tan": (3.2, (-3.0, 3.0)),
     "asin": (1.5, (-1.0, 1.0)),
     "acos": (1.5, (-1.0, 1.0)),
     "atan": (1.6, (-3.0, 3.0)),
@@ -199,6 +198,12 @@ def test_the_ends_of_the_domains_are_exact() -> None:
     assert np.array_equal(of("log", 1.0), np.array([0.0], F32))
 
 
+def test_f64_exp_and_log_meet_the_subnormal_numbers() -> None:
+    assert np.array_equal(of("exp", -745.13, -745.14, 709.79, dtype=np.float64), [5e-324, 0.0, INF])
+    assert np.isfinite(of("exp", 709.78, dtype=np.float64)).all()
+    assert np.allclose(of("log", 5e-324, dtype=np.float64), [-744.4400719213812], rtol=1e-16, atol=0)
+
+
 def test_exp_goes_to_zero_through_the_subnormal_numbers_and_to_infinity_at_the_greatest() -> None:
     x = np.linspace(-104.5, -87.0, 1 << 16).astype(F32)
     found = compute("exp", x)
@@ -247,15 +252,25 @@ def test_lanes_do_not_change_the_bits(name: str, lanes: int) -> None:
     assert same_bits(compute(name, *operands, lanes=lanes), expected).all()
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 8])
+# Of those that are our own code; the C library's are within 2. The oracle of erf, math.erf, is itself up to 1 off.
+F64_ACCURACY = {"exp": 1.0, "log": 1.5, "tanh": 1.6, "erf": 2.0}
+
+
 @pytest.mark.parametrize("name", UNARY)
-def test_f64_is_within_two_units_in_the_last_place(name: str, lanes: int) -> None:
-    x = np.concatenate([every_exponent(np.dtype(np.float64), 4), np.linspace(-10.0, 10.0, 1 << 12)])
-    if name == "erf":
-        # math.erf is an f64 itself.
-        assert ulp_errors(compute(name, x, lanes=lanes), reference(name, x)).max() <= 3.0
-    else:
-        assert ulp_errors(compute(name, x, lanes=lanes), reference(name, x)).max() <= 2.0
+def test_f64_is_within_two_units_in_the_last_place(name: str) -> None:
+    count = 1 << 16 if name in F64_ACCURACY else 1 << 13
+    for x in (every_exponent(F64, count >> 12), np.linspace(-10.0, 10.0, count), np.linspace(-1.0, 1.5, count)):
+        assert ulp_errors(compute(name, x, lanes=8), reference(name, x)).max() <= F64_ACCURACY.get(name, 2.0)
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("lanes", [1, 3, 8])
+@pytest.mark.parametrize("name", [*F64_ACCURACY, "sin", "pow", "rem"])
+def test_lanes_do_not_change_the_bits_of_f64(name: str, lanes: int, target: Target) -> None:
+    x = np.concatenate([every_exponent(F64, 2), np.linspace(-3.0, 3.0, 999)])
+    operands = (x, np.random.default_rng(1).permutation(x)) if name in BINARY else (x,)
+    expected = compute(name, *operands, lanes=5, target=target)
+    assert same_bits(compute(name, *operands, lanes=lanes, target=target), expected).all()
 
 
 SPECIAL_OPERANDS = (

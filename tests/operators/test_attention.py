@@ -162,6 +162,13 @@ def test_the_softmax_is_as_precise_as_told(precision: int) -> None:
     )
 
 
+def test_the_softmax_of_halves_may_be_in_single_precision() -> None:
+    q, k, v, mask = (floats(*shape).astype(np.float16) for shape in ((1, 1, 3, 4), (1, 1, 3, 4), (1, 1, 3, 4), (3, 3)))
+    expected, *_ = attend(q, k, v, mask)
+    (actual,) = run({"q": q, "k": k, "v": v, "mask": mask}, softmax_precision=TensorProto.FLOAT)
+    assert_close(actual, expected.astype(np.float16), rtol=5e-3, atol=1e-3)
+
+
 def test_values_may_have_another_type() -> None:
     q, k, v = floats(1, 1, 3, 4), floats(1, 1, 3, 4), floats(1, 1, 3, 4).astype(np.float16)
     expected, *_ = attend(q, k, v, np.zeros((3, 3)))
@@ -179,11 +186,20 @@ def test_values_may_have_another_type() -> None:
      ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "past_key": (1, 2, 1, 4)}, {}, "past-without-partner"),
      ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "mask": (3, 2)}, {}, "broadcast-mismatch"),
      ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "mask": (1, 1, 1, 2, 2)}, {}, "rank-mismatch"),
-     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"left_window_size": -2}, "attribute-value")],
+     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"left_window_size": -2}, "attribute-value"),
+     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"qk_matmul_output_mode": 4}, "attribute-value")],
 )  # fmt: skip
 def test_illegal_attention(operands: dict[str, Shape], attributes: dict[str, object], code: str) -> None:
     with pytest.raises(ModelError, match=code):
-        run({name: floats(*shape) for name, shape in operands.items()}, **attributes)
+        run({name: floats(*shape) for name, shape in operands.items()}, outputs=4, **attributes)
+
+
+def test_valid_keys_are_a_vector_and_exclude_a_past() -> None:
+    operands = {name: floats(1, 2, 2, 4) for name in ("q", "k", "v", "past_key", "past_value")}
+    with pytest.raises(ModelError, match="two-caches"):
+        run({**operands, "valid": np.int64([2])})
+    with pytest.raises(ModelError, match="rank-mismatch"):
+        run({name: operands[name] for name in ("q", "k", "v")} | {"valid": np.int64([[2]])})
 
 
 def test_heads_and_masks_are_checked_by_the_call() -> None:
@@ -238,7 +254,8 @@ def test_rotary_embedding(interleaved: int, width: int, packed: bool, by_positio
 @pytest.mark.parametrize(
     ("x", "cache", "attributes", "code"),
     [((1, 2, 3, 6), (1, 3, 2), {}, "rotary-width"), ((1, 2, 3, 5), (1, 3, 2), {}, "rotary-width"),
-     ((1, 2, 3, 6), (1, 3, 4), {"rotary_embedding_dim": 8}, "rotary-width"), ((1, 3, 8), (1, 3, 2), {}, "attention-heads"),
+     ((1, 2, 3, 6), (1, 3, 4), {"rotary_embedding_dim": 8}, "rotary-width"),
+     ((1, 3, 8), (1, 3, 2), {}, "attention-heads"),
      ((1, 3, 8), (1, 3, 2), {"num_heads": 3}, "attention-heads"), ((3, 8), (1, 3, 2), {}, "rank-mismatch"),
      ((1, 2, 3, 4), (3, 2), {}, "rank-mismatch"), ((1, 2, 3, 4), (1, 4, 2), {}, "sizes-differ")],
 )  # fmt: skip
@@ -247,6 +264,12 @@ def test_illegal_rotations(x: Shape, cache: Shape, attributes: dict[str, object]
         run_operator(
             "RotaryEmbedding", {"x": floats(*x), "cos": floats(*cache), "sin": floats(*cache)}, opset=23, **attributes
         )
+
+
+def test_positions_are_a_matrix_of_rows_of_the_caches() -> None:
+    operands = {"x": floats(1, 2, 3, 4), "cos": floats(9, 2), "sin": floats(9, 2), "positions": np.zeros(3, np.int64)}
+    with pytest.raises(ModelError, match="rank-mismatch"):
+        run_operator("RotaryEmbedding", operands, opset=23)
 
 
 # LinearAttention
@@ -281,6 +304,22 @@ def test_linear_attention_is_a_recurrence(rule: str, length: int, with_past: boo
     y, present = run_operator("LinearAttention", operands, opset=27, way=way, outputs=2, **attributes)
     assert_close(y, expected.astype(np.float32), atol=1e-5)
     assert_close(present, state.astype(np.float32), atol=1e-5)
+
+
+def test_linear_attention_scales_by_the_width() -> None:
+    operands = {"q": np.float32([[[1, 2, 3, 4]]]), "k": np.float32([[[1, 1, 1, 1]]]), "v": np.float32([[[2]]])}
+    attributes = {"q_num_heads": 1, "kv_num_heads": 1, "update_rule": "linear"}
+    y, state = run_operator("LinearAttention", operands, opset=27, outputs=2, **attributes)
+    assert_same(y, np.float32([[[10]]]))
+    assert_same(state, np.full((1, 1, 4, 1), 2, np.float32))
+
+
+def test_ranks_of_linear_attention() -> None:
+    attributes = {"q_num_heads": 1, "kv_num_heads": 1, "update_rule": "linear"}
+    operands = {"q": floats(1, 2, 6), "k": floats(1, 2, 6), "v": floats(1, 2, 6)}
+    for wrong in ({"q": floats(2, 6)}, {"past": floats(1, 6, 6)}):
+        with pytest.raises(ModelError, match="linear-attention"):
+            run_operator("LinearAttention", {**operands, **wrong}, opset=27, outputs=2, **attributes)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from compiler.frontend.check import check_model
+from compiler.frontend.lower import lower_model
+from compiler.frontend.read import read_model
+from compiler.ir.interpreter import interpret
 from runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
+from tests.support.models import model_from_text
 
 
 def run(
@@ -117,6 +122,16 @@ def test_modulo_of_integers_has_the_sign_of_the_divisor(dtype: type[np.generic])
     a, b = (grid.ravel().astype(dtype) for grid in np.meshgrid([-7, -4, -1, 0, 1, 4, 100], [-4, -3, 3, 4, 120]))
     assert_same(run("Mod", a, b, 13), np.mod(a, b))
     assert_same(run("Mod", a, b, 13, fmod=1), np.fmod(a, b))
+
+
+def test_modulo_of_sizes_is_a_size() -> None:
+    text = """<ir_version: 8, opset_import: ["": 15]> g (float[N, 3] x) => (int64[2] y) <int64[2] d = {4, 2}> {
+      s = Shape(x)
+      y = Mod(s, d)
+    }"""
+    module = lower_model(check_model(read_model(model_from_text(text))))
+    assert [op.name for op in module.main.body.ops if op.operands] == []
+    assert_same(*interpret(module, {"x": np.zeros((7, 3), np.float32)}), np.int64([3, 1]))
 
 
 def test_modulo_of_unsigned_integers() -> None:

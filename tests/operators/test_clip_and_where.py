@@ -54,8 +54,11 @@ def test_a_bound_of_clip_is_a_scalar() -> None:
     [((), (), ()), ((2,), (), ()), ((2, 1), (3,), ()), ((), (2, 3), (3,)), ((1, 3), (0, 1), ()), ((2, 3),) * 3],
 )
 def test_where_broadcasts_three_ways(way: str, shapes: tuple[tuple[int, ...], ...]) -> None:
-    condition = np.arange(np.prod(shapes[0])).reshape(shapes[0]) % 2 == 0
-    x, y = (np.arange(np.prod(shape), dtype=np.int32).reshape(shape) * sign for shape, sign in zip(shapes[1:], (1, -1)))
+    condition = np.asarray(np.arange(np.prod(shapes[0])).reshape(shapes[0]) % 2 == 0)
+    x, y = (
+        np.arange(start, start + np.prod(shape), dtype=np.int32).reshape(shape)
+        for start, shape in ((1, shapes[1]), (50, shapes[2]))
+    )
     actual = run_operator("Where", {"condition": condition, "x": x, "y": y}, opset=16, way=way)
     assert_same(*actual, np.where(condition, x, y))
 

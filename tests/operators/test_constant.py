@@ -142,7 +142,7 @@ def test_eye_like(way: str, k: int, dtype: int | None, shape: tuple[int, int]) -
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("k", [None, -9, -1, 0, 1, 9])
-@pytest.mark.parametrize("shape", [(3, 4), (2, 4, 3), (0, 2)])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 2)])
 def test_trilu_keeps_one_side_of_a_diagonal(way: str, upper: int, k: int | None, shape: tuple[int, ...]) -> None:
     x = np.arange(1, 1 + np.prod(shape), dtype=np.int32).reshape(shape)
     inputs = {"input": x, "k": None if k is None else np.array(k)}
@@ -157,10 +157,10 @@ def test_trilu_leaves_no_nan_behind() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("operator", "opset"), [("CumSum", 14), ("CumProd", 26)])
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
-@pytest.mark.parametrize("shape", [(2, 3), (0, 2), (1, 1)])
+@pytest.mark.parametrize("shape", [(2, 3), (0, 1)])
 def test_running_sums_and_products(
     way: str, operator: str, opset: int, axis: int, exclusive: int, reverse: int, shape: tuple[int, ...]
 ) -> None:

@@ -102,8 +102,10 @@ def test_halves_are_summed_in_single_precision() -> None:
      ((1, 2, 4), (3, 2, 2), {"group": 0}, "groups"), ((1, 2, 4), (3, 2, 2, 1), {}, "rank-mismatch"),
      ((1, 2), (3, 2), {}, "rank-mismatch"), ((1, 2, 4), (3, 2, 2), {"kernel_shape": [3]}, "kernel-shape"),
      ((1, 2, 4), (3, 2, 2), {"kernel_shape": [2, 2]}, "attribute-length"),
-     ((1, 2, 4), (3, 2, 2), {"strides": [1, 1]}, "attribute-length"), ((1, 2, 4), (3, 2, 2), {"strides": [0]}, "attribute-value"),
-     ((1, 2, 4), (3, 2, 2), {"pads": [1]}, "attribute-length"), ((1, 2, 4), (3, 2, 2), {"pads": [-1, 0]}, "negative-padding"),
+     ((1, 2, 4), (3, 2, 2), {"strides": [1, 1]}, "attribute-length"),
+     ((1, 2, 4), (3, 2, 2), {"strides": [0]}, "attribute-value"),
+     ((1, 2, 4), (3, 2, 2), {"pads": [1]}, "attribute-length"),
+     ((1, 2, 4), (3, 2, 2), {"pads": [-1, 0]}, "negative-padding"),
      ((1, 2, 4), (3, 2, 2), {"auto_pad": "FULL"}, "attribute-value"), ((1, 2, 4), (3, 2, 7), {}, "window-too-large")],
 )  # fmt: skip
 def test_illegal_convolutions(shape: Shape, kernel: Shape, attributes: dict[str, object], code: str) -> None:
@@ -168,9 +170,11 @@ def test_qlinear_conv(per_channel: bool, with_bias: bool) -> None:
     assert_same(*run_operator("QLinearConv", operands, opset=10, **ATTRIBUTES), expected)
 
 
-def test_zero_points_of_the_input_are_scalars() -> None:
-    with pytest.raises(ModelError, match="quantization-granularity"):
-        run_operator("ConvInteger", {"x": X8, "w": W8, "x_zero": np.uint8([1, 2])}, opset=10, group=2)
+def test_zero_points_are_of_one_element_or_per_filter() -> None:
+    zero = np.array(0, np.uint8)
+    for zeros in ({"x_zero": np.uint8([1, 2])}, {"x_zero": zero, "w_zero": np.zeros((4, 2), np.int8)}):
+        with pytest.raises(ModelError, match="quantization-granularity"):
+            run_operator("ConvInteger", {"x": X8, "w": W8, **zeros}, opset=10, group=2)
 
 
 # ConvTranspose
@@ -248,8 +252,10 @@ def test_same_padding_of_the_transpose_is_size_times_stride(mode: str, low: int,
 
 @pytest.mark.parametrize(
     ("shape", "kernel", "attributes", "code"),
-    [((1, 2, 4), (3, 1, 2), {}, "channels"), ((1, 3, 4), (3, 1, 2), {"group": 2}, "groups"), ((1, 2), (2, 1), {}, "rank-mismatch"),
-     ((1, 2, 4), (2, 1, 2), {"output_shape": [1, 2]}, "attribute-length"), ((1, 2, 4), (2, 1, 2), {"output_padding": [-1]}, "attribute-value")],
+    [((1, 2, 4), (3, 1, 2), {}, "channels"), ((1, 3, 4), (3, 1, 2), {"group": 2}, "groups"),
+     ((1, 2), (2, 1), {}, "rank-mismatch"),
+     ((1, 2, 4), (2, 1, 2), {"output_shape": [1, 2]}, "attribute-length"),
+     ((1, 2, 4), (2, 1, 2), {"output_padding": [-1]}, "attribute-value")],
 )  # fmt: skip
 def test_illegal_transposes(shape: Shape, kernel: Shape, attributes: dict[str, object], code: str) -> None:
     with pytest.raises(ModelError, match=code):
@@ -297,6 +303,8 @@ def test_groups_of_offsets_divide_the_channels() -> None:
     operands = {"x": floats(1, 3, 4), "w": floats(1, 3, 1), "offset": floats(1, 2, 4)}
     with pytest.raises(ModelError, match="groups"):
         run_operator("DeformConv", operands, opset=19, offset_group=2)
+    with pytest.raises(ModelError, match="rank-mismatch"):
+        run_operator("DeformConv", {**operands, "offset": floats(1, 2, 4, 1)}, opset=19)
 
 
 # CausalConvWithState

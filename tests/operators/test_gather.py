@@ -12,7 +12,7 @@ X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("axis", [-3, -2, -1, 0, 1, 2])
+@pytest.mark.parametrize("axis", [-2, 0, 2])
 @pytest.mark.parametrize("indices", [0, [1, -1], [[0, 1], [-2, 1]], np.zeros((0, 2), np.int64)])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_gather_counts_negative_indices_from_the_end(way: str, axis: int, indices: object, dtype: type) -> None:

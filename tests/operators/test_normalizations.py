@@ -32,8 +32,10 @@ def along_channels(vector: np.ndarray, rank: int) -> np.ndarray:
 # BatchNormalization
 
 
-@pytest.mark.parametrize(("opset", "attributes"), [(1, {"is_test": 1, "consumed_inputs": [0]}), (6, {"is_test": 1}), (6, {}),
-                                                  (7, {}), (9, {}), (14, {}), (15, {})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("opset", "attributes"),
+    [(1, {"is_test": 1, "consumed_inputs": [0]}), (6, {"is_test": 1}), (6, {}), (7, {}), (9, {}), (14, {}), (15, {})],
+)
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 1), (0, 3, 2)])
 @pytest.mark.parametrize("way", ["static", "symbolic"])
 def test_batch_normalization_in_inference(opset: int, attributes: dict[str, object], shape: Shape, way: str) -> None:
@@ -86,9 +88,12 @@ def test_batch_normalization_of_mixed_types() -> None:
     assert_same(variance, np.float16([1]))
 
 
-@pytest.mark.parametrize(("shape", "channels", "code"), [((2, 3, 4), 2, "channels"), ((), 1, "rank-mismatch")])
-def test_parameters_fit_the_channels(shape: Shape, channels: int, code: str) -> None:
-    operands = {"x": floats(*shape), **{name: floats(channels) for name in ("scale", "bias", "mean", "variance")}}
+@pytest.mark.parametrize(
+    ("shape", "parameter", "code"),
+    [((2, 3, 4), (2,), "channels"), ((), (1,), "rank-mismatch"), ((2, 3, 4), (3, 1), "rank-mismatch")],
+)
+def test_parameters_fit_the_channels(shape: Shape, parameter: Shape, code: str) -> None:
+    operands = {"x": floats(*shape), **{name: floats(*parameter) for name in ("scale", "bias", "mean", "variance")}}
     with pytest.raises(ModelError, match=code):
         run_operator("BatchNormalization", operands, opset=15)
 
@@ -123,6 +128,12 @@ def test_group_normalization(opset: int, per_channel: bool, groups: int, dtype: 
     operands = {"x": x, "scale": scale, "bias": bias}
     (actual,) = run_operator("GroupNormalization", operands, opset=opset, way=way, num_groups=groups)
     assert_close(actual, (normal * factor + shift).astype(dtype), atol=1e-5 if dtype == np.float32 else 4e-3)
+
+
+def test_a_vector_has_no_channels() -> None:
+    operands = {"x": floats(3), "scale": floats(3), "bias": floats(3)}
+    with pytest.raises(ModelError, match="rank-mismatch"):
+        run_operator("InstanceNormalization", operands, opset=22)
 
 
 def test_groups_divide_the_channels() -> None:
@@ -221,7 +232,8 @@ def test_mean_variance_normalization(opset: int) -> None:
 @pytest.mark.parametrize(
     ("operator", "shape", "attributes", "code"),
     [("LRN", (2,), {"size": 1}, "rank-mismatch"), ("LRN", (1, 2, 3), {"size": 0}, "attribute-value"),
-     ("LpNormalization", (2,), {"p": 3}, "attribute-value"), ("LpNormalization", (2,), {"axis": 1}, "axis-out-of-range"),
+     ("LpNormalization", (2,), {"p": 3}, "attribute-value"),
+     ("LpNormalization", (2,), {"axis": 1}, "axis-out-of-range"),
      ("MeanVarianceNormalization", (2, 2), {}, "axis-out-of-range")],
 )  # fmt: skip
 def test_illegal_normalizations(operator: str, shape: Shape, attributes: dict[str, object], code: str) -> None:

@@ -24,7 +24,7 @@ def padded(x: np.ndarray, pads: tuple[int, ...], mode: str, **keywords: object) 
 @pytest.mark.parametrize(
     "pads", [(0, 0, 0, 0), (1, 2, 0, 1), (0, 3, 2, 0), (-1, 0, 2, -2), (2, -1, -1, 2), (3, 7, 4, 8)]
 )
-@pytest.mark.parametrize("shape", [(3, 4), (4, 3)])
+@pytest.mark.parametrize("shape", [(3, 4)])
 def test_pad_is_numpy_pad(way: str, mode: str, pads: tuple[int, ...], shape: tuple[int, ...]) -> None:
     x = np.arange(12, dtype=np.float32).reshape(shape)
     (got,) = run_operator("Pad", {"data": x, "pads": i64(*pads)}, opset=19, way=way, parameters=PARAMETERS, mode=mode)

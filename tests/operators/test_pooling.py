@@ -94,7 +94,7 @@ def test_max_pool_tells_where(shape: Shape, attributes: dict[str, list[int]], co
         "MaxPool", {"x": x}, opset=12, way=way, outputs=2, storage_order=column_major, **attributes
     )
     assert indices.dtype == np.int64
-    place = {value: number for value, number in zip(x.ravel(), numbers.ravel(), strict=True)}
+    place = dict(zip(x.ravel(), numbers.ravel(), strict=True))
     assert_same(indices, np.array([place[value] for value in y.ravel()], np.int64).reshape(y.shape))
 
 
@@ -196,13 +196,20 @@ def test_global_pools(shape: Shape, way: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "attributes", "code"),
     [((2, 3), {"kernel_shape": [1]}, "rank-mismatch"), ((1, 1, 4), {"kernel_shape": [2, 2]}, "attribute-length"),
-     ((1, 1, 4), {"kernel_shape": [2], "pads": [0, -1]}, "negative-padding"), ((1, 1, 4), {"kernel_shape": [9]}, "window-too-large"),
+     ((1, 1, 4), {"kernel_shape": [2], "pads": [0, -1]}, "negative-padding"),
+     ((1, 1, 4), {"kernel_shape": [9]}, "window-too-large"),
      ((1, 1, 4), {"kernel_shape": [2], "auto_pad": "same"}, "attribute-value")],
 )  # fmt: skip
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
 def test_illegal_windows(operator: str, shape: Shape, attributes: dict[str, object], code: str) -> None:
     with pytest.raises(ModelError, match=code):
         run_operator(operator, {"x": np.ones(shape, np.float32)}, opset=11, **attributes)
+
+
+@pytest.mark.parametrize("operator", ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"])
+def test_global_pools_need_spatial_axes(operator: str) -> None:
+    with pytest.raises(ModelError, match="rank-mismatch"):
+        run_operator(operator, {"x": np.ones((2, 3), np.float32)}, opset=22)
 
 
 # MaxUnpool
@@ -244,5 +251,7 @@ def test_operands_of_unpooling_that_do_not_fit() -> None:
         run_operator("MaxUnpool", {"x": POOLED, "i": PLACES[0]}, opset=11, kernel_shape=[2, 2])
     with pytest.raises(ModelError, match="output-shape"):
         run_operator("MaxUnpool", {"x": POOLED, "i": PLACES, "s": np.int64([4, 4])}, opset=11, kernel_shape=[2, 2])
+    with pytest.raises(ModelError, match="output-shape"):
+        run_operator("MaxUnpool", {"x": POOLED, "i": PLACES, "s": np.int64([[4, 4]])}, opset=11, kernel_shape=[2, 2])
     with pytest.raises(InputError, match="X and I differs"):
         run_operator("MaxUnpool", {"x": POOLED, "i": PLACES[:, :, :1]}, opset=11, way="symbolic", kernel_shape=[2, 2])

@@ -117,6 +117,17 @@ def test_scales_that_do_not_fit(scale: np.ndarray, attributes: dict[str, int], c
         run_operator("QuantizeLinear", {"x": np.ones((2, 5), np.float32), "scale": f32(scale)}, opset=21, **attributes)
 
 
+def test_a_scalar_has_one_scale() -> None:
+    with pytest.raises(ModelError, match="quantization-granularity"):
+        run_operator("QuantizeLinear", {"x": f32(1), "scale": f32([1, 2])}, opset=13)
+
+
+def test_scales_that_are_powers_of_two() -> None:
+    scale = np.array([4], ml_dtypes.float8_e8m0fnu)
+    for x in (f32([10]), np.int32([10])):
+        assert_same(*run_operator("QuantizeLinear", {"x": x, "scale": scale}, opset=24), np.uint8([2]))
+
+
 def test_scales_are_checked_by_the_call() -> None:
     with pytest.raises(InputError, match="does not fit"):
         run_operator("QuantizeLinear", {"x": ODD, "scale": f32([1, 2, 3])}, opset=13, way="symbolic")

@@ -47,6 +47,11 @@ def test_integers_have_no_random_values() -> None:
         run_operator("RandomNormalLike", {"x": np.zeros(2, np.int32)}, opset=22)
 
 
+def test_shapes_have_no_negative_sizes() -> None:
+    with pytest.raises(ModelError, match="attribute-value"):
+        run_operator("RandomNormal", {}, opset=22, shape=[2, -1])
+
+
 def test_calls_agree_and_seeds_differ() -> None:
     first, second = (run_operator("RandomNormal", {}, opset=22, shape=[9])[0] for _ in range(2))
     assert_same(first, second)
@@ -119,11 +124,17 @@ def test_dropout_that_drops_nothing(ratio: float, training: bool, opset: int, wa
 def test_dropout_in_training_scales_what_it_keeps(way: str) -> None:
     x = np.ones(COUNT, np.float32)
     operands = {"x": x, "ratio": np.array(0.75, np.float32), "training": np.array(True)}
-    output, kept = run_operator(
-        "Dropout", operands, opset=13, way=way, parameters=("ratio", "training"), outputs=2, seed=4
-    )
+    output, kept = run_operator("Dropout", operands, opset=13, way=way, parameters=("ratio", "training"), outputs=2)
     assert_same(output, np.where(kept, np.float32(4), np.float32(0)))
     assert abs(kept.mean() - 0.25) < 0.02
+
+
+def test_a_seed_of_dropout_is_that_of_the_legacy_generator() -> None:
+    operands = {"x": X, "ratio": np.array(0.5, np.float32), "training": np.array(True)}
+    output, kept = run_operator("Dropout", operands, opset=13, outputs=2, seed=7)
+    expected = np.random.RandomState(7).uniform(0, 1, X.shape) >= 0.5
+    assert_same(kept, expected)
+    assert_same(output, np.where(expected, 2 * X, np.float32(0)))
 
 
 def test_old_dropout_trains_unless_told() -> None:

@@ -5,11 +5,16 @@ from itertools import product
 import numpy as np
 import pytest
 
+from compiler.frontend.check import check_model
+from compiler.frontend.lower import lower_model
 from compiler.frontend.operators.slice import extent
+from compiler.frontend.read import read_model
 from compiler.ir.dims import Size, evaluate
+from compiler.ir.interpreter import interpret
 from runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
+from tests.support.models import model_from_text
 
 INT_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 POSITIONS = (-INT64_MAX - 1, -INT_MAX - 1, *range(-5, 6), INT_MAX, INT64_MAX)
@@ -105,6 +110,26 @@ def test_a_step_of_0_is_an_input_error() -> None:
     inputs = {"data": np.zeros(3), "starts": i64(0), "ends": i64(3), "axes": i64(0), "steps": i64(0)}
     with pytest.raises(InputError):
         run_operator("Slice", inputs, opset=13, way="data", parameters=["starts", "ends", "axes", "steps"])
+
+
+def test_an_axis_with_known_ends_keeps_its_exact_size() -> None:
+    model = model_from_text(
+        """
+        <ir_version: 10, opset_import: ["" : 21]>
+        main (float[N, M] x, int64[1] end) => (y) {
+          zeros = Constant <value_ints = [0, 1]> ()
+          last = Constant <value_ints = [-1]> ()
+          ends = Concat <axis = 0> (end, last)
+          y = Slice (x, zeros, ends)
+        }
+        """
+    )
+    module = lower_model(check_model(read_model(model)))
+    (result,) = module.main.body.results
+    assert [str(size) for size in result.shape] == ["length2", "max(0, M - 2)"]
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (got,) = interpret(module, {"x": x, "end": i64(-1)})
+    assert_same(got, x[:-1, 1:-1])
 
 
 def test_a_slice_of_a_shape_is_known_in_sizes() -> None:

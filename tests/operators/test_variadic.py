@@ -27,7 +27,9 @@ def run(operator: str, values: list[np.ndarray], opset: int, way: str = "static"
 @pytest.mark.parametrize("shapes", [[(3,)], [(2, 3), (3,)], [(), (2, 1), (1, 4)], [(0, 2), (1, 2), (2,)]])
 @pytest.mark.parametrize("way", ["static", "symbolic"])
 def test_operands_broadcast(operator: str, shapes: list[tuple[int, ...]], way: str) -> None:
-    values = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - i for i, shape in enumerate(shapes)]
+    values = [
+        np.asarray(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - i) for i, shape in enumerate(shapes)
+    ]
     assert_same(run(operator, values, 13, way), FUNCTIONS[operator](values))
 
 

@@ -1,7 +1,7 @@
 """Elementary functions of f32 and f64 registers, scalars and vectors alike; 16-bit floats arrive as f32.
 
-f32 is computed in vector code of our own, f64 by the C library, lane by lane. A lane's result depends on its operands
-alone: not on the other lanes, their number or its position.
+f32, and the commonest of f64, are computed in vector code of our own; the rest of f64 by the C library, lane by lane.
+A lane's result depends on its operands alone: not on the other lanes, their number or its position.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,21 +24,19 @@ _F32: Mapping[str, Emit] = {
     "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh, "erf": erf,
     "pow": pow, "rem": rem,
 }  # fmt: skip
+_F64: Mapping[str, Emit] = {"exp": exp, "log": log, "tanh": tanh, "erf": erf}
 
-_LIBRARY_NAMES = {
-    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos",
-    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh",
-    "atanh": "atanh", "erf": "erf", "pow": "pow", "rem": "fmod",
-}  # fmt: skip
+_LIBRARY_NAMES = {name: "fmod" if name == "rem" else name for name in _F32}
 
 
 def _emitter(name: str) -> Emit:
     def emit(f: FunctionBuilder, *operands: Reg) -> Reg:
-        if operands[0].element == "float" and name in _F32:
-            return _F32[name](f, *operands)
+        table = _F32 if operands[0].element == "float" else _F64
+        if name in table:
+            return table[name](f, *operands)
         return call_per_lane(f, _LIBRARY_NAMES[name], *operands)
 
     return emit
 
 
-ELEMENTARY: dict[str, Emit] = {name: _emitter(name) for name in _LIBRARY_NAMES}
+ELEMENTARY: dict[str, Emit] = {name: _emitter(name) for name in _F32}

@@ -1,7 +1,7 @@
 """asin, acos and atan of f32.
 
-Source of the forms: S. Moshier, Cephes 2.8, single/asinf.c and atanf.c; of π/2 as the product of two floats in an fma:
-N. Juffa, stackoverflow.com/questions/42537957. The coefficients and factors are our own.
+Sources: S. Moshier, Cephes 2.8, single/asinf.c and atanf.c, for the forms; ROCm-Device-Libs, ocml, atan of float, for
+π/2 as the product of two floats in an fma. The coefficients and factors are our own.
 """
 
 from compiler.codegen_cpu.elementary.lanes import absolute, multiply_add, polynomial, with_sign
@@ -14,7 +14,7 @@ _ASIN = (
     0.03344330936670303, 0.008578225038945675, 0.04529273882508278,
 )  # fmt: skip
 
-# Of 1/2 or more the result would take up twice the rounding of an arc above 1/2.
+# A little above 1/2, so that an arc that is doubled is below 1/2 and its rounding error half of one above.
 _ASIN_SPLIT = 0.55
 
 # (atan(x) / x - 1) / x² in x², minimax on [0, 1]: atan within 2^-25.
@@ -41,7 +41,7 @@ def acos(f: FunctionBuilder, x: Reg) -> Reg:
     a = absolute(f, x)
     is_far = f.fcmp("ogt", a, _ASIN_SPLIT)
     arc = _short_arc(f, a, is_far)
-    # π/2 - arc or 2 arc; for x < 0 the arc turns its sign, and 2 arc is less π.
+    # π/2 - arc, or 2 arc; for x < 0 they are π/2 + arc and π - 2 arc.
     signed = f.select(is_far, f.fmul(arc, 2.0), f.fneg(arc))
     is_negative = f.fcmp("olt", x, 0.0)
     signed = f.select(is_negative, f.fneg(signed), signed)
@@ -61,7 +61,7 @@ def atan(f: FunctionBuilder, x: Reg) -> Reg:
     a = absolute(f, x)
     is_far = f.fcmp("ogt", a, 1.0)
     # atan(a) = π/2 + atan(-1 / a)
-    t = f.fdiv(f.select(is_far, f.constant(x.type, -1.0), a), f.select(is_far, a, 1.0))
+    t = f.fdiv(f.select(is_far, -1.0, a), f.select(is_far, a, 1.0))
     square = f.fmul(t, t)
     arc = multiply_add(f, f.fmul(square, t), polynomial(f, square, _ATAN), t)
     far = f.fma(f.constant(x.type, _HALF_PI[0]), _HALF_PI[1], arc)

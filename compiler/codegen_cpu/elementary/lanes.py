@@ -64,7 +64,7 @@ def multiply_add(f: FunctionBuilder, a: Float, b: Float, c: Float) -> Reg:
 
 
 def polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg:
-    """c[0] + c[1] x + c[2] x² + …, by Horner's rule: the fewest instructions, as iterations of a loop overlap anyway."""
+    """c[0] + c[1] x + c[2] x² + …, by Horner's rule: the fewest instructions, as iterations overlap anyway."""
     *rest, last = coefficients
     result: Float = last
     for coefficient in reversed(rest):

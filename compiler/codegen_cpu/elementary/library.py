@@ -1,17 +1,16 @@
-"""Elementary functions by calls into the C library, one per lane."""
+"""Elementary functions of f64 by calls into the C library, one per lane."""
 
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Reg
 
 
 def call_per_lane(f: FunctionBuilder, name: str, *operands: Reg) -> Reg:
-    """The function `name` of libm, or its form for float, of each lane."""
+    """The function `name` of libm of each f64 lane."""
     first = operands[0]
-    function = name + ("f" if first.element == "float" else "")
     if first.lanes == 1:
-        return f.call(function, first.type, *operands)
+        return f.call(name, first.type, *operands)
     result = f.constant(first.type, 0.0)
     for lane in range(first.lanes):
         scalars = [f.extract(operand, lane) for operand in operands]
-        result = f.insert(result, f.call(function, first.element, *scalars), lane)
+        result = f.insert(result, f.call(name, first.element, *scalars), lane)
     return result

@@ -5,18 +5,18 @@ The coefficients are minimax fits of our own.
 
 import math
 
-from compiler.codegen_cpu.elementary.exponential import EXP2, SCALED_UNIT, scale_by_power
+from compiler.codegen_cpu.elementary.exponential import EXP2_OFFSET, scaled_exp2_f32
 from compiler.codegen_cpu.elementary.lanes import (
+    DOUBLE,
     absolute,
     at_least,
     at_most,
-    from_bits,
     multiply_add,
     polynomial,
     to_bits,
     with_sign,
 )
-from compiler.codegen_cpu.elementary.logarithm import LEAST_NORMAL, split_float
+from compiler.codegen_cpu.elementary.logarithm import split_positive
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Reg, vector_type
 
@@ -28,12 +28,9 @@ _LOG2 = (
     0.15900166789710599, -0.15698227360583256, 0.15485662501943762, -0.08634492289202444,
 )  # fmt: skip
 
-# 1.5 * 2^52: a number near it has no fraction bits.
-_ROUNDING = 6755399441055744.0
-
 
 def pow(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
-    """x^y of each lane within 2 units in the last place; NaN for a negative x and a y that is no integer."""
+    """x^y of each lane within 1 unit in the last place; NaN for a negative x and a y that is no integer."""
     magnitude = _exp2(f, f.fmul(_widened(f, y), _log2(f, absolute(f, x))))
     is_integer = f.fcmp("oeq", y, _truncated(f, y))
     half = f.fmul(y, 0.5)
@@ -54,11 +51,8 @@ def _is_one(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
 
 def _log2(f: FunctionBuilder, a: Reg) -> Reg:
     """log2 of a >= 0 in f64; NaN stays."""
-    is_subnormal = f.fcmp("olt", a, LEAST_NORMAL)
-    bits = to_bits(f, f.select(is_subnormal, f.fmul(a, 2.0**23), a))
-    e, m = split_float(f, bits)
-    e = f.sub(e, f.select(is_subnormal, f.constant(e.type, 23), f.constant(e.type, 0)))
-    r = _widened(f, f.fsub(from_bits(f, m), 1.0))
+    e, m = split_positive(f, a)
+    r = _widened(f, f.fsub(m, 1.0))
     result = multiply_add(f, polynomial(f, r, _LOG2), r, f.convert("sitofp", e, r.type))
     pole = f.select(f.fcmp("oeq", a, 0.0), f.constant(a.type, -math.inf), a)
     is_positive = f.and_(f.fcmp("ogt", a, 0.0), f.fcmp("olt", a, math.inf))
@@ -69,11 +63,10 @@ def _exp2(f: FunctionBuilder, t: Reg) -> Reg:
     """2^t in f32 for t in f64; NaN stays."""
     # The results at the ends of the clamp are 0 and +inf.
     t = at_least(f, at_most(f, t, 128.5), -150.5)
-    offset = _ROUNDING + 154
-    shifted = f.fadd(t, offset)
-    u = f.convert("fptrunc", f.fsub(t, f.fsub(shifted, offset)), vector_type("float", t.lanes))
-    n = f.convert("trunc", to_bits(f, shifted), vector_type("i32", t.lanes))
-    return scale_by_power(f, polynomial(f, u, [SCALED_UNIT * c for c in EXP2]), n)
+    rounding = DOUBLE.rounding + EXP2_OFFSET
+    shifted = f.fadd(t, rounding)
+    u = f.convert("fptrunc", f.fsub(t, f.fsub(shifted, rounding)), vector_type("float", t.lanes))
+    return scaled_exp2_f32(f, u, f.convert("trunc", to_bits(f, shifted), vector_type("i32", t.lanes)))
 
 
 def _widened(f: FunctionBuilder, x: Reg) -> Reg:

@@ -36,9 +36,9 @@ def rem(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
 
 
 def _subtract_digit(f: FunctionBuilder, rest: Reg, divisor: Reg) -> Reg:
-    """The rest less the first 28 bits of rest / divisor times the divisor, exact; barely below 0 if they round up.
+    """The rest less the first 28 bits of rest / divisor times the divisor; barely below 0 where the quotient rounds up.
 
-    Every rest is a multiple of the divisor's last place and, as the quotient is, of at most 26 bits itself.
+    Exact: the product has 52 bits, and what is left at most 26, since the bits before cancel.
     """
     bits = to_bits(f, f.fdiv(rest, divisor))
     kept = f.and_(bits, f.constant(bits.type, -1 << _UNUSED_BITS))

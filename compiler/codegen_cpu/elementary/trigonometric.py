@@ -8,8 +8,15 @@ R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983). The 
 
 import math
 
-from compiler.codegen_cpu.elementary.exponential import ROUNDING
-from compiler.codegen_cpu.elementary.lanes import absolute, any_lane, from_bits, multiply_add, polynomial, to_bits
+from compiler.codegen_cpu.elementary.lanes import (
+    FLOAT,
+    absolute,
+    any_lane,
+    from_bits,
+    multiply_add,
+    polynomial,
+    to_bits,
+)
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg
 
@@ -54,7 +61,7 @@ def tan(f: FunctionBuilder, x: Reg) -> Reg:
     square = f.fmul(r, r)
     tangent = multiply_add(f, f.fmul(square, r), polynomial(f, square, _TAN), r)
     is_odd = _is_odd(f, n)
-    quotient = f.fdiv(f.select(is_odd, f.constant(x.type, -1.0), tangent), f.select(is_odd, tangent, 1.0))
+    quotient = f.fdiv(f.select(is_odd, -1.0, tangent), f.select(is_odd, tangent, 1.0))
     return _flip_sign(f, quotient, to_bits(f, x))
 
 
@@ -77,8 +84,8 @@ def _flip_sign(f: FunctionBuilder, x: Reg, sign: Reg) -> Reg:
 
 def _reduce(f: FunctionBuilder, a: Reg) -> tuple[Reg, Reg]:
     """(r, n mod 4, with anything in the bits above) of each lane of `a` >= 0."""
-    shifted = multiply_add(f, a, 2 / math.pi, ROUNDING)
-    multiple = f.fsub(shifted, ROUNDING)
+    shifted = multiply_add(f, a, 2 / math.pi, FLOAT.rounding)
+    multiple = f.fsub(shifted, FLOAT.rounding)
     r, n = a, to_bits(f, shifted)
     for part in _HALF_PI:
         r = f.fma(multiple, -part, r)

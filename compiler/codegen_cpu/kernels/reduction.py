@@ -7,8 +7,6 @@ the folds gave. If the last axis is folded, lanes are columns of one row; if it 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel

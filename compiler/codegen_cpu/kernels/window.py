@@ -1,12 +1,13 @@
 """Windows: folds of a rectangle that slides along every axis, and the place of its maximum.
 
-A unit of work is one row of the result. Lanes are neighbouring windows along the last axis; where there is one window
-in a row, lanes are its taps. Taps in the padding are skipped on the outer axes and masked on the last one.
+A unit of work is a band of rows of the result. Lanes are neighbouring windows along the last axis, which go down the
+band together: what a window shares with the one above is folded once. Where a row has one window, lanes are its taps.
+Padding is skipped on the other axes, and masked on the last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -19,12 +20,18 @@ from compiler.codegen_cpu.line_windows import LineWindows
 from compiler.codegen_cpu.scalars import table_of
 from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import product
+from compiler.ir.dims import Dim, floordiv, minimum, product
 from compiler.ir.dtypes import BF16, DType
 from compiler.ir.module import Op
 from compiler.planning.kernel_plan import Kernel
 from compiler.planning.views import View
 from compiler.target import Target
+
+BAND_ROWS = 32
+"""Rows of the result in a unit of work: enough that the lines folded twice, above each band, do not count."""
+
+LARGEST_SHARED = 5
+"""Windows with more rows are folded each on its own: the shared lines would not fit the registers."""
 
 LARGEST_UNROLLED = 16
 """More taps along an axis are a loop."""
@@ -35,23 +42,65 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     frame = open_kernel(kernel, name, target)
     op = next(op for op in kernel.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
     windows = _Windows(frame, op)
-    frame.f.loop(frame.begin, frame.end, 1, windows.row, at_least_once=True)
+    *outer, rows, columns = windows.results
+    bands = floordiv(rows + BAND_ROWS - 1, BAND_ROWS)
+    frame.f.loop(frame.begin, frame.end, 1, lambda unit: windows.unit(frame.split(unit, (*outer, bands))))
     frame.f.ret()
-    shape = op.results[0].shape
-    return KernelCode(name, (frame.f,), product(shape[:-1]), grain_for(shape[-1] * product(op.ints("window"))))
+    work = minimum(rows, BAND_ROWS) * columns * product(op.ints("window"))
+    return KernelCode(name, (frame.f,), product(outer) * bands, grain_for(work))
 
 
 @dataclass(frozen=True)
-class _Corner:
-    """Where the windows of one row of the result begin.
+class _Axis:
+    """An axis of the operand, `element_stride` in memory, and windows of `taps` along it that begin `step` apart."""
 
-    `line` is the address of the first element of the first row that they meet, `starts` its positions along the outer
-    axes, and taps [low, high) of each of these axes are inside the operand.
+    f: FunctionBuilder
+    size: Int
+    element_stride: Int
+    taps: int
+    step: int
+    dilation: int
+    low: Int
+    is_padded: bool
+
+    def start(self, result: Int) -> Int:
+        """Where the window of a result begins: before 0 in the padding."""
+        return self.f.sub(self.f.mul(result, self.step), self.low)
+
+    def taps_inside(self, start: Int) -> tuple[Int, Int]:
+        """The first tap that is not before the operand, and the first that is behind it."""
+        if not self.is_padded:
+            return 0, self.taps
+        f, dilation = self.f, self.dilation
+        low, high = (
+            f.smin(f.udiv(f.add(f.smax(count, 0), dilation - 1), dilation), self.taps)
+            for count in (f.neg(start), f.sub(self.size, start))
+        )
+        return low, high
+
+
+@dataclass(frozen=True)
+class _Column:
+    """As many windows of a row as there are lanes, whose first taps on each line begin at place `first`.
+
+    Where not all taps of all lanes are `is_inside` the lines, `masks` say which lanes each load may read; they are
+    None where the taps are read one by one.
     """
 
-    line: Reg
-    starts: tuple[Int, ...]
-    taps: tuple[tuple[Int, Int], ...]
+    windows: LineWindows
+    first: Int
+    is_inside: bool
+    masks: Mapping[int, Reg] | None
+
+    def read(self, address: Reg, ahead: Int) -> tuple[Reg, ...]:
+        """A vector for each tap, from `ahead` places behind the first on."""
+        place = self.windows.f.add(self.first, ahead)
+        masks = self.windows.load_masks(place) if self.masks is None and not self.is_inside else self.masks
+        return self.windows.read(address, place, masks)
+
+
+Band = tuple[tuple[Int, ...], Int, Int]
+"""The coordinates before the rows, and the first and last row."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +119,6 @@ class _Windows:
         return self.op.text("kind")
 
     @cached_property
-    def last(self) -> int:
-        """The last axis, along which a row lies."""
-        return self.op.operands[0].rank - 1
-
-    @cached_property
     def source(self) -> tuple[Reg, View]:
         """The operand in memory; one that is a number is put there."""
         frame, operand = self.frame, self.op.operands[0]
@@ -87,6 +131,26 @@ class _Windows:
         return slot, View(operand, operand.shape, 0, (0,) * operand.rank)
 
     @cached_property
+    def results(self) -> tuple[Dim, ...]:
+        """The shape of the result; a vector is one row."""
+        shape = self.op.results[0].shape
+        return shape if len(shape) > 1 else (1, *shape)
+
+    @cached_property
+    def axes(self) -> tuple[_Axis, ...]:
+        """The axes of `results`."""
+        frame, op, (_, view) = self.frame, self.op, self.source
+        windows = zip(op.ints("window"), op.ints("strides"), op.ints("dilations"), strict=True)
+        padding = zip(op.dims("low"), op.dims("high"), strict=True)
+        axes = tuple(
+            _Axis(
+                frame.f, frame.size(size), frame.size(stride), *window, frame.size(low), is_padded=(low, high) != (0, 0)
+            )
+            for size, stride, window, (low, high) in zip(view.shape, view.strides, windows, padding, strict=True)
+        )
+        return axes if len(axes) > 1 else (_Axis(frame.f, 1, 0, 1, 1, 1, 0, is_padded=False), *axes)
+
+    @cached_property
     def outside(self) -> Reg:
         """What the padding holds, as an element in memory."""
         f, number = self.frame.f, identity(self.kind, self.dtype)
@@ -94,181 +158,197 @@ class _Windows:
             return f.constant("i16", int(np.array(number, self.dtype.numpy).view(np.uint16)))
         return f.constant(memory_type(self.dtype), number)
 
-    def taps(self, axis: int) -> int:
-        return self.op.ints("window")[axis]
+    # Bands
 
-    def dilation(self, axis: int) -> int:
-        return self.op.ints("dilations")[axis]
-
-    def is_padded(self, axis: int) -> bool:
-        return (self.op.dims("low")[axis], self.op.dims("high")[axis]) != (0, 0)
-
-    # Rows
-
-    def row(self, number: Reg) -> None:
-        """The results of one row."""
-        frame, f = self.frame, self.frame.f
-        length = self.op.results[0].shape[-1]
-        outer = frame.split(number, self.op.results[0].shape[:-1])
-        corner = self._corner(outer)
-        if length == 1 and self.op.name == "reduce_window":
-            self._write(None, self._one_window(corner), (*outer, 0))
+    def unit(self, place: Sequence[Int]) -> None:
+        """The results of one band; `place` are the coordinates before the rows, and its number."""
+        frame, f, (*_, rows, columns) = self.frame, self.frame.f, self.results
+        *outer, band = place
+        start = f.mul(band, BAND_ROWS)
+        stop = f.smin(f.add(start, BAND_ROWS), frame.size(rows))
+        if columns == 1 and self.op.name == "reduce_window":
+            f.loop(start, stop, 1, lambda row: self._write(None, self._one_window((*outer, row)), (*outer, row, 0)))
         else:
-            f.loop(0, frame.size(length), frame.lanes, lambda column: self._many_windows(corner, outer, column))
+            band_of = (tuple(outer), start, stop)
+            f.loop(0, frame.size(columns), frame.lanes, lambda column: self._column(band_of, column))
 
-    def _corner(self, outer: Sequence[Int]) -> _Corner:
-        frame, f, (pointer, view) = self.frame, self.frame.f, self.source
-        offset = frame.size(view.offset)
-        starts = tuple(self._start(axis, coordinate) for axis, coordinate in enumerate(outer))
-        for start, stride in zip(starts, view.strides, strict=False):
-            offset = f.add(offset, f.mul(start, frame.size(stride)))
-        taps = tuple(self._taps_inside(axis, start) for axis, start in enumerate(starts))
-        return _Corner(f.gep(pointer, offset, memory_type(self.dtype)), starts, taps)
-
-    def _start(self, axis: int, coordinate: Int) -> Int:
-        """Where the first tap of a window is along an axis: before 0 in the padding."""
-        f = self.frame.f
-        return f.sub(f.mul(coordinate, self.op.ints("strides")[axis]), self.frame.size(self.op.dims("low")[axis]))
-
-    def _taps_inside(self, axis: int, start: Int) -> tuple[Int, Int]:
-        """The first tap that is not before the operand, and the first that is behind it."""
-        f, taps, dilation = self.frame.f, self.taps(axis), self.dilation(axis)
-        if not self.is_padded(axis):
-            return 0, taps
-        size = self.frame.size(self.op.operands[0].shape[axis])
-        low, high = (
-            f.smin(f.udiv(f.add(f.smax(count, 0), dilation - 1), dilation), taps)
-            for count in (f.neg(start), f.sub(size, start))
-        )
-        return low, high
-
-    def _over_lines(
-        self, corner: _Corner, visit: Callable[..., Sequence[Reg]], carried: Sequence[Reg]
-    ) -> tuple[Reg, ...]:
-        """visit(first element of a row, its positions, *carried) for the rows of the operand that a window meets."""
-        frame, f, (_, view) = self.frame, self.frame.f, self.source
-
-        def step(line: Reg, positions: tuple[Int, ...], *values: Reg) -> Sequence[Reg]:
-            axis = len(positions)
-            if axis == self.last:
-                return visit(line, positions, *values)
-            (low, high), dilation = corner.taps[axis], self.dilation(axis)
-            stride = frame.size(view.strides[axis])
-
-            def tap(number: Int, *inner: Reg) -> Sequence[Reg]:
-                ahead = f.mul(number, dilation)
-                there = f.gep(line, f.mul(ahead, stride), memory_type(self.dtype))
-                return step(there, (*positions, f.add(corner.starts[axis], ahead)), *inner)
-
-            return f.loop(low, high, 1, tap, values, unroll=self.taps(axis) <= LARGEST_UNROLLED)
-
-        return tuple(step(corner.line, (), *carried))
-
-    def _line_windows(self, taps: int, stride: int) -> LineWindows:
-        """Lines of the operand read through `taps` neighbouring taps of windows `stride` apart."""
-        frame, (_, view) = self.frame, self.source
-        length, step = frame.size(view.shape[-1]), frame.size(view.strides[-1])
-        dilation = self.dilation(self.last)
-        return LineWindows(frame.f, self.dtype, length, step, taps, stride, dilation, frame.lanes, self.outside)
-
-    # Many windows in a row: each lane is a window
-
-    def _many_windows(self, corner: _Corner, outer: Sequence[Int], column: Int) -> None:
-        """The windows from `column` on, as many as there are lanes: by plain loads if no tap needs a mask."""
-        frame, f, lanes, taps = self.frame, self.frame.f, self.frame.lanes, self.taps(self.last)
-        group = taps if taps <= LARGEST_UNROLLED else 1
-        windows = self._line_windows(group, self.op.ints("strides")[self.last])
-        first = self._start(self.last, column)
-        left = f.sub(frame.size(self.op.results[0].shape[-1]), column)
-        behind = f.add(first, (taps - group) * self.dilation(self.last) + windows.reach)
-        conditions = [f.icmp("sge", left, lanes), f.icmp("sle", behind, windows.length)]
-        if self.is_padded(self.last):
+    def _column(self, band: Band, column: Int) -> None:
+        """The windows from `column` on in each row of a band: by plain loads where no tap needs a mask."""
+        frame, f, lanes, axis = self.frame, self.frame.f, self.frame.lanes, self.axes[-1]
+        group = axis.taps if axis.taps <= LARGEST_UNROLLED else 1
+        windows = self._line_windows(group, axis.step)
+        first, left = axis.start(column), f.sub(frame.size(self.results[-1]), column)
+        behind = f.add(first, (axis.taps - group) * axis.dilation + windows.reach)
+        conditions = [f.icmp("sge", left, lanes), f.icmp("sle", behind, axis.size)]
+        if axis.is_padded:
             conditions.append(f.icmp("sge", first, 0))
 
-        def vector(mask: Reg | None, *, is_inside: bool) -> None:
-            find = self._find_places if self.op.name == "arg_reduce_window" else self._fold_windows
-            self._write(mask, find(windows, corner, first, is_inside=is_inside), (*outer, column))
+        def inside() -> None:
+            self._rows(band, column, None, _Column(windows, first, is_inside=True, masks=None))
 
-        f.if_(
-            _all(conditions, f),
-            lambda: vector(None, is_inside=True),
-            lambda: vector(f.tail_mask(lanes, left), is_inside=False),
-        )
+        def across() -> None:
+            masks = windows.load_masks(first) if group == axis.taps else None
+            self._rows(band, column, f.tail_mask(lanes, left), _Column(windows, first, is_inside=False, masks=masks))
 
-    def _fold_windows(self, windows: LineWindows, corner: _Corner, first: Int, *, is_inside: bool) -> Reg:
-        """The fold of each lane's window; the taps of a line one after another, line after line."""
+        f.if_(_all(conditions, f), inside, across)
+
+    def _rows(self, band: Band, column: Int, mask: Reg | None, windows: _Column) -> None:
+        """One column of windows, down the rows of a band."""
+        outer, start, stop = band
+        if self.op.name == "reduce_window" and self.axes[-2].taps <= LARGEST_SHARED and self.axes[-2].dilation == 1:
+            self._shared_rows(band, column, mask, windows)
+            return
+
+        def row(number: Int) -> None:
+            find = self._find_places if self.op.name == "arg_reduce_window" else self._fold
+            self._write(mask, find(windows, (*outer, number)), (*outer, number, column))
+
+        self.frame.f.loop(start, stop, 1, row)
+
+    def _shared_rows(self, band: Band, column: Int, mask: Reg | None, windows: _Column) -> None:
+        """The folds of the lines that the next row's windows meet again go from row to row."""
+        f, axis, (outer, start, stop) = self.frame.f, self.axes[-2], band
+        shared = max(axis.taps - axis.step, 0)
+        above = axis.start(start)
+
+        def row(number: Int, *lines: Reg) -> Sequence[Reg]:
+            top = axis.start(number)
+            below = [self._line(windows, outer, f.add(top, tap)) for tap in range(len(lines), axis.taps)]
+            folded = (*lines, *below)
+            total = reduce(lambda a, b: combine(self.kind, self.dtype, a, b, f), folded)
+            self._write(mask, total, (*outer, number, column))
+            return folded[axis.taps - shared :]
+
+        f.loop(start, stop, 1, row, [self._line(windows, outer, f.add(above, tap)) for tap in range(shared)])
+
+    def _line(self, column: _Column, outer: Sequence[Int], line: Int) -> Reg:
+        """The fold of what windows meet at one position of the axis of rows."""
+        f, axis = self.frame.f, self.axes[-2]
+
+        def fold() -> tuple[Reg]:
+            return (self._fold(column, outer, line),)
+
+        if not axis.is_padded:
+            return fold()[0]
+        return f.if_(f.icmp("ult", line, axis.size), fold, lambda: (self._neutral(column.windows.lanes),))[0]
+
+    # Taps
+
+    def _line_windows(self, taps: int, step: int) -> LineWindows:
+        """Lines of the operand read through neighbouring taps of windows `step` apart."""
+        f, axis = self.frame.f, self.axes[-1]
+        stride, dilation = axis.element_stride, axis.dilation
+        return LineWindows(f, self.dtype, axis.size, stride, taps, step, dilation, self.frame.lanes, self.outside)
+
+    def _fold(self, column: _Column, results: Sequence[Int], line: Int | None = None) -> Reg:
+        """The fold of each lane's window over `_lines`, in their order."""
+        f, taps, group = self.frame.f, self.axes[-1].taps, column.windows.taps
+
+        def visit(address: Reg, positions: Sequence[Int], *totals: Reg) -> Sequence[Reg]:
+            def part(tap: Int, *inner: Reg) -> Sequence[Reg]:
+                read = column.read(address, f.mul(tap, self.axes[-1].dilation))
+                return (reduce(lambda a, b: combine(self.kind, self.dtype, a, b, f), (*inner, *read)),)
+
+            return part(0, *totals) if group == taps else f.loop(0, taps, group, part, totals)
+
+        address, starts = self._corner(results, line)
+        if group == taps and all(axis.taps == 1 and not axis.is_padded for axis in self.axes[: len(results)]):
+            return visit(address, starts)[0]
+        return self._lines(address, starts, visit, (self._neutral(column.windows.lanes),))[0]
+
+    def _corner(self, results: Sequence[Int], line: Int | None) -> tuple[Reg, tuple[Int, ...]]:
+        """The first line that the windows at `results`, coordinates of the first axes, meet, and its positions there.
+
+        `line` is the position on the axis after these; None where there is only the last.
+        """
+        f, (pointer, view) = self.frame.f, self.source
+        starts = tuple(axis.start(result) for axis, result in zip(self.axes, results, strict=False))
+        offset = self.frame.size(view.offset)
+        for axis, position in zip(self.axes, starts if line is None else (*starts, line), strict=False):
+            offset = f.add(offset, f.mul(position, axis.element_stride))
+        return f.gep(pointer, offset, memory_type(self.dtype)), starts
+
+    def _lines(
+        self, address: Reg, starts: Sequence[Int], visit: Callable[..., Sequence[Reg]], carried: Sequence[Reg]
+    ) -> tuple[Reg, ...]:
+        """visit(address, positions, *carried) for the lines of the operand that a window meets from a corner on."""
         f = self.frame.f
-        known = None if is_inside or windows.taps < self.taps(self.last) else windows.load_masks(first)
 
-        def line(pointer: Reg, positions: Sequence[Int], total: Reg) -> Sequence[Reg]:
-            def taps(number: Int, total: Reg) -> Sequence[Reg]:
-                place = f.add(first, f.mul(number, self.dilation(self.last)))
-                masks = windows.load_masks(place) if known is None and not is_inside else known
-                for x in windows.read(pointer, place, masks):
-                    total = combine(self.kind, self.dtype, total, x, f)
-                return (total,)
+        def step(address: Reg, positions: tuple[Int, ...], *values: Reg) -> Sequence[Reg]:
+            if len(positions) == len(starts):
+                return visit(address, positions, *values)
+            axis, start = self.axes[len(positions)], starts[len(positions)]
 
-            return f.loop(0, self.taps(self.last), windows.taps, taps, (total,))
+            def tap(number: Int, *inner: Reg) -> Sequence[Reg]:
+                ahead = f.mul(number, axis.dilation)
+                there = f.gep(address, f.mul(ahead, axis.element_stride), memory_type(self.dtype))
+                return step(there, (*positions, f.add(start, ahead)), *inner)
 
-        (total,) = self._over_lines(corner, line, (self._neutral(windows.lanes),))
-        return total
+            return f.loop(*axis.taps_inside(start), 1, tap, values, unroll=axis.taps <= LARGEST_UNROLLED)
 
-    def _find_places(self, windows: LineWindows, corner: _Corner, first: Int, *, is_inside: bool) -> Reg:
-        """Where the maximum of each lane's window is, in the row-major order of the axes after 1."""
-        f, places = self.frame.f, vector_type("i64", windows.lanes)
-        steps = [self.frame.size(product(self.op.operands[0].shape[axis + 1 :])) for axis in range(self.last + 1)]
-        lanes = f.mul(f.lane_ids(places), windows.stride) if self.last >= 2 else f.constant(places, 0)
+        return tuple(step(address, (), *carried))
 
-        def line(pointer: Reg, positions: Sequence[Int], best: Reg, place: Reg) -> Sequence[Reg]:
-            def taps(number: Int, best: Reg, place: Reg) -> Sequence[Reg]:
-                start = f.add(first, f.mul(number, self.dilation(self.last)))
-                read = windows.read(pointer, start, None if is_inside else windows.load_masks(start))
-                masks = (None,) * len(read) if is_inside else windows.tap_masks(start)
-                for tap, (x, mask) in enumerate(zip(read, masks, strict=True)):
-                    coordinates = (*positions, f.add(start, tap * windows.dilation))
-                    flat: Int = 0
-                    for coordinate, step in list(zip(coordinates, steps, strict=True))[2:]:
-                        flat = f.add(flat, f.mul(coordinate, step))
-                    here = f.add(f.splat(as_reg(flat), windows.lanes), lanes)
-                    wins = self._wins(x, best, place, mask)
-                    best, place = f.select(wins, x, best), f.select(wins, here, place)
-                return best, place
+    def _one_window(self, results: Sequence[Int]) -> Reg:
+        """The fold of the only window of a row: a lane is a tap of it."""
+        f, lanes, axis = self.frame.f, self.frame.lanes, self.axes[-1]
+        windows, first = self._line_windows(1, axis.dilation), axis.start(0)
 
-            return f.loop(0, self.taps(self.last), windows.taps, taps, (best, place))
+        def visit(address: Reg, positions: Sequence[Int], total: Reg) -> Sequence[Reg]:
+            def part(tap: Int, total: Reg) -> Sequence[Reg]:
+                place = f.add(first, f.mul(tap, axis.dilation))
+                (x,) = windows.read(address, place, windows.load_masks(place))
+                combined = combine(self.kind, self.dtype, total, x, f)
+                return (f.select(f.tail_mask(lanes, f.sub(axis.taps, tap)), combined, total),)
 
-        start = (self._neutral(windows.lanes), f.constant(places, -1))
-        _, place = self._over_lines(corner, line, start)
+            return f.loop(0, axis.taps, lanes, part, (total,))
+
+        (total,) = self._lines(*self._corner(results, None), visit, (self._neutral(lanes),))
+        return fold_lanes(self.kind, self.dtype, total, f)
+
+    def _find_places(self, column: _Column, results: Sequence[Int]) -> Reg:
+        """Where the maximum of each lane's window is, in the row-major order of the operand's axes after 1."""
+        f, windows, axis = self.frame.f, column.windows, self.axes[-1]
+        places = vector_type("i64", windows.lanes)
+        lanes = f.mul(f.lane_ids(places), f.constant(places, axis.step if self.op.operands[0].rank > 2 else 0))
+
+        def visit(address: Reg, positions: Sequence[Int], *best: Reg) -> Sequence[Reg]:
+            def part(tap: Int, *best: Reg) -> Sequence[Reg]:
+                ahead = f.mul(tap, axis.dilation)
+                read, start = column.read(address, ahead), f.add(column.first, ahead)
+                masks = (None,) * len(read) if column.is_inside else windows.tap_masks(start)
+                for number, (x, mask) in enumerate(zip(read, masks, strict=True)):
+                    flat = self._flat_place((*positions, f.add(start, number * axis.dilation)))
+                    best = self._better(best, (x, f.add(f.splat(as_reg(flat), windows.lanes), lanes)), mask)
+                return best
+
+            return f.loop(0, axis.taps, windows.taps, part, best)
+
+        nothing = (self._neutral(windows.lanes), f.constant(places, -1))
+        _, place = self._lines(*self._corner(results, None), visit, nothing)
         return f.smax(place, 0)
 
-    def _wins(self, x: Reg, best: Reg, place: Reg, mask: Reg | None) -> Reg:
-        """Whether x is greater, or the first NaN, or the first element within the operand at all."""
+    def _place_steps(self) -> tuple[Int, ...]:
+        """What a step along each axis of `results` adds to a place: nothing along the first two of the operand."""
+        shape = self.op.operands[0].shape
+        steps = tuple(self.frame.size(product(shape[axis + 1 :])) if axis >= 2 else 0 for axis in range(len(shape)))
+        return steps if len(steps) > 1 else (0, *steps)
+
+    def _flat_place(self, positions: Sequence[Int]) -> Int:
         f = self.frame.f
+        flat: Int = 0
+        for position, step in zip(positions, self._place_steps(), strict=True):
+            flat = f.add(flat, f.mul(position, step))
+        return flat
+
+    def _better(self, best: Sequence[Reg], found: tuple[Reg, Reg], mask: Reg | None) -> tuple[Reg, Reg]:
+        """(value, place) of what wins: the greater, the first NaN, or the first element within the operand at all."""
+        f, (value, place), (x, here) = self.frame.f, best, found
         first = f.icmp("slt", place, 0)
-        greater = table_of(self.dtype)["less"](f, self.dtype, best, x)
-        wins = f.or_(greater, first if mask is None else f.and_(first, mask))
+        wins = table_of(self.dtype)["less"](f, self.dtype, value, x)
+        wins = f.or_(wins, first if mask is None else f.and_(first, mask))
         if self.dtype.is_float:
-            wins = f.or_(wins, f.and_(f.fcmp("uno", x, x), f.fcmp("ord", best, best)))
-        return wins
-
-    # One window in a row: each lane is a tap of it
-
-    def _one_window(self, corner: _Corner) -> Reg:
-        f, lanes, taps = self.frame.f, self.frame.lanes, self.taps(self.last)
-        windows = self._line_windows(1, self.dilation(self.last))
-        first = self._start(self.last, 0)
-
-        def line(pointer: Reg, positions: Sequence[Int], total: Reg) -> Sequence[Reg]:
-            def part(tap: Int, total: Reg) -> Sequence[Reg]:
-                place = f.add(first, f.mul(tap, self.dilation(self.last)))
-                (x,) = windows.read(pointer, place, windows.load_masks(place))
-                exists = f.tail_mask(lanes, f.sub(taps, tap))
-                combined = combine(self.kind, self.dtype, total, x, f)
-                return (f.select(exists, combined, total),)
-
-            return f.loop(0, taps, lanes, part, (total,), unroll=taps <= LARGEST_UNROLLED)
-
-        (total,) = self._over_lines(corner, line, (self._neutral(lanes),))
-        return fold_lanes(self.kind, self.dtype, total, f)
+            wins = f.or_(wins, f.and_(f.fcmp("uno", x, x), f.fcmp("ord", value, value)))
+        return f.select(wins, x, value), f.select(wins, here, place)
 
     # Results
 
@@ -278,8 +358,8 @@ class _Windows:
         return self.frame.f.constant(type, identity(self.kind, self.dtype))
 
     def _write(self, mask: Reg | None, x: Reg, place: Sequence[Int]) -> None:
-        """Results from `place` on: a number, or one for each lane along the last axis."""
-        *outer, column = place
+        """A result at `place`, or one for each lane along the last axis."""
+        *outer, column = place[-self.op.results[0].rank :]
         index = (*map(Index, outer), Index(column, 0 if x.lanes == 1 else 1))
         write_result(self.frame.evaluator(x.lanes, mask), self.frame, self.op, x, index)
 

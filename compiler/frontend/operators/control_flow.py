@@ -15,6 +15,7 @@ from compiler.ir.capture import close_blocks
 from compiler.ir.module import Block, Value, walk
 from compiler.ir.types import type_symbols
 
+
 @operator("If", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))
 def if_(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """cond: bool of one element; the outputs of then_branch where it holds, else of else_branch.

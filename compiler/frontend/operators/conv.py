@@ -1,7 +1,5 @@
 """Conv: convolution over any number of spatial axes."""
 
-from collections.abc import Sequence
-
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.sliding_window import sliding_window
@@ -63,9 +61,4 @@ def per_channel(bias: Value, like: Value, node: Node, ir: Builder) -> Value:
     if bias.rank != 1:
         node.fail("rank-mismatch", f"B is {bias.type}, not a vector", rule=f"ONNX {node.operator}, input B")
     size = ir.require_equal(bias.shape[0], like.shape[1], "B does not have one value per channel", "channels")
-    return spread(ir.cast(ir.with_shape(bias, (size,)), like.dtype), like.shape, ir)
-
-
-def spread(vector: Value, shape: Sequence[Dim], ir: Builder) -> Value:
-    """A vector along axis 1 of `shape`."""
-    return ir.broadcast(vector, (1,), shape)
+    return ir.broadcast(ir.cast(ir.with_shape(bias, (size,)), like.dtype), (1,), like.shape)

@@ -6,6 +6,7 @@ from compiler.frontend.operators.random import own_seed, uniform
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BOOL, F32, F64, DType
 from compiler.ir.module import Value
+from compiler.ir.types import TensorType
 
 
 @operator("Dropout", since=(1, 6))
@@ -63,8 +64,14 @@ def _dropped(data: Value, ratio: Value, node: Node, ir: Builder) -> tuple[Value,
 
 
 def _draws(data: Value, node: Node, ir: Builder) -> Value:
-    """f64[...] within (0, 1), one for each element."""
-    return uniform(ir, data.shape, node.int("seed") if node.has("seed") else own_seed(node), F64)
+    """f64[...] within [0, 1), one for each element.
+
+    A seed asks for the stream of the standard's own tests, which is drawn on the host.
+    """
+    if node.has("seed"):
+        stream = "mersenne_twister_uniform"
+        return ir.host(stream, [ir.sizes(data.shape)], [TensorType(F64, data.shape)], {"seed": node.int("seed")})[0]
+    return uniform(ir, data.shape, own_seed(node), F64)
 
 
 def _is_known_zero(value: Value, ir: Builder) -> bool:

@@ -145,7 +145,9 @@ def _product(a: Term, b: Term, order: str | None, later: str, dtype: DType, ir: 
     kept = order if order is not None and set(order) == set(kept) else kept
     letter = dict(zip(dict.fromkeys(a.labels + b.labels), ascii_letters, strict=False))
     left, right, result = ("".join(letter[label] for label in labels) for labels in (a.labels, b.labels, kept))
-    x, y = (a.value, b.value) if a.value.dtype == b.value.dtype else (ir.cast(t.value, wide_type(dtype)) for t in (a, b))
+    x, y = (
+        (a.value, b.value) if a.value.dtype == b.value.dtype else (ir.cast(t.value, wide_type(dtype)) for t in (a, b))
+    )
     return Term(ir.dot(x, y, f"{left},{right}->{result}", dtype), kept)
 
 

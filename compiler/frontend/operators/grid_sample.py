@@ -75,31 +75,37 @@ def _weighted_sum(data: Value, taps: Sequence[Sequence[_Tap]], ir: Builder) -> V
 def _taps(position: Value, size: Dim, mode: str, node: Node, ir: Builder) -> list[_Tap]:
     """What is read along an axis of `size` for normalised positions."""
     padding = node.choice("padding_mode", ("zeros", "border", "reflection"))
-    length = ir.cast(ir.size(size), position.dtype)
-    if node.flag("align_corners"):
-        low, high = ir.scalar(0.0, position.dtype), ir.sub(length, 1.0)
-        place = ir.mul(ir.div(ir.add(position, 1.0), 2.0), ir.sub(length, 1.0))
-    else:
-        low, high = ir.scalar(-0.5, position.dtype), ir.sub(length, 0.5)
-        place = ir.div(ir.sub(ir.mul(ir.add(position, 1.0), length), 1.0), 2.0)
+    place, low, high = _placed(position, size, node.flag("align_corners"), ir)
     place = ir.round(place) if mode == "nearest" else place
+    length = ir.cast(ir.size(size), position.dtype)
     # The elements that a cubic reads are clamped one by one instead, as in PyTorch and ONNX Runtime.
     if padding == "border" and mode != "cubic":
         place = ir.clamp(place, 0.0, ir.sub(length, 1.0))
     elif padding == "reflection":
         place = _reflected(place, low, high, ir)
-    base = ir.floor(place)
-    taps = []
+    base, taps = ir.floor(place), []
+    rest = ir.sub(place, base)
     for offset in OFFSETS[mode]:
         element = ir.add(base, float(offset))
         element = _reflected(element, low, high, ir) if padding == "reflection" else element
         weight = None
         if mode != "nearest":
-            weight = KERNELS[mode](ir.abs(ir.sub(ir.sub(place, base), float(offset))), CUBIC_COEFFICIENT, ir)
+            weight = KERNELS[mode](ir.abs(ir.sub(rest, float(offset))), CUBIC_COEFFICIENT, ir)
         inside = ir.and_(ir.less_equal(0.0, element), ir.less(element, length)) if padding == "zeros" else None
         index = ir.clamp(ir.cast(element, I64), 0, ir.sub(ir.size(size), 1))
         taps.append(_Tap(index, weight, inside))
     return taps
+
+
+def _placed(position: Value, size: Dim, align_corners: bool, ir: Builder) -> tuple[Value, Value, Value]:
+    """Positions in elements instead of from -1 to 1, and where the axis begins and ends: at centers, or at edges."""
+    length = ir.cast(ir.size(size), position.dtype)
+    from_start = ir.add(position, 1.0)
+    if align_corners:
+        last = ir.sub(length, 1.0)
+        return ir.mul(ir.div(from_start, 2.0), last), ir.scalar(0.0, position.dtype), last
+    place = ir.div(ir.sub(ir.mul(from_start, length), 1.0), 2.0)
+    return place, ir.scalar(-0.5, position.dtype), ir.sub(length, 0.5)
 
 
 def _reflected(place: Value, low: Value, high: Value, ir: Builder) -> Value:

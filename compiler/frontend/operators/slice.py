@@ -12,6 +12,7 @@ from compiler.frontend.operators.shape_inputs import (
     as_vector,
     element,
     known_integers,
+    partly_known,
     read_lengths,
     spread_over_axes,
     vector_length,
@@ -89,12 +90,19 @@ def _slice_known(
     ir: Builder,
 ) -> Value:
     _expect_steps(steps, node)
+    named = node.axes_list(axes, data.rank)
+    rows = zip(named, starts, ends, steps, strict=True)
+    extents = [extent(data.shape[axis], start, end, step) for axis, start, end, step in rows]
+    return _sliced(data, named, extents, steps, ir)
+
+
+def _sliced(
+    data: Value, axes: Sequence[int], extents: Sequence[tuple[Dim, Dim]], steps: Sequence[int], ir: Builder
+) -> Value:
     firsts: list[Dim] = [0] * data.rank
     shape, strides = list(data.shape), [1] * data.rank
-    rows = zip(node.axes_list(axes, data.rank), starts, ends, steps, strict=True)
-    for axis, start, end, step in rows:
-        firsts[axis], shape[axis] = extent(data.shape[axis], start, end, step)
-        strides[axis] = step
+    for axis, (first, count), step in zip(axes, extents, steps, strict=True):
+        firsts[axis], shape[axis], strides[axis] = first, count, step
     return ir.slice(data, firsts, shape, strides)
 
 
@@ -175,18 +183,19 @@ def _slice_by_data(
     if not axes:
         return data
     firsts, counts = _extents(ir.sizes([data.shape[axis] for axis in axes]), starts, ends, steps, ir)
-    lengths = read_lengths(ir.concatenate([firsts, counts], 0), "a number of elements (-1 for a step of 0)", node, ir)
+    bound = read_lengths(ir.concatenate([firsts, counts], 0), "a number of elements (-1 for a step of 0)", node, ir)
     if known_steps is None:
         for place, axis in enumerate(axes):
-            indices = _progression(lengths[len(axes) + place], firsts, steps, place, ir)
-            data = ir.gather(data, indices, axis)
+            data = ir.gather(data, _progression(bound[len(axes) + place], firsts, steps, place, ir), axis)
         return data
-    all_firsts: list[Dim] = [0] * data.rank
-    shape, strides = list(data.shape), [1] * data.rank
-    for place, axis in enumerate(axes):
-        all_firsts[axis], shape[axis] = lengths[place], lengths[len(axes) + place]
-        strides[axis] = known_steps[place]
-    return ir.slice(data, all_firsts, shape, strides)
+    known = zip(partly_known(starts, ir), partly_known(ends, ir), known_steps, strict=True)
+    extents = [
+        (bound[place], bound[len(axes) + place])
+        if start is None or end is None
+        else extent(data.shape[axes[place]], start, end, step)
+        for place, (start, end, step) in enumerate(known)
+    ]
+    return _sliced(data, axes, extents, known_steps, ir)
 
 
 def _extents(sizes: Value, starts: Value, ends: Value, steps: Value, ir: Builder) -> tuple[Value, Value]:

@@ -59,8 +59,6 @@ def _total(operands: Sequence[Value], ir: Builder) -> Value:
 
 def _operands(node: Node, ir: Builder) -> tuple[Value, ...]:
     operands = node.variadic()
-    if not operands:
-        node.fail("missing-input", "at least one input is required", rule=f"ONNX {node.operator}")
     if node.since < BROADCASTS_SINCE:
         _expect_one_shape(operands, node, ir)
     return ir.broadcast_together(*operands)

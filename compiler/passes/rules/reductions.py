@@ -55,10 +55,10 @@ def reduce_broadcast(op: Op, build: Rewriter) -> Value | None:
 
 
 @rule("reduce")
-def reduce_regrouped(op: Op, build: Builder) -> Value | None:
-    """reduce(reshape(x)) = reshape(reduce(x)) where whole groups of regrouped axes are reduced"""
+def reduce_regrouped(op: Op, build: Rewriter) -> Value | None:
+    """reduce(reshape(x)) = reshape(reduce(x)) where whole groups of regrouped axes are reduced, and only there"""
     inner = made_by(op.operands[0], "reshape")
-    if inner is None:
+    if inner is None or build.uses(inner.result) > 1:
         return None
     x, axes = inner.operands[0], op.ints("axes")
     groups = axis_groups(x.shape, inner.result.shape)

@@ -52,10 +52,13 @@ def transpose_contraction(op: Op, build: Rewriter) -> Value | None:
 
 
 @rule("reduce")
-def reduce_transposed(op: Op, build: Builder) -> Value | None:
-    """reduce(transpose(x), a) = transpose(reduce(x, a)); sums may be rounded in another order"""
+def reduce_transposed(op: Op, build: Rewriter) -> Value | None:
+    """reduce(transpose(x), a) = transpose(reduce(x, a)), where nothing else uses the first transpose
+
+    Sums may be rounded in another order.
+    """
     inner = made_by(op.operands[0], "transpose")
-    if inner is None:
+    if inner is None or build.uses(inner.result) > 1:
         return None
     permutation = inner.ints("permutation")
     axes = sorted(permutation[axis] for axis in op.ints("axes"))

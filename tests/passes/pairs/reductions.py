@@ -61,6 +61,12 @@ FIRES = {
     ],
 }
 
+
+
+def _deviation(build, x):
+    return build.sub(x, build.reduce(x, "max", [1], keepdims=True))
+
+
 REFUSES = {
     r.reduce_units: [Pair((f32(N, 2),), lambda b, x: b.reduce(x, "max", [0]))],
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
@@ -72,5 +78,6 @@ REFUSES = {
     r.reduce_regrouped: [
         Pair((f32(6, 2),), lambda b, x: b.reduce(b.reshape(x, (2, 3, 2)), "sum", [1])),
         Pair((f32(0, 2),), lambda b, x: b.reduce(b.reshape(x, (2, 0)), "sum", [1])),
+        Pair((f32(2, 3, 4),), lambda b, x: _deviation(b, b.reshape(x, (2, 12)))),
     ],
 }

@@ -1,0 +1,46 @@
+"""What a host step handles: arrays, and what is no array.
+
+A sequence is a tuple of values, a map is a dict from Python integers or texts to NumPy scalars or values, an absent
+optional is None; a present one is its value. Texts are arrays of `str` objects.
+"""
+
+from collections.abc import Mapping
+from typing import Union
+
+import numpy as np
+
+MapKey = int | str
+HostValue = Union[np.ndarray, tuple["HostValue", ...], Mapping[MapKey, "HostValue"], None]  # noqa: UP007
+
+
+def as_array(value: HostValue) -> np.ndarray:
+    """A value that is a tensor; any other is a broken invariant of the compiler."""
+    assert isinstance(value, np.ndarray), type(value)
+    return value
+
+
+def as_sequence(value: HostValue) -> tuple[HostValue, ...]:
+    """A value that is a sequence."""
+    assert isinstance(value, tuple), type(value)
+    return value
+
+
+def as_map(value: HostValue) -> Mapping[MapKey, HostValue]:
+    """A value that is a map."""
+    assert isinstance(value, Mapping), type(value)
+    return value
+
+
+def as_texts(value: HostValue) -> np.ndarray:
+    """A value that is a tensor of texts."""
+    array = as_array(value)
+    assert array.dtype == object, array.dtype
+    return array
+
+
+def texts(values: object, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor of texts of this shape, from as many texts in row-major order."""
+    assert isinstance(values, list | tuple), type(values)
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array.reshape(shape)

@@ -1,0 +1,72 @@
+"""What crosses the border of a call: values of every type on the way in, values of the caller's own on the way out."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from runtime.arrays import describe, import_array
+from runtime.dtypes import DTYPES
+from runtime.errors import InputError
+from runtime.host.values import HostValue, MapKey
+
+__all__ = ["import_value", "is_optional_type", "own_values"]
+
+
+def is_optional_type(text: str) -> bool:
+    """Whether the type is an optional, for which None is a value."""
+    return text.startswith("optional(")
+
+
+def import_value(value: object, text: str, what: str) -> HostValue:
+    """`value` as one of the type `text`: a tensor, a sequence, an optional or a map, as compiler/ir/types.py writes it.
+
+    Raises InputError.
+    """
+    form, _, inside = text.partition("(")
+    match form:
+        case "sequence":
+            if not isinstance(value, list | tuple):
+                raise _wrong_type(value, text, what)
+            return tuple(import_value(item, inside[:-1], f"{what}[{index}]") for index, item in enumerate(value))
+        case "optional":
+            return None if value is None else import_value(value, inside[:-1], what)
+        case "map":
+            key_type, _, value_type = inside[:-1].partition(", ")
+            if not isinstance(value, Mapping):
+                raise _wrong_type(value, text, what)
+            return {
+                _import_key(key, key_type, text, what): import_value(item, value_type, f"{what}[{key!r}]")
+                for key, item in value.items()
+            }
+    return import_array(value, DTYPES[text.partition("[")[0]], what, text)
+
+
+def _import_key(key: object, key_type: str, text: str, what: str) -> MapKey:
+    if key_type == "string" and isinstance(key, str):
+        return str(key)
+    if key_type != "string" and isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return int(key)
+    raise InputError(f"{what} has the key {key!r}, expected {text}", code="input-dtype")
+
+
+def _wrong_type(value: object, text: str, what: str) -> InputError:
+    return InputError(f"{what} is {describe(value)}, expected {text}", code="input-type")
+
+
+def own_values(results: Sequence[HostValue], arguments: Sequence[HostValue]) -> list[HostValue]:
+    """The results as values that share memory with nothing: views, arguments and repeated arrays are copied."""
+    seen = {id(argument) for argument in arguments}
+    return [_own(result, seen) for result in results]
+
+
+def _own(result: HostValue, seen: set[int]) -> HostValue:
+    if isinstance(result, np.ndarray):
+        is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
+        seen.add(id(result))
+        return result if is_new else result.copy(order="C")
+    if isinstance(result, tuple):
+        # What is inside may be inside of an argument too.
+        return tuple(item.copy(order="C") if isinstance(item, np.ndarray) else _own(item, seen) for item in result)
+    if isinstance(result, Mapping):
+        return {key: item.copy() if isinstance(item, np.ndarray) else _own(item, seen) for key, item in result.items()}
+    return result

@@ -1,0 +1,163 @@
+"""The commands end to end: what they print, what they write, and their exit codes."""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper
+
+from onnxc.command_line.main import main
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "digits.onnx"
+    with as_file(files("onnxc") / "data" / "digits.onnx") as shipped:
+        path.write_bytes(shipped.read_bytes())
+    return path
+
+
+@pytest.fixture(scope="module")
+def artifact(digits: Path) -> Path:
+    path = digits.with_name("compiled.onnxc")
+    assert onnxc("compile", digits, "--dim", "batch=1..64", "-o", path).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    node = helper.make_node("Relu", ["missing"], ["y"], "activate")
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N"])
+    path = tmp_path / "wrong.onnx"
+    path.write_bytes(helper.make_model(helper.make_graph([node], "main", [], [y]), ir_version=10).SerializeToString())
+    return path
+
+
+def onnxc(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_demo_reads_digits() -> None:
+    result = onnxc("demo", "--threads", "1")
+    assert result.exit_code == 0
+    assert "accuracy     99.33%: 447 of 450 images" in result.output
+    assert "█" in result.output
+
+
+def test_compile_writes_beside_the_model(digits: Path) -> None:
+    result = onnxc("compile", digits, "--report")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert digits.with_suffix(".onnxc").stat().st_size > 40_000
+    assert "kernel" in result.output
+
+
+def test_compiling_twice_gives_the_same_bytes(digits: Path, artifact: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.onnxc"
+    assert onnxc("compile", digits, "--dim", "batch=1..64", "-o", again).exit_code == 0
+    assert again.read_bytes() == artifact.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        ("read", 'producer_name: "examples/train_digits.py"'),
+        ("check", "x0 = ai.onnx.Div-14(pixels, white)"),
+        ("lower", "function main(%pixels: f32[batch, 1, 8, 8])"),
+        ("optimize", "function main(%pixels: f32[batch, 1, 8, 8])"),
+        ("plan", 'plan "digits"'),
+        ("emit", "// weights: "),
+    ],
+)
+def test_stop_after_prints_the_noun(digits: Path, stage: str, text: str, tmp_path: Path) -> None:
+    result = onnxc("compile", digits, "--stop-after", stage)
+    assert result.exit_code == 0
+    assert text in result.output
+    output = tmp_path / "noun.txt"
+    onnxc("compile", digits, "--stop-after", stage, "-o", output)
+    assert output.read_text() == result.output
+
+
+def test_run_draws_inputs_and_writes_outputs(artifact: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    result = onnxc("run", artifact, "--dim", "batch=3", "--repeat", "2", "-o", output)
+    assert result.exit_code == 0
+    assert "float32[3, 10]" in result.output
+    assert "median of 2 calls" in result.output
+    with np.load(output) as arrays:
+        assert {name: (arrays[name].dtype, arrays[name].shape) for name in arrays} == {
+            "probabilities": (np.float32, (3, 10))
+        }
+
+
+def test_run_takes_arrays_from_files(digits: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 1, 8, 8), np.float32))
+    result = onnxc("run", digits, "--target", "interpreter", "--input", f"pixels=@{tmp_path / 'x.npy'}")
+    assert result.exit_code == 0
+    assert "float32[2, 10]" in result.output
+
+
+def test_a_size_out_of_range_is_an_input_error(artifact: Path) -> None:
+    result = onnxc("run", artifact, "--dim", "batch=65")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error[size-out-of-range]: ")
+
+
+def test_check_counts_findings(digits: Path, wrong: Path) -> None:
+    good, bad = onnxc("check", digits), onnxc("check", wrong)
+    assert (good.exit_code, good.stdout, good.stderr) == (0, "", "digits.onnx: 0 errors, 0 warnings\n")
+    assert bad.exit_code == 1
+    assert '"activate"' in bad.stdout
+    assert "wrong.onnx: 1 errors" in bad.stderr
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "infer", "inspect"])
+def test_a_wrong_model_is_a_diagnostic(command: str, wrong: Path) -> None:
+    result = onnxc(command, wrong)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error[")
+    assert '"activate"' in result.stderr
+
+
+def test_infer_types_every_value(digits: Path, tmp_path: Path) -> None:
+    assert "pooled: f32[batch, 16, 4, 4]\n" in onnxc("infer", digits).output
+    fixed = onnxc("infer", digits, "--dim", "batch=2", "-o", tmp_path / "typed.onnx")
+    assert (fixed.exit_code, fixed.output) == (0, "")
+    typed = {value.name: value.type for value in onnx.load(tmp_path / "typed.onnx").graph.value_info}
+    assert [size.dim_value for size in typed["pooled"].tensor_type.shape.dim] == [2, 16, 4, 4]
+
+
+def test_inspect_tells_of_a_model_and_of_an_artifact(digits: Path, artifact: Path) -> None:
+    model, compiled = onnxc("inspect", digits).output, onnxc("inspect", artifact).output
+    assert "ai.onnx 18" in model
+    assert "9,803 in 9 tensors" in model
+    for text in (model, compiled):
+        assert "f32[batch, 1, 8, 8]" in text
+    assert "manifest.json" in compiled
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["load"],
+        ["compile"],
+        ["compile", "missing.onnx"],
+        ["compile", "{model}", "--dim", "batch"],
+        ["compile", "{model}", "--stop-after", "later"],
+        ["compile", "{model}", "--target", "interpreter"],
+        ["run", "{model}", "--input", "pixels=@missing.npy"],
+        ["run", "{model}", "--repeat", "0"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], digits: Path) -> None:
+    assert onnxc(*(argument.format(model=digits) for argument in arguments)).exit_code == 2
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compile", "-h"], ["run", "--help"], ["--version"]])
+def test_help(arguments: list[str]) -> None:
+    result = onnxc(*arguments)
+    assert result.exit_code == 0
+    assert result.output.startswith(("Usage:", "onnxc, version"))

@@ -1,0 +1,88 @@
+"""Pipelines: passes in order, observers, and notes."""
+
+import pytest
+
+from compiler.ir.module import Module, Op
+from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from compiler.ir.verifier import InvalidModule
+from compiler.passes.canonicalize import canonicalize
+from compiler.passes.eliminate_dead_code import eliminate_dead_code
+from compiler.passes.notes import Note, collect_notes, note, note_refusal
+from compiler.passes.pipeline import Log, Step, print_after, run_pipeline, verify_step
+from compiler.passes.pipelines import OPTIMIZE, TARGET
+from tests.passes.golden import built, f32, text_of
+
+MODULE = built((f32(4),), lambda b, x: b.neg(b.neg(x)))
+
+
+@rule("neg")
+def hesitate(op: Op, build: Rewriter) -> Refusal:
+    """-x stays"""
+    return Refusal("it hesitates")
+
+
+def hesitant(module: Module) -> Module:
+    """A pass that refuses."""
+    return rewrite(module, [hesitate], note_refusal)
+
+
+def breaking(module: Module) -> Module:
+    """A pass with a defect: its module returns what it does not make."""
+    del module
+    return _broken()
+
+
+def _broken() -> Module:
+    module = built((f32(4),), lambda b, x: b.neg(x))
+    object.__setattr__(module.main.body, "ops", ())
+    return module
+
+
+def test_passes_run_in_order_and_observers_see_each() -> None:
+    seen: list[Step] = []
+    after = run_pipeline(MODULE, (canonicalize, eliminate_dead_code), [seen.append])
+    assert [step.name for step in seen] == ["canonicalize", "eliminate_dead_code"]
+    assert seen[0].before is MODULE
+    assert seen[0].after is seen[1].before
+    assert seen[1].after is after
+    assert all(step.elapsed_ns > 0 for step in seen)
+    assert text_of(after) == text_of(built((f32(4),), lambda b, x: x))
+
+
+def test_an_empty_pipeline_changes_nothing() -> None:
+    assert run_pipeline(MODULE, ()) is MODULE
+
+
+def test_a_broken_module_is_found_after_the_pass_that_broke_it() -> None:
+    with pytest.raises(InvalidModule, match="after breaking"):
+        run_pipeline(MODULE, (canonicalize, breaking, eliminate_dead_code), [verify_step])
+
+
+def test_modules_are_printed_after_the_passes_that_were_named() -> None:
+    written: list[str] = []
+    run_pipeline(MODULE, (canonicalize, eliminate_dead_code), [print_after({"canonicalize"}, written.append)])
+    assert len(written) == 1
+    assert written[0].startswith('// after canonicalize\nmodule "pair" {')
+
+
+def test_what_was_declined_is_logged_once_with_its_place() -> None:
+    log = Log()
+    run_pipeline(MODULE, (hesitant, canonicalize), [log])
+    assert [name for name, _ in log.timings] == ["hesitant", "canonicalize"]
+    assert log.notes == [("hesitant", Note("hesitate", "it hesitates", None))]
+    assert str(log.notes[0][1]) == "hesitate: it hesitates"
+
+
+def test_notes_without_a_listener_go_nowhere() -> None:
+    note("a", "b")
+    with collect_notes() as outer:
+        with collect_notes() as inner:
+            note("a", "b")
+        note("c", "d")
+    assert (len(inner), len(outer)) == (1, 1)
+
+
+def test_pipelines_are_tuples_of_passes_named_as_their_files() -> None:
+    for transform in (*OPTIMIZE, *TARGET):
+        assert transform.__module__ == f"compiler.passes.{transform.__name__}"
+        assert (transform.__doc__ or "").strip()

@@ -1,0 +1,172 @@
+"""Sizes: what guards prove is used, and guards that are decided go."""
+
+import numpy as np
+import pytest
+
+from compiler.ir.interpreter import interpret
+from compiler.ir.module import Module, walk
+from compiler.ir.parser import parse_module
+from compiler.ir.printer import print_module
+from compiler.ir.verifier import verify_module
+from compiler.passes.canonicalize import canonicalize
+from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from compiler.passes.simplify_sizes import simplify_sizes
+from runtime.errors import InputError
+
+
+def program(body: str, ranges: str = "N in [0, ...], M in [0, ...]") -> Module:
+    module = parse_module(
+        f'module "m" {{\nfunction main(%x: f32[N], %y: f32[M]) -> ("z") where {ranges} {{\n{body}\n}}\n}}'
+    )
+    verify_module(module)
+    return module
+
+
+def simplified(module: Module) -> Module:
+    after = simplify_sizes(module)
+    verify_module(after)
+    return after
+
+
+def guards(module: Module) -> list[str]:
+    return [
+        f"{op.attributes['left']} {op.text('relation')} {op.attributes['right']}"
+        for op in walk(module.main.body)
+        if op.name == "guard"
+    ]
+
+
+def test_a_size_proved_equal_to_another_is_written_as_that_from_the_start() -> None:
+    module = program(
+        """  %0 = exp %x : f32[N]
+  guard {left = N, message = "differ", relation = "equal", right = M}
+  %1 = reshape %0 {shape = [M]} : f32[M]
+  %2 = add %1, %y : f32[M]
+  return %2"""
+    )
+    after = simplified(module)
+    # Which of the two names stays does not matter, but all values have the same one.
+    assert guards(after) == ["N equal M"]
+    assert [str(op.result.type) for op in after.main.body.ops if op.results] == ["f32[N]", "f32[N]", "f32[N]"]
+    assert [op.name for op in canonicalize(after).main.body.ops] == ["guard", "exp", "reshape", "add"]
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(interpret(after, {"x": x, "y": x})[0], interpret(module, {"x": x, "y": x})[0])
+    with pytest.raises(InputError, match="differ"):
+        interpret(after, {"x": x, "y": x[:2]})
+
+
+def test_a_clipped_size_that_must_broadcast_is_not_clipped() -> None:
+    module = program(
+        """  %0 = slice %y {shape = [min(8, N)], starts = [0], steps = [1]} : f32[min(8, N)]
+  guard {left = N, message = "too long", relation = "broadcast", right = min(8, N)}
+  %1 = broadcast %x {axes = [0], shape = [bcast(N, min(8, N))]} : f32[bcast(N, min(8, N))]
+  %2 = broadcast %0 {axes = [0], shape = [bcast(N, min(8, N))]} : f32[bcast(N, min(8, N))]
+  %3 = add %1, %2 : f32[bcast(N, min(8, N))]
+  return %3"""
+    )
+    after = simplified(module)
+    assert guards(after) == ["8 at_least N"]
+    assert {str(op.result.type) for op in after.main.body.ops if op.results} == {"f32[N]"}
+    y = np.arange(9, dtype=np.float32)
+    for size in (0, 1, 3, 8):
+        inputs = {"x": np.ones(size, np.float32), "y": y}
+        np.testing.assert_array_equal(interpret(after, inputs)[0], interpret(module, inputs)[0])
+    with pytest.raises(InputError, match="too long"):
+        interpret(after, {"x": np.ones(9, np.float32), "y": y})
+
+
+def test_declared_ranges_decide_guards_and_sizes() -> None:
+    body = """  guard {left = 8, message = "a", relation = "at_least", right = N}
+  guard {left = N, message = "b", relation = "at_least", right = 2}
+  %0 = slice %x {shape = [min(8, N)], starts = [0], steps = [1]} : f32[min(8, N)]
+  return %0"""
+    after = simplified(program(body, "N in [2, 8], M in [0, ...]"))
+    assert guards(after) == []
+    assert str(after.main.body.results[0].type) == "f32[N]"
+    assert guards(simplified(program(body, "N in [2, 9], M in [0, ...]"))) == ["8 at_least N"]
+
+
+def test_a_guard_that_another_one_decides_goes() -> None:
+    module = program(
+        """  guard {left = 2*N, message = "twice", relation = "equal", right = 2*M}
+  guard {left = N, message = "once", relation = "equal", right = M}
+  guard {left = N, message = "wide", relation = "broadcast", right = M}
+  return %x"""
+    )
+    assert guards(simplified(module)) == ["N equal M"]
+
+
+def test_a_contradiction_stays_for_the_call_to_report() -> None:
+    module = program('  guard {left = 2, message = "never", relation = "equal", right = 3}\n  return %x')
+    assert guards(simplified(module)) == ["2 equal 3"]
+
+
+def test_what_data_decides_is_known_from_its_guard_on() -> None:
+    module = program(
+        """  %0 = cast %x {dtype = i64, round_mode = "nearest", saturate = true} : i64[N]
+  %1 = slice %0 {shape = [1], starts = [0], steps = [1]} : i64[1]
+  bind_sizes %1 {symbols = ["?n"]}
+  %2 = slice %y {shape = [?n], starts = [0], steps = [1]} : f32[?n]
+  guard {left = ?n, message = "differ", relation = "equal", right = M}
+  %3 = reshape %2 {shape = [M]} : f32[M]
+  %4 = add %3, %y : f32[M]
+  return %4"""
+    )
+    after = simplified(module)
+    assert guards(after) == ["?n equal M"]
+    assert [op.name for op in after.main.body.ops][3:] == ["slice", "guard", "reshape", "add"]
+    x, y = np.array([2, 5], np.float32), np.ones(2, np.float32)
+    np.testing.assert_array_equal(interpret(after, {"x": x, "y": y})[0], 2 * y)
+
+
+def test_nested_blocks_follow() -> None:
+    module = program(
+        """  guard {left = N, message = "differ", relation = "equal", right = M}
+  %0 = constant {value = bool[] true} : bool[]
+  %1 = reshape %x {shape = [M]} : f32[M]
+  %2 = if %0, %1 : f32[M]
+    block(%a: f32[M]) {
+      guard {left = N, message = "again", relation = "equal", right = M}
+      %3 = neg %a : f32[M]
+      return %3
+    }
+    block(%a: f32[M]) {
+      return %a
+    }
+  return %2"""
+    )
+    after = simplified(module)
+    assert guards(after) == ["N equal M"]
+    assert {str(op.result.type) for op in walk(after.main.body) if op.name in ("neg", "if")} == {"f32[N]"}
+
+
+def test_what_a_block_learns_does_not_leave_it() -> None:
+    module = program(
+        """  %0 = constant {value = bool[] true} : bool[]
+  %1 = if %0, %y : f32[M]
+    block(%a: f32[M]) {
+      guard {left = N, message = "inside", relation = "equal", right = M}
+      %2 = neg %a : f32[M]
+      return %2
+    }
+    block(%a: f32[M]) {
+      return %a
+    }
+  %3 = exp %1 : f32[M]
+  return %3"""
+    )
+    after = simplified(module)
+    assert guards(after) == ["N equal M"]
+    assert str(after.main.body.results[0].type) == "f32[M]"
+
+
+def test_the_result_is_the_same_every_time() -> None:
+    module = program(
+        """  guard {left = N, message = "a", relation = "equal", right = M}
+  guard {left = 512, message = "b", relation = "at_least", right = M}
+  %0 = reshape %x {shape = [M]} : f32[M]
+  %1 = add %0, %y : f32[M]
+  return %1"""
+    )
+    first, second = (print_module(eliminate_common_subexpressions(simplified(module))) for _ in range(2))
+    assert first == second
