@@ -110,7 +110,7 @@ def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.nd
         array = np.asarray(value)
     except ValueError as problem:
         raise _unreadable(value, problem, what, expected) from problem
-    if dtype == STRING:
+    if dtype == STRING or _holds_arrays(value):
         return array
     if array.size == 0:
         return array.astype(dtype)
@@ -124,6 +124,11 @@ def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.nd
             message = f"{what} has elements from {array.min()} to {array.max()}, outside {dtype_name(dtype)}"
             raise InputError(message, code="input-range")
     return converted
+
+
+def _holds_arrays(value: object) -> bool:
+    """Whether a list has elements that have a type of their own."""
+    return isinstance(value, list | tuple) and any(isinstance(item, np.ndarray | np.generic) for item in value)
 
 
 def _rank(dtype: DType) -> int:

@@ -66,14 +66,14 @@ def _leaves(block: Block, shape: Sequence[Dim], anchor: Op | None = None) -> dic
         if op is anchor:
             continue
         if PRIMITIVES[op.name].kind == "pointwise":
-            if op.results[0].shape != tuple(shape) and not _is_uniform(op.results[0]):
+            if op.results[0].shape != tuple(shape) and not is_uniform(op.results[0]):
                 return None
             for operand in op.operands:
                 if operand in views:
                     leaves[operand] = views[operand]
-                elif not _is_computed(operand, anchor) and not _is_uniform(operand):
+                elif not _is_computed(operand, anchor) and not is_uniform(operand):
                     return None
-        elif op.results[0] not in views and not _is_uniform(op.results[0]):
+        elif op.results[0] not in views and not is_uniform(op.results[0]):
             return None
     for result in block.results:
         if result in views:
@@ -85,16 +85,16 @@ def _is_computed(value: Value, anchor: Op | None) -> bool:
     return value.op is not None and (value.op is anchor or PRIMITIVES[value.op.name].kind == "pointwise")
 
 
-def _is_uniform(value: Value) -> bool:
+def is_uniform(value: Value) -> bool:
     """A number, or a number repeated: the same at every index."""
     op = value.op
     if op is None:
         return False
     if op.name in ("broadcast", "reshape"):
-        return _is_uniform(op.operands[0])
+        return is_uniform(op.operands[0])
     if op.name in ("constant", "sizes"):
         return value.rank == 0 or (op.name == "constant" and op.array().size == 1)
-    return PRIMITIVES[op.name].kind == "pointwise" and value.rank == 0 and all(map(_is_uniform, op.operands))
+    return PRIMITIVES[op.name].kind == "pointwise" and value.rank == 0 and all(map(is_uniform, op.operands))
 
 
 def merge_axes(

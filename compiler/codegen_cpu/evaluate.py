@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from compiler.codegen_cpu.conversions import emit_cast
+from compiler.codegen_cpu.domain import is_uniform
 from compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
+from compiler.codegen_cpu.philox import philox
 from compiler.codegen_cpu.scalars import emit_pointwise
 from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -84,6 +86,9 @@ class Evaluator:
         assert op is not None, f"{value} is in no buffer"
         if PRIMITIVES[op.name].kind == "pointwise":
             return self._pointwise(op, index)
+        if op.operands and is_uniform(value):
+            # Whatever the index, which may be one of a merged domain: another rank than the value has.
+            return self.value(op.operands[0], (Index(),) * op.operands[0].rank)
         return _MOVEMENTS[op.name](self, op, index)
 
     def _pointwise(self, op: Op, index: tuple[Index, ...]) -> Reg:
@@ -266,6 +271,10 @@ class Evaluator:
             result = f.select(here, f.splat(number, position.lanes), result)
         return self._number(result, op.results[0])
 
+    def random_bits(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        strides = [self.size(stride) for stride in row_major(op.dims("shape"))]
+        return philox(self.as_values(self.linear(index, strides)), op.int("seed"), self.f)
+
     # Indexed access
 
     def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Reg:
@@ -349,6 +358,7 @@ _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {
     "pad": Evaluator.pad,
     "iota": Evaluator.iota,
     "sizes": Evaluator.sizes,
+    "random_bits": Evaluator.random_bits,
     "gather": Evaluator.take,
     "gather_along": Evaluator.gather_along,
     "gather_nd": Evaluator.gather_nd,

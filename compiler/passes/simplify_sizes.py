@@ -123,6 +123,9 @@ class _Walk:
         if same and not blocks:
             self.build.ops.append(op)
             return
+        if op.name == "reshape" and operands[0].type == types[0]:
+            self.values[op.result] = operands[0]
+            return
         results = self.build.op(op.name, operands, attributes, blocks, types)
         self.values.update(zip(op.results, results, strict=True))
 

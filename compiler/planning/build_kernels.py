@@ -12,7 +12,7 @@ from compiler.planning.fuse_kernels import Group
 from compiler.planning.kernel_plan import Kernel, PlanTarget
 
 INLINE_ELEMENTS = 1
-"""Constants of more elements are read from the weights."""
+"""Constants of any other number of elements are read from the weights."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _is_constant(op: Op) -> bool:
 
 def _inline_constants(group: Group) -> set[Op]:
     """The constants of one element that only ops read which need no memory: they stay in the code."""
-    small = {op for op in group.ops if _is_constant(op) and op.array().size <= INLINE_ELEMENTS}
+    small = {op for op in group.ops if _is_constant(op) and op.array().size == INLINE_ELEMENTS}
     for op in group.ops:
         if PRIMITIVES[op.name].kind != "pointwise" and op.name not in ("broadcast", "pad", "gelu"):
             small -= {operand.op for operand in op.operands if operand.op is not None}

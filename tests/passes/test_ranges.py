@@ -47,7 +47,7 @@ RANGES: dict[str, tuple[Callable[[Builder], Value], Range]] = {
     "maximum": (lambda b: b.reduce(b.full((M, 2), 3, F32), "max", [0]), Range(3, 3)),
     "picked": (lambda b: b.gather(b.constant(np.array([4, 5], np.float32)), b.parameter("i", i64(3)), 0), Range(4, 5)),
     "padded": (lambda b: b.pad(b.full((3,), 1, F32), (1,), (1,), -2), Range(-2, 1)),
-    "absolute": (lambda b: b.abs(b.constant(np.array([-3, 2], np.int64))), Range(0, 3)),
+    "absolute": (lambda b: b.abs(b.sub(b.iota((M,), 0, I64), 10)), Range(0, 53)),
     "difference": (lambda b: b.sub(b.iota((M,), 0, I64), 10), Range(-10, 53)),
 }
 

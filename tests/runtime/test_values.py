@@ -53,7 +53,7 @@ def test_a_map_has_integers_or_texts_for_keys() -> None:
         ({True: X}, "map(i64, f32[...])", "input-dtype", "has the key True"),
         ({1: X}, "map(string, f32[...])", "input-dtype", "has the key 1"),
         ({1: "b"}, "map(i64, f32[...])", "input-dtype", r'"x"\[1\] is a str'),
-        ([X], "optional(f32[...])", "input-type", "is a list"),
+        ("b", "optional(f32[...])", "input-dtype", "is a str of string, expected f32"),
     ],
 )
 def test_a_value_of_another_type_is_refused(value: object, text: str, code: str, message: str) -> None:
