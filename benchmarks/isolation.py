@@ -25,7 +25,7 @@ def run_isolated(module: str, arguments: Mapping[str, object], cpus: Sequence[in
     rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     if child.returncode == 0:
         return rows
-    reason = f"signal {-child.returncode}" if child.returncode < 0 else last_line(err)
+    reason = f"signal {-child.returncode}" if child.returncode < 0 else last_message(err)
     return [*rows, {"error": reason}]
 
 
@@ -39,6 +39,7 @@ def pinned(cpus: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
+def last_message(text: str) -> str:
+    """The line that names the exception: the last one that is not indented."""
+    lines = [line for line in text.splitlines() if line and not line[0].isspace()]
     return lines[-1][:200] if lines else "no message"

@@ -76,4 +76,8 @@ _CHECKS = {
     "dot": contraction.is_native,
     "reduce_window": _has_axes,
     "arg_reduce_window": _has_axes,
+    "scatter_along": _has_axes,
+    "scatter_nd": _has_axes,
+    "sort": _has_axes,
+    "top_k": _has_axes,
 }

@@ -236,7 +236,8 @@ def _only_atom(dim: Dim) -> Atom | None:
 def _extremum(function: str, dims: Iterable[Dim], keeps_first: Callable[[Dim, Dim], bool]) -> Dim:
     """The canonical min or max: of two that are ordered whatever the symbols are, only the winner stays."""
     kept: list[Dim] = []
-    for dim in _flatten(function, dims):
+    # In one order, so that of two that are always equal the same one stays.
+    for dim in sorted(_flatten(function, dims), key=lambda dim: (isinstance(dim, Size), str(dim))):
         if any(keeps_first(other, dim) for other in kept):
             continue
         kept = [other for other in kept if not keeps_first(dim, other)] + [dim]

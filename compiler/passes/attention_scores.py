@@ -9,7 +9,7 @@ import numpy as np
 from compiler.ir.dims import Bounds, Dim, at_least
 from compiler.ir.module import Op, Value
 from compiler.ir.rewriter import Refusal, Rewriter
-from compiler.passes.counters import counter_of
+from compiler.passes.counters import Counter, counter_of
 from compiler.passes.matching import constant_of, is_number, made_by, number_of, unbroadcast
 from compiler.passes.ranges import range_of
 
@@ -179,61 +179,77 @@ def _leaves_something(mask: Value, axis: int, bounds: Bounds) -> bool:
 
 
 def _shows_first(mask: Value, axis: int, bounds: Bounds) -> bool:
-    """Whether `mask` is finite at the first place of every row: t <= s + n with n >= 0 shows t = 0."""
+    """Whether `mask` does not hide the first place of any row: t <= s + n with n >= 0 shows t = 0."""
     source, axes = unbroadcast(mask)
-    choice = made_by(source, "select")
-    if choice is None or axis not in axes:
+    band = _band_of(source)
+    if band is None or axis not in axes or set(band.column.strides) - {axes.index(axis)}:
         return False
-    condition, shown, _ = choice.operands
-    compared = made_by(unbroadcast(condition)[0], "less", "less_equal")
-    low = range_of(shown, bounds).low
-    if compared is None or low is None or low <= HIDES:
-        return False
-    column, row = (counter_of(operand) for operand in compared.operands)
-    places = unbroadcast(condition)[1]
-    if column is None or row is None or any(places[place] != axes.index(axis) for place in column.strides):
-        return False
-    rising = all(at_least(stride, 0, bounds) for stride in row.strides.values())
-    least: Dim = column.start if compared.name == "less_equal" else column.start + 1
-    return rising and at_least(row.start, least, bounds)
+    low = range_of(band.shown, bounds).low
+    rising = all(at_least(stride, 0, bounds) for stride in band.row.strides.values())
+    return low is not None and low > HIDES and rising and at_least(band.reach, 0, bounds)
 
 
-def is_causal(mask: Value, rows: int, columns: int, bounds: Bounds) -> bool:
-    """Whether `mask` hides from row s exactly the columns t > s + T - S, and nothing else, and T >= S."""
-    queries, keys = mask.shape[rows], mask.shape[columns]
+def is_causal(mask: Value, rows: int, columns: int) -> bool:
+    """Whether `mask` hides from row s exactly the columns t > s, and adds nothing to the others."""
     source, axes = unbroadcast(mask)
-    if not at_least(keys, queries, bounds) or sorted(_own_axes(source, axes)) != sorted((rows, columns)):
+    own = sorted(axis for axis, size in zip(axes, source.shape, strict=True) if size != 1)
+    if own != sorted((rows, columns)):
         return False
     array = constant_of(source)
     if array is not None:
         return _is_causal_array(array, axes.index(rows) < axes.index(columns))
-    choice = made_by(source, "select")
-    if choice is None or not is_number(choice.operands[1], 0) or not _hides(number_of(choice.operands[2])):
+    band = _band_of(source)
+    if band is None or not is_number(band.shown, 0) or band.hidden > ABSORBS:
         return False
-    condition, places = unbroadcast(choice.operands[0])
-    compared = made_by(condition, "less_equal", "less")
-    if compared is None:
-        return False
-    column, row = (counter_of(operand) for operand in compared.operands)
-    if column is None or row is None:
-        return False
-    along = {axes[places[place]]: stride for place, stride in column.strides.items()}
-    down = {axes[places[place]]: stride for place, stride in row.strides.items()}
-    reach = row.start - column.start - (compared.name == "less")
-    return along == {columns: 1} and down == {rows: 1} and reach == keys - queries
-
-
-def _own_axes(source: Value, axes: tuple[int, ...]) -> list[int]:
-    return [axis for axis, size in zip(axes, source.shape, strict=True) if size != 1]
-
-
-def _hides(number: float | None) -> bool:
-    return number is not None and number <= ABSORBS
+    along = {axes[axis]: stride for axis, stride in band.column.strides.items()}
+    down = {axes[axis]: stride for axis, stride in band.row.strides.items()}
+    return along == {columns: 1} and down == {rows: 1} and band.reach == 0
 
 
 def _is_causal_array(array: np.ndarray, rows_first: bool) -> bool:
     dense = array.reshape([size for size in array.shape if size != 1]).astype(np.float64)
     table = dense if rows_first else dense.T
     rows, columns = table.shape
-    shown = np.tri(rows, columns, k=columns - rows, dtype=np.bool_)
+    shown = np.tri(rows, columns, k=0, dtype=np.bool_)
     return bool((table[shown] == 0).all() and (table[~shown] <= ABSORBS).all())
+
+
+@dataclass(frozen=True)
+class _Band:
+    """A choice by place: `shown` where column <= row, both counters over the axes of the choice, else `hidden`."""
+
+    column: Counter
+    row: Counter
+    reach: Dim
+    shown: Value
+    hidden: float
+
+
+def _band_of(value: Value) -> _Band | None:
+    """`value` as a choice between what two counters show and what they hide, a low number."""
+    choice = made_by(value, "select")
+    if choice is None:
+        return None
+    condition, shown, other = choice.operands
+    source, places = unbroadcast(condition)
+    compared = made_by(source, "less", "less_equal")
+    if compared is None:
+        return None
+    first, second = compared.operands
+    strict = compared.name == "less"
+    hidden = number_of(other)
+    if hidden is None or hidden > HIDES:
+        # Where the comparison holds something is hidden; what it shows is the opposite.
+        shown, hidden, first, second, strict = other, number_of(shown), second, first, not strict
+    column, row = _placed(first, places), _placed(second, places)
+    if hidden is None or hidden > HIDES or column is None or row is None:
+        return None
+    return _Band(column, row, row.start - column.start - strict, shown, float(hidden))
+
+
+def _placed(value: Value, places: Sequence[int]) -> Counter | None:
+    """How `value` counts, along the axes `places` of a broadcast of it."""
+    counter = counter_of(value)
+    if counter is None:
+        return None
+    return Counter(counter.start, {places[axis]: stride for axis, stride in counter.strides.items()})

@@ -128,15 +128,18 @@ def _heads(rest: str, shared: str, sizes: Mapping[str, Dim]) -> str:
 def _fused(op: Op, scores: Scores, parts: _Parts, build: Rewriter) -> Value | Refusal:
     bounds = build.symbols.ranges
     row, column = parts.scores.index(parts.row), parts.scores.index(parts.column)
-    causal = len(scores.masks) == 1 and is_causal(scores.masks[0].value, row, column, bounds)
+    causal = len(scores.masks) == 1 and is_causal(scores.masks[0].value, row, column)
     masks: tuple[Mask, ...] = () if causal else scores.masks
+    (q, first), (k, second) = _unscaled(parts.q), _unscaled(parts.k)
+    scale = scores.scale * first * second
+    if not scale >= 0:
+        return Refusal("the scale is negative")
     if not scores.guarded and not is_harmless(masks, column, bounds):
         return Refusal("the mask may hide a whole row, which is NaN in the model")
-    (q, first), (k, second) = _unscaled(parts.q), _unscaled(parts.k)
     q4 = _arranged(q, (parts.batch, parts.heads, parts.row, parts.width), parts.sizes, build)
     k4, v4 = _keys_and_values(k, parts, build)
     mask = _mask([mask.value for mask in masks], parts, build)
-    fused = build.attention(q4, k4, v4, mask, float(scores.scale * first * second), causal, float(scores.softcap))
+    fused = build.attention(q4, k4, v4, mask, float(scale), causal, float(scores.softcap))
     order = parts.batch + parts.heads + parts.row + parts.value_width
     split = build.with_shape(fused, [parts.sizes[letter] for letter in order])
     return build.transpose(split, [order.index(letter) for letter in parts.result])

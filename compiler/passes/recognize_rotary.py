@@ -26,36 +26,48 @@ def turn_halves(op: Op, build: Rewriter) -> Value | Refusal | None:
         if straight is None or turned is None:
             return None
         for swapped, sine in (turned.operands, reversed(turned.operands)):
-            x = _unswapped(swapped)
-            if x is None or x not in straight.operands:
-                continue
-            cosine = straight.operands[1] if straight.operands[0] == x else straight.operands[0]
-            if max(build.uses(value) for value in (first, second, swapped)) > 1:
-                return Refusal("the halves or their products are used elsewhere, too")
-            last = x.rank - 1
-            cos, sin = first_of_equal_halves(cosine, last, build), first_of_equal_halves(sine, last, build)
-            if cos is None or sin is None:
-                return Refusal("the two halves of the cosines or sines are not known to be equal")
-            return build.rotary(x, cos, sin)
+            for x, cosine in (straight.operands, reversed(straight.operands)):
+                if _is_swapped(swapped, x):
+                    return _turned(x, cosine, sine, max(build.uses(value) for value in (first, second, swapped)), build)
     return None
 
 
-def _unswapped(value: Value) -> Value | None:
-    """x where `value` is (-x₂, x₁), the halves of x along its last axis."""
+def _turned(x: Value, cosine: Value, sine: Value, uses: int, build: Rewriter) -> Value | Refusal:
+    if uses > 1:
+        return Refusal("the halves or their products are used elsewhere, too")
+    cos, sin = (first_of_equal_halves(factor, x.rank - 1, build) for factor in (cosine, sine))
+    if cos is None or sin is None:
+        return Refusal("the two halves of the cosines or sines are not known to be equal")
+    return build.rotary(x, cos, sin)
+
+
+def _is_swapped(value: Value, x: Value) -> bool:
+    """Whether `value` is (-x₂, x₁), for the halves of `x` along its last axis."""
     joined = made_by(value, "concatenate")
     if joined is None or joined.int("axis") != value.rank - 1 or len(joined.operands) != 2:
-        return None
+        return False
     negated = made_by(joined.operands[0], "neg")
-    second = None if negated is None else made_by(negated.operands[0], "slice")
-    first = made_by(joined.operands[1], "slice")
-    if first is None or second is None or first.operands != second.operands:
-        return None
-    x, half = first.operands[0], first.result.shape[-1]
-    if second.result.shape != first.result.shape or 2 * half != x.shape[-1]:
-        return None
-    start = (0,) * (x.rank - 1)
-    plain = set(first.ints("steps")) | set(second.ints("steps")) == {1} and first.result.shape[:-1] == x.shape[:-1]
-    return x if plain and first.dims("starts") == (*start, 0) and second.dims("starts") == (*start, half) else None
+    half = x.shape[-1] // 2
+    if negated is None or 2 * half != x.shape[-1]:
+        return False
+    return _is_half(negated.operands[0], x, half, half) and _is_half(joined.operands[1], x, 0, half)
+
+
+def _is_half(value: Value, x: Value, start: Dim, size: Dim) -> bool:
+    """Whether `value` is `size` elements of the last axis of `x` from `start` on; both may be slices of one tensor."""
+    if value.shape != (*x.shape[:-1], size):
+        return False
+    (source, starts, steps), (base, offsets, strides) = _sliced(value), _sliced(x)
+    places = (*offsets[:-1], offsets[-1] + strides[-1] * start)
+    return source == base and starts == places and steps == strides
+
+
+def _sliced(value: Value) -> tuple[Value, tuple[Dim, ...], tuple[int, ...]]:
+    """What `value` is a slice of, from where and in which steps; itself, from 0, in steps of one if it is none."""
+    op = made_by(value, "slice")
+    if op is None:
+        return value, (0,) * value.rank, (1,) * value.rank
+    return op.operands[0], op.dims("starts"), op.ints("steps")
 
 
 def first_of_equal_halves(value: Value, axis: int, build: Builder) -> Value | None:

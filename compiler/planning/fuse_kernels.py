@@ -212,8 +212,15 @@ class _Fusion:
             return
         if not is_light(producer) or (op.name == "reshape" and not keeps_axes(op)):
             self.buffered.add(operand)
-        elif op is group.anchor and group.kind not in INLINES_OPERANDS:
+        elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)
+
+    def _inlines(self, group: Group, operand: Value) -> bool:
+        """Whether an anchor computes an operand in place."""
+        if group.kind == "scatter":
+            # The data is read once, every update perhaps by several threads.
+            return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= INDEX_LIMIT
+        return group.kind in INLINES_OPERANDS
 
     def _need_view(self, group: Group, operand: Value) -> None:
         """The deepest buffer of which `operand` is a strided view is read; the movements join the group."""

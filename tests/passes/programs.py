@@ -37,7 +37,9 @@ def _binary(build: Builder, values: list[Value], draw: DrawFn) -> Value | None:
     x = _pick(values, draw)
     alike = [value for value in values if value.type == x.type]
     y = alike[draw(st.integers(0, len(alike) - 1))]
-    names = ("and", "or", "xor", "equal") if x.dtype.is_bool else ("add", "sub", "mul", "div", "min", "max", "less", "rem")
+    names = (
+        ("and", "or", "xor", "equal") if x.dtype.is_bool else ("add", "sub", "mul", "div", "min", "max", "less", "rem")
+    )
     return build.binary(draw(st.sampled_from(names)), x, y)
 
 
@@ -69,8 +71,8 @@ def _cast(build: Builder, values: list[Value], draw: DrawFn) -> Value | None:
 def _reshape(build: Builder, values: list[Value], draw: DrawFn) -> Value | None:
     x = _pick(values, draw)
     count = product(x.shape)
-    fits = [shape for shape in ((count,), (1, *x.shape), (*x.shape, 1), (2, 3), (3, 1, 2), (N, 2, 3), (6, N), (N, 1, 6))]
-    return build.reshape(x, draw(st.sampled_from([shape for shape in fits if product(shape) == count])))
+    shapes = ((count,), (1, *x.shape), (*x.shape, 1), (2, 3), (3, 1, 2), (N, 2, 3), (6, N), (N, 1, 6))
+    return build.reshape(x, draw(st.sampled_from([shape for shape in shapes if product(shape) == count])))
 
 
 def _transpose(build: Builder, values: list[Value], draw: DrawFn) -> Value | None:

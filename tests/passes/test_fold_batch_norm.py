@@ -108,14 +108,10 @@ REFUSES = {
     "weights_from_data": Pair(
         (f32(1, 2, 5), f32(4, 2, 3)), lambda b, x, y: scaled(b, b.convolution(x, y, (1,), (0,), (0,), (1,)))
     ),
-    "along_another_axis": Pair(
-        (f32(1, 2, 6),), lambda b, x: scaled(b, convolved(b, x), axis=2)
-    ),
+    "along_another_axis": Pair((f32(1, 2, 6),), lambda b, x: scaled(b, convolved(b, x), axis=2)),
     "one_factor_for_a_dot": Pair((f32(2, 3),), lambda b, x: b.mul(b.dot(x, b.constant(MATRIX), "mk,kn->mn"), 0.3)),
-    "summed_letter": Pair(
-        (f32(4, 3),), lambda b, x: scaled(b, b.dot(x, b.constant(MATRIX), "nk,kn->n"), axis=0)
-    ),
-    "short_chain": Pair((f32(2, 4),), lambda b, x: scaled(b, x)),
+    "summed_letter": Pair((f32(4, 3),), lambda b, x: scaled(b, b.dot(x, b.constant(MATRIX), "nk,kn->n"), axis=0)),
+    "short_chain": Pair((f32(2, 4),), scaled),
 }
 
 

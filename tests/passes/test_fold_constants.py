@@ -18,7 +18,9 @@ LARGE = SMALL_BYTES // 4 + 1
 
 FIRES = {
     "pointwise": Pair(
-        (), lambda b: b.exp(_constant(b, 2000)), lambda b: b.constant(np.exp(_array(2000).astype(np.float64)).astype(np.float32))
+        (),
+        lambda b: b.exp(_constant(b, 2000)),
+        lambda b: b.constant(np.exp(_array(2000).astype(np.float64)).astype(np.float32)),
     ),
     "transpose": Pair(
         (), lambda b: b.transpose(_constant(b, 40, 50), (1, 0)), lambda b: b.constant(_array(40, 50).T.copy())
@@ -38,12 +40,8 @@ FIRES = {
         lambda b: b.dot(_constant(b, 40, 50), b.constant(np.eye(50, dtype=np.float32)), "mk,kn->mn"),
         lambda b: _constant(b, 40, 50),
     ),
-    "large_but_no_larger": Pair(
-        (), lambda b: b.neg(_constant(b, LARGE)), lambda b: b.constant(-_array(LARGE))
-    ),
-    "smaller": Pair(
-        (), lambda b: b.slice(_constant(b, LARGE), (1,), (3,)), lambda b: b.constant(_array(LARGE)[1:4])
-    ),
+    "large_but_no_larger": Pair((), lambda b: b.neg(_constant(b, LARGE)), lambda b: b.constant(-_array(LARGE))),
+    "smaller": Pair((), lambda b: b.slice(_constant(b, LARGE), (1,), (3,)), lambda b: b.constant(_array(LARGE)[1:4])),
     "rank_0": Pair(
         (), lambda b: b.reduce(_constant(b, 1500), "max", [0]), lambda b: b.constant(np.asarray(_array(1500).max()))
     ),

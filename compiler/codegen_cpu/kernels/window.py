@@ -11,12 +11,13 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from compiler.codegen_cpu.element_types import memory_type, register_type, to_memory
+from compiler.codegen_cpu.element_types import memory_type, register_type
 from compiler.codegen_cpu.evaluate import Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.kernels.contraction import operand_view, write_result
+from compiler.codegen_cpu.kernels.contraction import write_result
 from compiler.codegen_cpu.kernels.reduction import combine, fold_lanes, identity
 from compiler.codegen_cpu.line_windows import LineWindows
+from compiler.codegen_cpu.operands import operand_in_memory
 from compiler.codegen_cpu.scalars import table_of
 from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -41,7 +42,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a window kernel."""
     frame = open_kernel(kernel, name, target)
     op = next(op for op in kernel.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
-    windows = _Windows(frame, op)
+    source, view = operand_in_memory(frame, op.operands[0])
+    windows = _Windows(frame, op, source, view, _axes(frame, op, view))
     *outer, rows, columns = windows.results
     bands = floordiv(rows + BAND_ROWS - 1, BAND_ROWS)
     frame.f.loop(frame.begin, frame.end, 1, lambda unit: windows.unit(frame.split(unit, (*outer, bands))))
@@ -105,10 +107,13 @@ Band = tuple[tuple[Int, ...], Int, Int]
 
 @dataclass(frozen=True)
 class _Windows:
-    """One kernel."""
+    """One kernel: the operand is `view` of the buffer `source`, and `axes` are those of `results`."""
 
     frame: KernelFrame
     op: Op
+    source: Reg
+    view: View
+    axes: tuple[_Axis, ...]
 
     @cached_property
     def dtype(self) -> DType:
@@ -119,36 +124,10 @@ class _Windows:
         return self.op.text("kind")
 
     @cached_property
-    def source(self) -> tuple[Reg, View]:
-        """The operand in memory; one that is a number is put there."""
-        frame, operand = self.frame, self.op.operands[0]
-        view = operand_view(operand)
-        if view is not None:
-            return frame.inputs[frame.kernel.block.parameters.index(view.base)], view
-        slot = frame.f.alloca(memory_type(self.dtype))
-        number = frame.evaluator(lanes=1).value(operand, [Index()] * operand.rank)
-        frame.f.store(to_memory(number, self.dtype, frame.f), slot)
-        return slot, View(operand, operand.shape, 0, (0,) * operand.rank)
-
-    @cached_property
     def results(self) -> tuple[Dim, ...]:
         """The shape of the result; a vector is one row."""
         shape = self.op.results[0].shape
         return shape if len(shape) > 1 else (1, *shape)
-
-    @cached_property
-    def axes(self) -> tuple[_Axis, ...]:
-        """The axes of `results`."""
-        frame, op, (_, view) = self.frame, self.op, self.source
-        windows = zip(op.ints("window"), op.ints("strides"), op.ints("dilations"), strict=True)
-        padding = zip(op.dims("low"), op.dims("high"), strict=True)
-        axes = tuple(
-            _Axis(
-                frame.f, frame.size(size), frame.size(stride), *window, frame.size(low), is_padded=(low, high) != (0, 0)
-            )
-            for size, stride, window, (low, high) in zip(view.shape, view.strides, windows, padding, strict=True)
-        )
-        return axes if len(axes) > 1 else (_Axis(frame.f, 1, 0, 1, 1, 1, 0, is_padded=False), *axes)
 
     @cached_property
     def outside(self) -> Reg:
@@ -261,12 +240,12 @@ class _Windows:
 
         `line` is the position on the axis after these; None where there is only the last.
         """
-        f, (pointer, view) = self.frame.f, self.source
+        f = self.frame.f
         starts = tuple(axis.start(result) for axis, result in zip(self.axes, results, strict=False))
-        offset = self.frame.size(view.offset)
+        offset = self.frame.size(self.view.offset)
         for axis, position in zip(self.axes, starts if line is None else (*starts, line), strict=False):
             offset = f.add(offset, f.mul(position, axis.element_stride))
-        return f.gep(pointer, offset, memory_type(self.dtype)), starts
+        return f.gep(self.source, offset, memory_type(self.dtype)), starts
 
     def _lines(
         self, address: Reg, starts: Sequence[Int], visit: Callable[..., Sequence[Reg]], carried: Sequence[Reg]
@@ -362,6 +341,16 @@ class _Windows:
         *outer, column = place[-self.op.results[0].rank :]
         index = (*map(Index, outer), Index(column, 0 if x.lanes == 1 else 1))
         write_result(self.frame.evaluator(x.lanes, mask), self.frame, self.op, x, index)
+
+
+def _axes(frame: KernelFrame, op: Op, view: View) -> tuple[_Axis, ...]:
+    windows = zip(op.ints("window"), op.ints("strides"), op.ints("dilations"), strict=True)
+    padding = zip(op.dims("low"), op.dims("high"), strict=True)
+    axes = tuple(
+        _Axis(frame.f, frame.size(size), frame.size(stride), *window, frame.size(low), is_padded=(low, high) != (0, 0))
+        for size, stride, window, (low, high) in zip(view.shape, view.strides, windows, padding, strict=True)
+    )
+    return axes if len(axes) > 1 else (_Axis(frame.f, 1, 0, 1, 1, 1, 0, is_padded=False), *axes)
 
 
 def _all(conditions: Sequence[Reg], f: FunctionBuilder) -> Reg:

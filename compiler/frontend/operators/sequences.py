@@ -1,6 +1,5 @@
 """SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength: sequences of values."""
 
-from compiler.frontend.element_types import dtype_of_element_type
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.host_values import (
     construct,

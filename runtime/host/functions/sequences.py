@@ -1,5 +1,7 @@
 """Sequences, which are tuples: making, changing, reading, splitting and joining them."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from runtime.errors import InputError
@@ -76,14 +78,14 @@ def split(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
         size = int(wanted.item())
         if size <= 0:
             raise InputError(f"SplitToSequence: split is {size}, expected 1 or more", code="split-size")
-        bounds = list(range(0, total, size)) + [total]
+        bounds = [*range(0, total, size), total]
     else:
         bounds = np.concatenate([[0], np.cumsum(wanted)]).tolist()
         if bounds[-1] != total or wanted.min(initial=0) < 0:
             message = f"SplitToSequence: split is {wanted.tolist()}, axis {axis} has {total} elements"
             raise InputError(message, code="split-size")
     before = (slice(None),) * axis
-    parts = [x[(*before, slice(low, high))] for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [x[(*before, slice(low, high))] for low, high in pairwise(bounds)]
     if not flag(attributes, "keepdims", default=True):
         parts = [np.squeeze(part, axis) for part in parts]
     return (tuple(parts),)

@@ -6,7 +6,9 @@ from tests.passes.golden import M, N, Pair, boolean, f32
 
 FIRES = {
     r.broadcast_nothing: [
-        Pair((f32(N, 3),), lambda b, x: b.neg(b.op("broadcast", [x], _spread((0, 1), (N, 3)))[0]), lambda b, x: b.neg(x)),
+        Pair(
+            (f32(N, 3),), lambda b, x: b.neg(b.op("broadcast", [x], _spread((0, 1), (N, 3)))[0]), lambda b, x: b.neg(x)
+        ),
     ],
     r.merge_broadcasts: [
         Pair(
@@ -59,7 +61,11 @@ FIRES = {
         ),
     ],
     r.compute_before_broadcast: [
-        Pair((f32(3),), lambda b, x: b.exp(b.broadcast(x, (1,), (N, 3))), lambda b, x: b.broadcast(b.exp(x), (1,), (N, 3))),
+        Pair(
+            (f32(3),),
+            lambda b, x: b.exp(b.broadcast(x, (1,), (N, 3))),
+            lambda b, x: b.broadcast(b.exp(x), (1,), (N, 3)),
+        ),
         Pair(
             (f32(3), f32(2)),
             lambda b, x, y: b.add(b.broadcast(x, (2,), (2, N, 3)), b.broadcast(y, (0,), (2, N, 3))),

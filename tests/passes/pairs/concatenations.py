@@ -39,7 +39,11 @@ FIRES = {
         ),
     ],
     r.pad_nothing: [
-        Pair((f32(3),), lambda b, x: b.neg(b.op("pad", [x, b.scalar(0, x.dtype)], _around(0, 0))[0]), lambda b, x: b.neg(x)),
+        Pair(
+            (f32(3),),
+            lambda b, x: b.neg(b.op("pad", [x, b.scalar(0, x.dtype)], _around(0, 0))[0]),
+            lambda b, x: b.neg(x),
+        ),
     ],
     r.merge_paddings: [
         Pair(

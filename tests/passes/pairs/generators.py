@@ -20,7 +20,9 @@ FIRES = {
     ],
     r.count_instead: [
         Pair((), lambda b: _array(b, np.arange(17)), lambda b: b.iota((17,), 0, I64)),
-        Pair((), lambda b: _array(b, np.arange(32).reshape(1, 32)), lambda b: b.reshape(b.iota((32,), 0, I64), (1, 32))),
+        Pair(
+            (), lambda b: _array(b, np.arange(32).reshape(1, 32)), lambda b: b.reshape(b.iota((32,), 0, I64), (1, 32))
+        ),
     ],
     r.shrink_counter: [
         Pair((), lambda b: b.iota((2, N), 1, I64), lambda b: b.broadcast(b.iota((N,), 0, I64), (1,), (2, N))),

@@ -62,7 +62,6 @@ FIRES = {
 }
 
 
-
 def _deviation(build, x):
     return build.sub(x, build.reduce(x, "max", [1], keepdims=True))
 

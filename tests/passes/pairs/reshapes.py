@@ -34,9 +34,7 @@ FIRES = {
         Pair(
             (f32(2, 3, 4),),
             lambda b, x: b.reshape(b.transpose(b.reshape(x, (6, 4)), (1, 0)), (4, 1, 2, 3)),
-            lambda b, x: b.reshape(
-                b.transpose(b.with_shape(b.reshape(x, (6, 4)), (2, 3, 4)), (2, 0, 1)), (4, 1, 2, 3)
-            ),
+            lambda b, x: b.reshape(b.transpose(b.with_shape(b.reshape(x, (6, 4)), (2, 3, 4)), (2, 0, 1)), (4, 1, 2, 3)),
         ),
     ],
     r.reshape_broadcast: [

@@ -6,7 +6,9 @@ from tests.passes.golden import N, Pair, f16, f32
 
 FIRES = {
     r.transpose_nothing: [
-        Pair((f32(2, 3),), lambda b, x: b.neg(b.op("transpose", [x], {"permutation": (0, 1)})[0]), lambda b, x: b.neg(x)),
+        Pair(
+            (f32(2, 3),), lambda b, x: b.neg(b.op("transpose", [x], {"permutation": (0, 1)})[0]), lambda b, x: b.neg(x)
+        ),
     ],
     r.merge_transposes: [
         Pair(

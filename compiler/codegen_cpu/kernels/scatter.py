@@ -1,0 +1,247 @@
+"""Scatters: a copy of the data, with updates applied to it in row-major order.
+
+A unit of work is a range of lines, rows along the last axis. It copies them, then passes over all updates and applies
+those that meet one of its lines: whatever the number of threads, updates of one element keep their order.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.codegen_cpu.element_types import memory_type, round_register, to_memory
+from compiler.codegen_cpu.evaluate import Evaluator, Index
+from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from compiler.codegen_cpu.kernels.contraction import operand_view
+from compiler.codegen_cpu.kernels.pointwise import write_row
+from compiler.codegen_cpu.kernels.reduction import combine
+from compiler.codegen_host.llvm_ir import as_reg
+from compiler.codegen_host.llvm_values import Int, Reg
+from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from compiler.ir.module import Op, Value
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.views import is_dense, row_major
+from compiler.target import Target
+
+LARGEST_UNITS = 16
+"""More ranges would only pass over the updates more often."""
+
+UNIT_ELEMENTS = 16384
+"""The fewest elements that are worth a range of their own."""
+
+COPIED_PER_SEEN = 4
+"""How many elements a range copies at least for each update that it passes over."""
+
+
+def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
+    """The code of a scatter."""
+    frame = open_kernel(kernel, name, target)
+    op = next(op for op in kernel.block.ops if op.name in ("scatter_along", "scatter_nd"))
+    scatter = _Scatter(frame, op)
+    scatter.emit()
+    return KernelCode(name, (frame.f,), scatter.units, 1)
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """One kernel, for the range of lines that its units are."""
+
+    frame: KernelFrame
+    op: Op
+
+    @cached_property
+    def data(self) -> Value:
+        return self.op.operands[0]
+
+    @cached_property
+    def updates(self) -> Value:
+        return self.op.operands[2]
+
+    @cached_property
+    def lines(self) -> Dim:
+        return product(self.data.shape[:-1])
+
+    @cached_property
+    def line_strides(self) -> tuple[Dim, ...]:
+        """How many lines a step along each axis before the last is."""
+        return row_major(self.data.shape[:-1])
+
+    @cached_property
+    def units(self) -> Dim:
+        """How many ranges: few where most of the work would be to pass over the updates."""
+        seen = product(self.updates.shape[:-1] if self._line_is_known else self.updates.shape)
+        worth = floordiv(product(self.data.shape), maximum(COPIED_PER_SEEN * seen, UNIT_ELEMENTS))
+        return minimum(maximum(worth, 1), LARGEST_UNITS)
+
+    @cached_property
+    def depth(self) -> int:
+        """How many axes the indices of scatter_nd name."""
+        depth = self.op.operands[1].shape[-1]
+        assert isinstance(depth, int), depth
+        return depth
+
+    @cached_property
+    def _line_is_known(self) -> bool:
+        """Whether all elements of a row of updates go to one line."""
+        if self.op.name == "scatter_along":
+            return self.op.int("axis") == self.data.rank - 1
+        return self.depth < self.data.rank
+
+    def emit(self) -> None:
+        """Copies the range, and applies its updates."""
+        frame, f = self.frame, self.frame.f
+        lines, units = frame.size(self.lines), frame.size(self.units)
+        each = f.udiv(f.add(lines, f.sub(units, 1)), units)
+        first, last = (f.smin(f.mul(bound, each), lines) for bound in (frame.begin, frame.end))
+        self._copy(first, last)
+        if self.op.name == "scatter_nd":
+            self._apply_slices(first, last)
+        elif self._line_is_known:
+            self._apply_within_lines(first, last)
+        else:
+            self._apply_across_lines(first, last)
+        f.ret()
+
+    def _copy(self, first: Int, last: Int) -> None:
+        frame, f, data = self.frame, self.frame.f, self.data
+        length = frame.size(data.shape[-1])
+        view = operand_view(data)
+        if view is not None and is_dense(view):
+            base = view.base
+
+            def copy(e: Evaluator, place: Index) -> None:
+                self._store(e, e.load(base, e.pointers[base], place), place)
+
+            write_row(frame, f.mul(first, length), f.mul(last, length), copy)
+            return
+
+        def line(number: Int) -> None:
+            outer = tuple(map(Index, frame.split(number, data.shape[:-1])))
+            start = f.mul(number, length)
+
+            def compute(e: Evaluator, column: Index) -> None:
+                self._store(e, e.value(data, (*outer, column)), e.linear((column,), (1,), start))
+
+            write_row(frame, 0, length, compute)
+
+        f.loop(first, last, 1, line)
+
+    def _store(self, e: Evaluator, x: Reg, place: Index) -> None:
+        e.store(to_memory(x, self.data.dtype, e.f), self.frame.output, memory_type(self.data.dtype), place)
+
+    # Updates
+
+    def _apply_slices(self, first: Int, last: Int) -> None:
+        """scatter_nd: the slice, or element, at each coordinate tuple."""
+        frame, indices, rank = self.frame, self.op.operands[1], self.data.rank
+        outer, rest = indices.shape[:-1], self.data.shape[self.depth :]
+
+        def tuple_at(*place: Int) -> None:
+            e, index = frame.evaluator(lanes=1), tuple(map(Index, place))
+            coordinates = [
+                Index(e.position(indices, (*index, Index(axis)), self.data.shape[axis])) for axis in range(self.depth)
+            ]
+            if self.depth == rank:
+                self._apply(e, (first, last), coordinates, index)
+                return
+
+            def row(*middle: Int) -> None:
+                target, source = ((*start, *map(Index, middle)) for start in (coordinates, index))
+
+                def vector(e: Evaluator, column: Index) -> None:
+                    self._apply(e, None, (*target, column), (*source, column))
+
+                def elements() -> None:
+                    write_row(frame, 0, frame.size(rest[-1]), vector)
+
+                self._if_within(self._line(e, target), (first, last), elements)
+
+            self._loops(rest[:-1], row)
+
+        self._loops(outer, tuple_at)
+
+    def _apply_within_lines(self, first: Int, last: Int) -> None:
+        """scatter_along the last axis: each line by itself, one element after another."""
+        frame, f, indices = self.frame, self.frame.f, self.op.operands[1]
+        length = frame.size(indices.shape[-1])
+
+        def row(*place: Int) -> None:
+            outer = tuple(map(Index, place))
+
+            def element(number: Int) -> None:
+                e, index = frame.evaluator(lanes=1), (*outer, Index(number))
+                position = Index(e.position(indices, index, self.data.shape[-1]))
+                self._apply(e, None, (*outer, position), index)
+
+            def elements() -> None:
+                f.loop(0, length, 1, element)
+
+            self._if_within(self._line(frame.evaluator(lanes=1), outer), (first, last), elements)
+
+        self._loops(indices.shape[:-1], row)
+
+    def _apply_across_lines(self, first: Int, last: Int) -> None:
+        """scatter_along another axis: neighbours go to different lines, and to columns of their own."""
+        frame, indices, axis = self.frame, self.op.operands[1], self.op.int("axis")
+
+        def row(*place: Int) -> None:
+            outer = tuple(map(Index, place))
+
+            def vector(e: Evaluator, column: Index) -> None:
+                index = (*outer, column)
+                position = e.from_values(e.position(indices, index, self.data.shape[axis]))
+                self._apply(e, (first, last), (*index[:axis], position, *index[axis + 1 :]), index)
+
+            write_row(frame, 0, frame.size(indices.shape[-1]), vector)
+
+        self._loops(indices.shape[:-1], row)
+
+    def _loops(self, sizes: Sequence[Dim], body: Callable[..., None]) -> None:
+        """body(*coordinates) at every place of a box, in row-major order."""
+
+        def step(*place: Int) -> None:
+            if len(place) == len(sizes):
+                body(*place)
+            else:
+                self.frame.f.loop(0, self.frame.size(sizes[len(place)]), 1, lambda number: step(*place, number))
+
+        step()
+
+    def _line(self, e: Evaluator, coordinates: Sequence[Index]) -> Index:
+        """The number of the line at coordinates before the last axis."""
+        return e.linear(coordinates, [e.size(stride) for stride in self.line_strides])
+
+    def _if_within(self, line: Index, range: tuple[Int, Int], body: Callable[[], None]) -> None:
+        f, (first, last) = self.frame.f, range
+        assert line.is_uniform, line
+        inside = f.icmp("ult", f.sub(line.base, first), f.sub(last, first))
+        f.if_(inside, body)
+
+    def _apply(
+        self, e: Evaluator, range: tuple[Int, Int] | None, target: Sequence[Index], source: Sequence[Index]
+    ) -> None:
+        """Updates at `source` meet the elements at `target`, if these are in lines of the range or there is none."""
+        f = e.f
+        if range is None:
+            self._meet(e, target, source)
+            return
+        line = self._line(e, target[:-1])
+        if line.is_uniform:
+            self._if_within(line, range, lambda: self._meet(self._masked(e, e.mask), target, source))
+            return
+        first, last = range
+        ahead = f.sub(e.as_values(line), f.splat(as_reg(first), e.lanes))
+        inside = f.icmp("ult", ahead, f.splat(as_reg(f.sub(last, first)), e.lanes))
+        self._meet(self._masked(e, inside if e.mask is None else f.and_(inside, e.mask)), target, source)
+
+    def _masked(self, e: Evaluator, mask: Reg | None) -> Evaluator:
+        return self.frame.evaluator(e.lanes, mask)
+
+    def _meet(self, e: Evaluator, target: Sequence[Index], source: Sequence[Index]) -> None:
+        kind, dtype = self.op.text("kind"), self.data.dtype
+        place = e.linear(target, [e.size(stride) for stride in row_major(self.data.shape)])
+        x = e.value(self.updates, source)
+        if kind != "set":
+            there = e.load(self.data, self.frame.output, place)
+            x = e.spread(x) if there.lanes > 1 else x
+            x = round_register(combine(kind, dtype, there, x, e.f), dtype, e.f)
+        self._store(e, x, place)

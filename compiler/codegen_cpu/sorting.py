@@ -1,0 +1,189 @@
+"""Sorting lines of elements with their places: order-preserving keys, a heap, and radix sort.
+
+The least key comes first. Equal keys are ordered by their places, so that every order is the stable one.
+"""
+
+from dataclasses import dataclass
+
+from compiler.codegen_host.llvm_ir import FunctionBuilder
+from compiler.codegen_host.llvm_values import Int, Reg
+from compiler.ir.dtypes import BF16, F16, F32, F64, DType
+
+DIGIT_BITS = 8
+DIGITS = 1 << DIGIT_BITS
+
+# How many bits of a float are its mantissa.
+_MANTISSA = {F64: 52, F32: 23, F16: 10, BF16: 7}
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """How elements of `dtype` are ordered: NaN after every number, -0.0 equal to 0.0, or all of it backwards."""
+
+    dtype: DType
+    descending: bool
+
+    @property
+    def key_bits(self) -> int:
+        return self.dtype.itemsize * 8
+
+    @property
+    def element(self) -> str:
+        """The type that elements are moved in: as integers, whatever they are."""
+        return f"i{self.key_bits}"
+
+    def key(self, x: Reg, f: FunctionBuilder) -> Reg:
+        """Unsigned integers in whose order the elements `x` are, given by their bits."""
+        key = x
+        if self.dtype.is_float:
+            key = self._float_key(x, f)
+        elif self.dtype.is_signed:
+            key = f.xor(x, 1 << (self.key_bits - 1))
+        return f.xor(key, -1) if self.descending else key
+
+    def _float_key(self, x: Reg, f: FunctionBuilder) -> Reg:
+        """The sign bit flipped, or where it is set all bits."""
+        sign = 1 << (self.key_bits - 1)
+        infinity = sign - (1 << _MANTISSA[self.dtype])
+        magnitude = f.and_(x, f.constant(x.type, sign - 1))
+        x = f.select(f.icmp("eq", magnitude, 0), f.constant(x.type, 0), x)
+        x = f.select(f.icmp("ugt", magnitude, infinity), f.constant(x.type, sign - 1), x)
+        return f.xor(x, f.or_(f.ashr(x, self.key_bits - 1), sign))
+
+
+def sift_function(name: str, order: Ordering) -> FunctionBuilder:
+    """void(values, places, stride, hole, size, value, place): puts a pair into the heap below its empty `hole`.
+
+    Elements of both arrays are `stride` apart. The root of the heap is the pair that comes last.
+    """
+    element = order.element
+    names = ("stride", "hole", "size")
+    parameters = [("ptr", "values"), ("ptr", "places"), *(("i64", name) for name in names)]
+    f = FunctionBuilder(name, [*parameters, (element, "value"), ("i64", "place")], internal=True)
+    values, places, stride, hole, size, value, place = f.parameters
+    key = order.key(value, f)
+
+    def load(number: Int) -> tuple[Reg, Reg]:
+        at = f.mul(number, stride)
+        return f.load(element, f.gep(values, at, element)), f.load("i64", f.gep(places, at, "i64"))
+
+    def store(number: Int, pair: tuple[Reg, Reg]) -> None:
+        at = f.mul(number, stride)
+        f.store(pair[0], f.gep(values, at, element))
+        f.store(pair[1], f.gep(places, at, "i64"))
+
+    def is_later(key: Reg, place: Reg, other_key: Reg, other_place: Reg) -> Reg:
+        equal = f.icmp("eq", key, other_key)
+        return f.or_(f.icmp("ugt", key, other_key), f.and_(equal, f.icmp("ugt", place, other_place)))
+
+    def later_child(child: Reg) -> tuple[Reg, Reg, Reg]:
+        """The child of a hole that comes last, itself and its number."""
+        first = load(child)
+
+        def both() -> tuple[Reg, Reg, Reg]:
+            second = load(f.add(child, 1))
+            takes = is_later(order.key(second[0], f), second[1], order.key(first[0], f), first[1])
+            x, at = (f.select(takes, b, a) for a, b in zip(first, second, strict=True))
+            return f.select(takes, f.add(child, 1), child), x, at
+
+        number, x, at = f.if_(f.icmp("slt", f.add(child, 1), size), both, lambda: (child, *first))
+        return number, x, at
+
+    def step(hole: Reg, _: Reg) -> tuple[Reg, Reg]:
+        child, x, at = later_child(f.add(f.shl(hole, 1), 1))
+        moves = is_later(order.key(x, f), at, key, place)
+        f.if_(moves, lambda: store(hole, (x, at)))
+        return f.select(moves, child, hole), moves
+
+    def goes_on(hole: Reg, moved: Reg) -> Reg:
+        return f.and_(moved, f.icmp("slt", f.add(f.shl(hole, 1), 1), size))
+
+    hole, _ = f.while_((hole, f.constant("i1", 1)), goes_on, step)
+    store(hole, (value, place))
+    f.ret()
+    return f
+
+
+def radix_function(name: str, order: Ordering) -> FunctionBuilder:
+    """void(source, stride, values, places, count): sorts a line of the source into two dense results.
+
+    One digit after another, from the last to the first, which keeps what is equal in its order; until the end `places`
+    holds two arrays of 32-bit numbers. For a `count` from 1 to 2^32 - 1.
+    """
+    parameters = [("ptr", "source"), ("i64", "stride"), ("ptr", "values"), ("ptr", "places"), ("i64", "count")]
+    f = FunctionBuilder(name, parameters, internal=True)
+    source, stride, values, places, count = f.parameters
+    element, digits = order.element, order.key_bits // DIGIT_BITS
+    counts = f.alloca("i64", digits * DIGITS)
+
+    def value(number: Reg) -> Reg:
+        return f.load(element, f.gep(source, f.mul(number, stride), element))
+
+    def digit(x: Reg, shift: Int) -> Reg:
+        """The digit of a key that begins at bit `shift`, as an i64."""
+        key = order.key(x, f)
+        wide = _reg(f.convert("zext", key, "i64"))
+        return f.and_(f.lshr(wide, shift), f.constant("i64", DIGITS - 1))
+
+    def number_at(pointer: Reg, place: Int) -> Reg:
+        return _reg(f.convert("zext", f.load("i32", f.gep(pointer, place, "i32")), "i64"))
+
+    def store_number(pointer: Reg, place: Int, number: Reg) -> None:
+        f.store(_reg(f.convert("trunc", number, "i32")), f.gep(pointer, place, "i32"))
+
+    def count_digits(number: Reg) -> None:
+        store_number(places, number, number)
+        x = value(number)
+        for place in range(digits):
+            slot = f.gep(counts, f.add(digit(x, place * DIGIT_BITS), place * DIGITS), "i64")
+            f.store(f.add(f.load("i64", slot), 1), slot)
+
+    def pass_over(pass_number: Reg, read: Reg, write: Reg) -> tuple[Reg, Reg]:
+        shift = f.mul(pass_number, f.constant("i64", DIGIT_BITS))
+        own = f.gep(counts, f.mul(pass_number, f.constant("i64", DIGITS)), "i64")
+        first = f.load("i64", f.gep(own, digit(value(number_at(read, 0)), shift), "i64"))
+
+        def distribute() -> tuple[Reg, Reg]:
+            def start(place: Reg, total: Reg) -> tuple[Reg]:
+                slot = f.gep(own, place, "i64")
+                here = f.load("i64", slot)
+                f.store(total, slot)
+                return (f.add(total, here),)
+
+            def move(place: Reg) -> None:
+                number = number_at(read, place)
+                slot = f.gep(own, digit(value(number), shift), "i64")
+                target = f.load("i64", slot)
+                f.store(f.add(target, 1), slot)
+                store_number(write, target, number)
+
+            f.loop(0, DIGITS, 1, start, (0,))
+            f.loop(0, count, 1, move)
+            return write, read
+
+        # Nothing moves where all keys have one digit in common.
+        read, write = f.if_(f.icmp("eq", first, count), lambda: (read, write), distribute)
+        return read, write
+
+    def finish(place: Reg, read: Reg) -> None:
+        number = number_at(read, place)
+        f.store(value(number), f.gep(values, place, element))
+        f.store(number, f.gep(places, place, "i64"))
+
+    f.loop(0, digits * DIGITS, 1, lambda place: f.store(0, f.gep(counts, place, "i64")))
+    f.loop(0, count, 1, count_digits)
+    behind = f.gep(places, count, "i32")
+    read, _ = f.loop(0, digits, 1, pass_over, (places, behind))
+    # Widened in place: from the end where the numbers are in the first half, from the start where in the second.
+    f.if_(
+        f.icmp("eq", read, places),
+        lambda: f.loop(0, count, 1, lambda place: finish(f.sub(f.sub(count, 1), place), read)),
+        lambda: f.loop(0, count, 1, lambda place: finish(place, read)),
+    )
+    f.ret()
+    return f
+
+
+def _reg(value: Int) -> Reg:
+    assert isinstance(value, Reg), value
+    return value

@@ -1,0 +1,19 @@
+"""Looking up texts."""
+
+import numpy as np
+
+from runtime.host.functions.registry import Values, function
+from runtime.host.registry import Attributes
+from runtime.host.values import HostValue, as_texts
+
+
+@function("text_positions")
+def text_positions(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: string[...], keys: string[k]  ->  i64[...], the place of each text among the keys, k where it is none
+
+    The last of equal keys counts.
+    """
+    x, keys = (as_texts(operand) for operand in operands)
+    places = {key: place for place, key in enumerate(keys.tolist())}
+    found = [places.get(element, keys.size) for element in x.ravel().tolist()]
+    return (np.array(found, np.int64).reshape(x.shape),)
