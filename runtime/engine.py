@@ -1,6 +1,7 @@
 """A program ready to be called: what an executable of native code and host steps runs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -12,10 +13,18 @@ from runtime.errors import DeviceError
 from runtime.fast_call import FastCall, Shapes, write_fast_call
 from runtime.host.values import HostValue, as_array
 from runtime.launch import NativeLaunch
-from runtime.program import Body, If, Launch, Program, Release, While
+from runtime.program import Body, Guard, If, Launch, Program, Release, Step, While
 from runtime.signature import default_shape
 from runtime.stats import Stats
-from runtime.steps import PreparedBody, Surroundings, prepare_body, run_body, weights_view
+from runtime.steps import (
+    PreparedBody,
+    Surroundings,
+    guard_check,
+    prepare_body,
+    run_body,
+    symbols_in,
+    weights_view,
+)
 from runtime.thread_pool import PoolHandle
 from runtime.values import own_values
 from runtime.workspaces import WorkspacePool
@@ -40,7 +49,7 @@ class Engine(Protocol):
         """A faster way for inputs of shapes that were learned, or None; it gives None where it cannot."""
 
     def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
-        """Inputs of these shapes have been found right, and bind these values."""
+        """To be called before the first run at these shapes, which bind these values; InputError if they cannot be."""
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
@@ -63,12 +72,14 @@ class ProgramEngine:
         self.program, self.weights = program, weights
         # The frame holds the address of the pool's handle: it must live as long.
         self.pool = pool
-        launches = [self._native_launch(step, image, locations) for step in launches_of(program.body)]
+        body, guards = without_input_guards(program.body)
+        self.guards = [guard_check(guard) for guard in guards]
+        launches = [self._native_launch(step, image, locations) for step in launches_of(body)]
         frame_words = max((launch.frame_words for launch in launches), default=0)
         pool_address = pool.address if pool is not None else 0
         self.workspaces = WorkspacePool(frame_words, pool_address, read_address(weights))
-        self.body = self._prepared_body(launches)
-        self.direct = launches[0] if _is_direct(program.body) else None
+        self.body = self._prepared_body(body, launches)
+        self.direct = launches[0] if _is_direct(body) else None
         self.fast = self._fast_call(self.direct) if self.direct is not None else None
 
     def run(
@@ -94,7 +105,9 @@ class ProgramEngine:
         return self.fast.call if self.fast is not None else None
 
     def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
-        """Makes the fast call work at these shapes."""
+        """Checks what sizes alone decide, and makes the fast call work at these shapes."""
+        for check in self.guards:
+            check(sizes)
         if self.fast is not None and self.direct is not None:
             self.fast.learn(shapes, self.direct.at(sizes))
 
@@ -114,10 +127,10 @@ class ProgramEngine:
         launches = spaces.launches if self.direct is None else calls
         return Stats(calls=calls, launches=launches, arena_bytes=spaces.arena_bytes)
 
-    def _prepared_body(self, launches: Sequence[NativeLaunch]) -> PreparedBody:
+    def _prepared_body(self, body: Body, launches: Sequence[NativeLaunch]) -> PreparedBody:
         native = {id(launch.step): launch for launch in launches}
         around = Surroundings(self.program.symbols, self.weights, lambda step: native[id(step)])
-        return prepare_body(self.program.body, around, frozenset())
+        return prepare_body(body, around, frozenset())
 
     def _native_launch(self, step: Launch, image: Image | None, locations: Sequence[str]) -> NativeLaunch:
         if image is None:
@@ -138,6 +151,19 @@ class ProgramEngine:
         body = self.program.body
         order = [body.parameters.index(slot) for slot in launch.step.inputs]
         return order, [launch.step.outputs.index(slot) for slot in body.results]
+
+
+def without_input_guards(body: Body) -> tuple[Body, tuple[Guard, ...]]:
+    """The body without the guards that the shapes of the inputs decide, and these: once for each shape is enough."""
+    known = frozenset(binding.symbol for binding in body.bindings)
+    steps: list[Step] = []
+    guards: list[Guard] = []
+    for step in body.steps:
+        if isinstance(step, Guard) and symbols_in(step.left) | symbols_in(step.right) <= known:
+            guards.append(step)
+        else:
+            steps.append(step)
+    return replace(body, steps=tuple(steps)), tuple(guards)
 
 
 def launches_of(body: Body) -> list[Launch]:

@@ -130,8 +130,8 @@ class Executable:
             with self._lock:
                 if len(self._sizes) >= SHAPES_KEPT:
                     del self._sizes[next(iter(self._sizes))]
-                self._sizes[shapes] = sizes
                 self._engine.learn(shapes, sizes)
+                self._sizes[shapes] = sizes
         return sizes
 
     def _run_into(self, inputs: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, HostValue]:

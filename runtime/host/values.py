@@ -1,6 +1,6 @@
 """What a host step handles: arrays, and what is no array.
 
-A sequence is a tuple of values, a map is a dict from Python integers or texts to NumPy scalars or values, an absent
+A sequence is a tuple of values, a map is a dict from Python integers or texts to NumPy scalars or arrays, an absent
 optional is None; a present one is its value. Texts are arrays of `str` objects.
 """
 
@@ -10,7 +10,7 @@ from typing import Union
 import numpy as np
 
 MapKey = int | str
-HostValue = Union[np.ndarray, tuple["HostValue", ...], Mapping[MapKey, "HostValue"], None]  # noqa: UP007
+HostValue = Union[np.ndarray, np.generic, tuple["HostValue", ...], Mapping[MapKey, "HostValue"], None]  # noqa: UP007
 
 
 def as_array(value: HostValue) -> np.ndarray:

@@ -181,6 +181,27 @@ def vision(style: Style) -> Built:
     return Built(w.model("vision"), (image("x", 3, 32, 32),), IMAGES)
 
 
+def pyramid(style: Style) -> Built:
+    """Segformer: f32[N, 3, 32, 32] -> f32[N, 64, D]: tokens go back to an image, whose keys a convolution thins out."""
+    w = Writer(style)
+    x = w.input("x", np.float32, "batch", 3, 32, 32)
+    tokens = w.layer_norm(to_tokens(w, w.conv(x, 3, WIDTH, 7, stride=4)), WIDTH)
+    y = w.layer_norm(tokens, WIDTH)
+    picture = w.reshape(w.transpose(y, 0, 2, 1), SizeOf(y, 0), WIDTH, 8, 8)
+    weight, bias = w.weight(WIDTH, WIDTH, 2, 2, scale=0.1), w.weight(WIDTH, scale=0.1)
+    fewer = w.node("Conv", picture, weight, bias, kernel_shape=[2, 2], strides=[2, 2], pads=[0] * 4)
+    thin = w.layer_norm(to_tokens(w, fewer), WIDTH)
+    q, k, v = (w.heads(w.linear(part, WIDTH, WIDTH), HEADS, HEAD) for part in (y, thin, thin))
+    mixed = w.linear(w.merge_heads(w.attention(q, k, v, HEAD, None)), WIDTH, WIDTH)
+    w.output(w.node("Add", mixed, tokens), "y", np.float32, "batch", 64, WIDTH)
+    return Built(w.model("pyramid"), (image("x", 3, 32, 32),), IMAGES)
+
+
+def to_tokens(w: Writer, x: str) -> str:
+    """[N, C, H, W] -> [N, H * W, C]"""
+    return w.transpose(w.reshape(x, SizeOf(x, 0), WIDTH, -1), 0, 2, 1)
+
+
 def windows(style: Style) -> Built:
     """Swin: f32[N, 14, 14, D] -> same: shifted windows, padded to their multiple, a learned bias on the scores."""
     w = Writer(style)
@@ -333,6 +354,7 @@ BUILDERS: Mapping[str, Callable[[Style], Built]] = {
     "unet": unet,
     "encoder": encoder,
     "vision": vision,
+    "pyramid": pyramid,
     "windows": windows,
     "decoder": decoder,
     "llama": llama,

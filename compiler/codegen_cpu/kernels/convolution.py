@@ -11,7 +11,7 @@ from compiler.codegen_cpu.convolution_panels import emit_panels
 from compiler.codegen_cpu.element_types import register_type
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from compiler.codegen_cpu.kernels.contraction import operand_view, panel_vectors, widened, write_result
+from compiler.codegen_cpu.kernels.contraction import operand_view, widened, write_result
 from compiler.codegen_cpu.kernels.pointwise import write_rows
 from compiler.codegen_host.llvm_values import Reg, vector_type
 from compiler.ir.dims import floordiv, product
@@ -44,7 +44,9 @@ def schedule(block: Block, constants: Sequence[int], target: Target) -> Mapping[
     if w.shape[1] == 1 and op.int("groups") > 1:
         return {"algorithm": "depthwise"}
     lanes = target.vector_bits // op.dtype().bits
-    return {"algorithm": "panels", "vectors": panel_vectors(product(op.results[0].shape[2:]), lanes)}
+    pixels = product(op.results[0].shape[2:])
+    vectors = min(-(-pixels // lanes), 4) if isinstance(pixels, int) else 4
+    return {"algorithm": "panels", "vectors": max(vectors, 1)}
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:

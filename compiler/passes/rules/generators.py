@@ -14,7 +14,7 @@ SHORT = 16
 def shrink_uniform_constant(op: Op, build: Builder) -> Value | None:
     """a constant of floats that are all c = broadcast(c); integers stay, for they may be sizes"""
     array = op.array()
-    if array.size < 2 or not op.result.dtype.is_float:
+    if not array.ndim or not array.size or not op.result.dtype.is_float:
         return None
     bits = array.reshape(-1).view(f"u{array.dtype.itemsize}")
     if bits[0] != bits[-1] or (bits != bits[0]).any():

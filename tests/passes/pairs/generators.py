@@ -16,6 +16,7 @@ NAN = np.full((3,), np.nan, np.float32)
 FIRES = {
     r.shrink_uniform_constant: [
         Pair((), lambda b: _array(b, np.full((2, 3), 0.5, np.float32)), lambda b: b.full((2, 3), 0.5, F32)),
+        Pair((), lambda b: _array(b, np.array([[0.5]], np.float32)), lambda b: b.full((1, 1), 0.5, F32)),
         Pair((), lambda b: _array(b, NAN), lambda b: b.broadcast(_array(b, NAN[0]), (), (3,))),
     ],
     r.count_instead: [
@@ -41,8 +42,8 @@ def _sizes(build, values, scalar):
 REFUSES = {
     r.shrink_uniform_constant: [
         Pair((), lambda b: _array(b, np.array([0.0, -0.0], np.float32))),
-        Pair((), lambda b: _array(b, np.array([0.5], np.float32))),
         Pair((), lambda b: _array(b, np.zeros((0,), np.float32))),
+        Pair((), lambda b: b.scalar(0.5, F32)),
         Pair((), lambda b: _array(b, np.array([2, 2]))),
     ],
     r.count_instead: [

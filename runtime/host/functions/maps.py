@@ -1,0 +1,72 @@
+"""Maps, which are dicts: made of the columns of a tensor, and made into tensors."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from runtime.errors import InputError
+from runtime.host.attributes import element_type, flag, integer
+from runtime.host.functions.registry import Values, function
+from runtime.host.registry import Attributes
+from runtime.host.values import HostValue, MapKey, as_array, as_map, as_texts, texts
+
+# What ONNX Runtime puts where a sparse map of floats has no text.
+NO_TEXT = "0.f"
+
+
+@function("zip_map")
+def zip_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: f32[N, k], keys: i64[k] or string[k]  ->  a sequence of N maps from each key to the element of its column"""
+    x, keys = as_array(operands[0]), as_array(operands[1]).tolist()
+    return (tuple(dict(zip(keys, row, strict=True)) for row in x),)
+
+
+@function("dense_from_map")
+def dense_from_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """map  ->  dtype[1, n], its values in ascending order of their keys"""
+    x = as_map(operands[0])
+    ordered = [x[key] for key in sorted(x, key=_as_integer)]
+    return (_converted(ordered, _reader(attributes), element_type(attributes)),)
+
+
+@function("sparse_from_map")
+def sparse_from_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """map from i64  ->  dtype[1, size], each value at the place that its key is; keys beyond the end are left out"""
+    x, size = as_map(operands[0]), integer(attributes, "size")
+    least = min(map(_as_integer, x), default=0)
+    if least < 0:
+        raise InputError(f"CastMap: key {least} of a sparse map is negative", code="map-key")
+    dtype = element_type(attributes)
+    absent = np.array(NO_TEXT, object) if dtype == object else np.array(0, dtype)
+    return (_converted([x.get(place, absent) for place in range(size)], _reader(attributes), dtype),)
+
+
+def _as_integer(key: MapKey) -> int:
+    assert isinstance(key, int), key
+    return key
+
+
+def _reader(attributes: Attributes) -> Callable[[object], object]:
+    """How one element is read: texts as numbers, numbers as texts, or as it is."""
+    if element_type(attributes) == object:
+        return lambda element: element if isinstance(element, str) else f"{element:.6f}"
+    is_integer = element_type(attributes).kind == "i"
+    return lambda element: int(float(str(element))) if is_integer else float(str(element))
+
+
+def _converted(values: list[HostValue], read: Callable[[object], object], dtype: np.dtype) -> np.ndarray:
+    try:
+        elements = [read(np.asarray(value).item()) for value in values]
+    except ValueError as problem:
+        raise InputError(f"CastMap: a value of the map is no number: {problem}", code="text-not-a-number") from problem
+    return texts(elements, (1, len(elements))) if dtype == object else np.array([elements], dtype)
+
+
+@function("vectorize_map")
+def vectorize_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """map, keys: i64[k] or string[k]  ->  dtype[1, k], the value of each key; 0 or an empty text where it has none"""
+    x, keys = as_map(operands[0]), as_array(operands[1]).tolist()
+    dtype = element_type(attributes)
+    absent = np.array("", object) if dtype == object else np.array(0, dtype)
+    elements = [np.asarray(x.get(key, absent)).item() for key in keys]
+    return (texts(elements, (1, len(keys))) if dtype == object else np.array([elements], dtype),)

@@ -1,0 +1,209 @@
+"""Modules compiled and run natively, beside the interpreter, in memory that catches what a kernel should not touch.
+
+Every input and output ends at a page that cannot be accessed; outputs and arenas are full of ones bits (NaN) before.
+"""
+
+import ctypes
+import mmap
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from compiler.codegen_cpu.emit import emit
+from compiler.codegen_cpu.plan_target import cpu_plan_target
+from compiler.ir.builder import Builder
+from compiler.ir.dims import parse_dim
+from compiler.ir.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from compiler.ir.interpreter import interpret
+from compiler.ir.module import Function, Module, Value
+from compiler.ir.types import TensorType, type_symbols
+from compiler.planning.check_plan import check_plan
+from compiler.planning.kernel_plan import KernelPlan
+from compiler.planning.plan import plan_kernels
+from compiler.target import Target
+from runtime.cpu import load_image
+from runtime.host import MEANINGS
+from runtime.program import BindSizes, Body, Constant, Host, Launch, compile_attributes, compile_sizes, numpy_dtype
+from runtime.thread_pool import pool_handle
+from tests.codegen_host.native import HOST, NATIVE_TARGETS
+
+__all__ = ["EVERY_TARGET", "FLOATS", "INTEGERS", "NATIVE", "Native", "assert_near", "make", "odd_values", "sample"]
+
+FLOATS = (F64, F32, F16, BF16)
+INTEGERS = (I64, I32, I16, I8, U64, U32, U16, U8)
+NATIVE = (*FLOATS, *INTEGERS, BOOL)
+
+EVERY_TARGET = tuple(dict.fromkeys((HOST, *(target for target in NATIVE_TARGETS if target.name != HOST.name))))
+
+_libc = ctypes.CDLL(None)
+_STATUS_WORDS = 8
+
+
+def tensor(text: str) -> TensorType:
+    """The type that a text such as "f32[N, 3]" says."""
+    name, _, sizes = text.removesuffix("]").partition("[")
+    return TensorType(DTYPES[name], tuple(parse_dim(size) for size in sizes.split(",")) if sizes.strip() else ())
+
+
+def make(types: Sequence[str | TensorType], build: Callable[..., Value | Sequence[Value]]) -> Module:
+    """The module of `build(builder, *parameters)`; its parameters are x0, x1, ... of these types."""
+    builder = Builder()
+    parameters = [
+        builder.parameter(f"x{index}", tensor(type) if isinstance(type, str) else type)
+        for index, type in enumerate(types)
+    ]
+    symbols = dict.fromkeys(name for parameter in parameters for name in sorted(type_symbols(parameter.type)))
+    builder.symbols.ranges.update(dict.fromkeys(symbols, (0, None)))
+    built = build(builder, *parameters)
+    results = [built] if isinstance(built, Value) else list(built)
+    names = tuple(f"y{index}" for index in range(len(results)))
+    block = builder.block(parameters, results)
+    return Module("test", (Function("main", block, names, dict.fromkeys(symbols, (0, None))),))
+
+
+class Native:
+    """A module compiled for a target; `threads` may change between calls."""
+
+    def __init__(self, module: Module, target: Target = HOST, threads: int = 1) -> None:
+        self.module, self.target, self.threads = module, target, threads
+        self.plan: KernelPlan = plan_kernels(module, cpu_plan_target(target))
+        check_plan(self.plan)
+        self.artifact = emit(self.plan, target)
+        self.status = np.zeros(_STATUS_WORDS, np.int64)
+
+    @cached_property
+    def image(self) -> object:
+        return load_image(next(iter(self.artifact.images.values())))
+
+    def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The results; `status` is what the kernels reported."""
+        program = self.artifact.program
+        self.status[:] = 0
+        return self._run(program.body, arrays, [0] * len(program.symbols))
+
+    def check(self, *arrays: np.ndarray, bound: float = 0.0) -> None:
+        """The results are those of the interpreter; floats within `bound`, a part of the largest one of the result."""
+        names = [parameter.producer.name for parameter in self.module.main.body.parameters]
+        with np.errstate(all="ignore"):
+            expected = interpret(self.module, dict(zip(names, arrays, strict=True)))
+        for found, wanted in zip(self(*arrays), expected, strict=True):
+            assert isinstance(wanted, np.ndarray), wanted
+            assert_near(found, wanted, bound)
+        assert not self.status.any(), self.status
+
+    def kernels(self) -> list[str]:
+        """The kinds of the kernels."""
+        return [kernel.kind for kernel in self.plan.kernels]
+
+    def _run(self, body: Body, arrays: Sequence[np.ndarray], symbols: list[int]) -> tuple[np.ndarray, ...]:
+        slots: dict[int, np.ndarray] = dict(zip(body.parameters, map(_guarded, arrays), strict=True))
+        for binding in body.bindings:
+            symbols[binding.symbol] = slots[binding.slot].shape[binding.axis]
+        for constant in body.constants:
+            slots[constant.slot] = self._constant(constant)
+        for step in body.steps:
+            match step:
+                case Launch():
+                    self._launch(step, slots, symbols)
+                case Host():
+                    attributes = compile_attributes(step.attributes)(symbols)
+                    results = MEANINGS[step.function]([slots[slot] for slot in step.inputs], attributes)
+                    slots.update(zip(step.outputs, map(_guarded, results), strict=True))
+                    for binding in step.bindings:
+                        symbols[binding.symbol] = slots[binding.slot].shape[binding.axis]
+                case BindSizes():
+                    for symbol, value in zip(step.symbols, slots[step.slot].tolist(), strict=True):
+                        symbols[symbol] = value
+        return tuple(slots[slot] for slot in body.results)
+
+    def _constant(self, constant: Constant) -> np.ndarray:
+        dtype, shape = numpy_dtype(constant.spec.dtype), compile_sizes(constant.spec.shape)([])
+        data = self.artifact.weights[constant.offset : constant.offset + prod(shape) * dtype.itemsize]
+        return data.view(dtype).reshape(shape)
+
+    def _launch(self, step: Launch, slots: dict[int, np.ndarray], symbols: Sequence[int]) -> None:
+        outputs = [
+            _guarded(np.empty(compile_sizes(spec.shape)(symbols), numpy_dtype(spec.dtype)), poison=True)
+            for spec in step.specs
+        ]
+        arena = _guarded(np.empty(compile_sizes([step.arena_bytes])(symbols), np.uint8), poison=True)
+        pool = pool_handle(self.image, self.threads)  # type: ignore[arg-type]
+        inputs = [slots[slot] for slot in step.inputs]
+        fixed = (self.artifact.weights, arena, self.status)
+        words = [pool.address, *(x.ctypes.data for x in fixed), *symbols, *(x.ctypes.data for x in (*inputs, *outputs))]
+        frame = (ctypes.c_int64 * len(words))(*words)
+        self.image.function(step.entry, 1)(ctypes.addressof(frame))  # type: ignore[attr-defined]
+        slots.update(zip(step.outputs, outputs, strict=True))
+
+
+def _guarded(x: np.ndarray, poison: bool = False) -> np.ndarray:
+    """A copy that ends where a page begins that cannot be accessed; `poison` fills it with ones instead.
+
+    The array keeps its pages mapped.
+    """
+    page = mmap.PAGESIZE
+    whole = max(-(-x.nbytes // page), 1) * page
+    mapping = mmap.mmap(-1, whole + page)
+    block = np.frombuffer(mapping, np.uint8)
+    # 1 byte beyond is a fault, and the address of an empty array is the fault itself.
+    assert _libc.mprotect(ctypes.c_void_p(block.ctypes.data + whole), ctypes.c_size_t(page), 0) == 0
+    part = block[whole - x.nbytes : whole]
+    part[:] = 0xFF
+    guarded: np.ndarray = part.view(x.dtype).reshape(x.shape) if x.nbytes else np.empty(x.shape, x.dtype)
+    if not poison:
+        guarded[...] = x
+    return guarded
+
+
+def assert_near(actual: np.ndarray, expected: np.ndarray, bound: float = 0.0) -> None:
+    """Equal element types and shapes; NaN and infinities in the same places; the difference within `bound`.
+
+    A bound of 0 asks for equal numbers. Else it is a part of the largest finite magnitude that is expected.
+    """
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    if bound == 0 or expected.dtype.kind in "biu" or not expected.size:
+        equal = (actual == expected) | ((actual != actual) & (expected != expected))
+        assert equal.all(), f"{actual[~equal][:4]} where {expected[~equal][:4]} is expected"
+        return
+    wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(wide[~finite], wanted[~finite])
+    scale = np.abs(wanted[finite]).max(initial=0.0)
+    error = np.abs(wide[finite] - wanted[finite]).max(initial=0.0)
+    assert error <= bound * scale, f"the largest difference is {error / scale:.2e} of the largest magnitude"
+
+
+def precision(dtype: DType) -> float:
+    """What rounding once may make of the largest number, with room for two."""
+    return {"f64": 1e-14, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}.get(dtype.name, 0.0)
+
+
+def sample(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
+    """Random elements: around 0, small where they are integers."""
+    random = np.random.default_rng((seed, *shape))
+    if dtype.is_float:
+        return random.standard_normal(shape).astype(dtype.numpy)
+    low = -4 if dtype.is_signed else 0
+    return random.integers(low, 2 if dtype.is_bool else 5, shape).astype(dtype.numpy)
+
+
+_ODD_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-40, 1e30, -1e30, np.inf, -np.inf, np.nan)
+
+
+def odd_values(dtype: DType) -> np.ndarray:
+    """What arithmetic of a type meets at its ends: NaN, infinities, -0.0, the least and the greatest integer."""
+    if dtype.is_float:
+        with np.errstate(all="ignore"):
+            return np.array(_ODD_FLOATS).astype(dtype.numpy)
+    if dtype.is_bool:
+        return np.array([False, True])
+    limits = np.iinfo(dtype.numpy)
+    numbers = [0, 1, 2, 3, 7, limits.max, limits.max - 1, limits.min, limits.min + 1]
+    return np.array([*numbers, -1, -2, -7] if dtype.is_signed else numbers, dtype.numpy)
+
+
+def bound_sizes(module: Module) -> Mapping[str, tuple[int, int | None]]:
+    """The symbols of a module and their ranges."""
+    return module.main.symbols
