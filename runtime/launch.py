@@ -86,7 +86,8 @@ class NativeLaunch:
     def fail(self, workspace: Workspace) -> NoReturn:
         """Raises what the status block says: code, number of the location, value, size."""
         code, place, value, size, *_ = workspace.take_status()
-        where = f"\n  --> {self.locations[place]}" if 0 <= place < len(self.locations) else ""
+        location = self.locations[place] if 0 <= place < len(self.locations) else ""
+        where = f"\n  --> {location}" if location else ""
         if code == 1:
             raise InputError(f"index {value} is outside of an axis of size {size}{where}", code="index-out-of-range")
         raise InputError(f"the data is not legal ({code}, {value}, {size}){where}", code="illegal-data")

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from compiler.codegen_cpu.element_types import memory_type
 from compiler.codegen_cpu.evaluate import Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for
-from compiler.codegen_cpu.kernels.contraction import operand_view, write_result
+from compiler.codegen_cpu.kernels.contraction import write_result
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, product
 from compiler.ir.module import Op
+from compiler.planning.views import operand_view
 
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:

@@ -20,7 +20,7 @@ from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.views import row_major
+from compiler.planning.views import operand_view, row_major
 from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
 
@@ -211,9 +211,24 @@ class Evaluator:
         if [size for size in operand.shape if size != 1] == [size for size in shape if size != 1]:
             places = iter(kept)
             return self.value(operand, [Index() if size == 1 else next(places) for size in operand.shape])
-        assert operand in self.pointers, f"{op.name} of {operand}, which is in no buffer"
+        view = operand_view(op.results[0])
+        if view is not None and operand not in self.pointers:
+            place = self.linear(index, [self.size(stride) for stride in view.strides], self.size(view.offset))
+            return self.load(view.base, self.pointers[view.base], place)
         place = self.linear(index, [self.size(stride) for stride in row_major(shape)])
-        return self.load(operand, self.pointers[operand], place)
+        if operand in self.pointers:
+            return self.load(operand, self.pointers[operand], place)
+        return self.value(operand, self._unlinear(place, operand.shape))
+
+    def _unlinear(self, place: Index, shape: Sequence[Dim]) -> list[Index]:
+        """The position along each axis of a dense box, from the linear place."""
+        f, number, places = self.f, self.as_values(place), list[Index]()
+        for size in reversed(shape[1:]):
+            length = self._like(f.smax(self.size(size), 1), number)
+            quotient = f.udiv(number, length)
+            places.append(self.from_values(f.sub(number, f.mul(quotient, length))))
+            number = quotient
+        return [self.from_values(number), *reversed(places)] if shape else []
 
     def pad(self, op: Op, index: tuple[Index, ...]) -> Reg:
         """Loads inside only; everywhere else the padding value."""

@@ -3,10 +3,9 @@
 from compiler.codegen_cpu.element_types import memory_type, to_memory
 from compiler.codegen_cpu.evaluate import Index
 from compiler.codegen_cpu.kernel_function import KernelFrame
-from compiler.codegen_cpu.kernels.contraction import operand_view
 from compiler.codegen_host.llvm_values import Reg
 from compiler.ir.module import Value
-from compiler.planning.views import View
+from compiler.planning.views import View, operand_view
 
 
 def operand_in_memory(frame: KernelFrame, operand: Value) -> tuple[Reg, View]:

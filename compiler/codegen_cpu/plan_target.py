@@ -12,7 +12,7 @@ from compiler.planning.fuse_kernels import ANCHORS
 from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
 from compiler.target import Target
 
-FUNCTIONS = {"pointwise", "movement", "generator"}
+FUNCTIONS = {"pointwise", "movement", "generator", "random"}
 OTHER_NATIVE = {
     "reduce", "arg_reduce", "softmax", "masked_softmax", "log_softmax", "layer_norm", "rms_norm", "gelu", "gather",
     "gather_along", "gather_nd", "dot", "convolution", "reduce_window", "arg_reduce_window", "scan_axis",

@@ -19,6 +19,12 @@ ABSORBS = -1e30
 HIDES = -1e4
 """A number below this leaves nothing of a score in a row that has another."""
 
+FINITE = (
+    *("add", "sub", "mul", "div", "neg", "abs", "min", "max", "select", "cast"),
+    *("broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "gather", "gather_along", "gather_nd"),
+)
+"""Operations whose results are finite where their operands are, but for overflow; a division by a number, too."""
+
 
 @dataclass(frozen=True)
 class Mask:
@@ -162,9 +168,24 @@ def is_harmless(masks: Sequence[Mask], axis: int, bounds: Bounds) -> bool:
     )
 
 
-def _is_finite(mask: Value, bounds: Bounds) -> bool:
-    low = range_of(mask, bounds).low
-    return low is not None and low > -inf
+def _is_finite(mask: Value, bounds: Bounds, depth: int = 12) -> bool:
+    """Whether no element of `mask` is infinite or NaN, but where arithmetic on finite numbers overflows.
+
+    Exporters compute (1 - m) * lowest from a mask m of integers, which for any other m than 0 and 1 would overflow.
+    """
+    op = mask.op
+    if not mask.dtype.is_float:
+        return True
+    if op is None or not depth:
+        return False
+    if op.name == "constant":
+        return bool(np.isfinite(op.array().astype(np.float64)).all())
+    low, high = range_of(mask, bounds).low, range_of(mask, bounds).high
+    if low is not None and high is not None and -inf < low and high < inf:
+        return True
+    if op.name == "div" and number_of(op.operands[1]) in (0, None):
+        return False
+    return op.name in FINITE and all(_is_finite(operand, bounds, depth - 1) for operand in op.operands)
 
 
 def _leaves_something(mask: Value, axis: int, bounds: Bounds) -> bool:

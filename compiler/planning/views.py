@@ -47,6 +47,14 @@ def move(view: View, op: Op) -> View | None:
     return None
 
 
+def operand_view(value: Value) -> View | None:
+    """The strided view of a parameter that a value is, through movements alone; None where it is not one."""
+    if value.op is None:
+        return whole(value)
+    inner = operand_view(value.op.operands[0]) if len(value.op.operands) == 1 else None
+    return None if inner is None else move(inner, value.op)
+
+
 def _broadcast(view: View, op: Op) -> View | None:
     shape = op.dims("shape")
     strides: list[Dim] = [0] * len(shape)

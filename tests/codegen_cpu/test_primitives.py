@@ -38,7 +38,8 @@ def test_a_primitive_is_what_its_meaning_says(case: Case, target: Target) -> Non
     is_exact = PRIMITIVES[case.name].kind in ("movement", "generator", "indexed", "ordering", "window")
     for sizes in case.sizes():
         binders = [np.zeros(sizes[name], np.bool_) for name in names]
-        native.check(*case.arrays(sizes), *binders, bound=0.0 if is_exact else 2e-6)
+        # The indices of the cases are out of range in places: they are clamped.
+        native.check(*case.arrays(sizes), *binders, bound=0.0 if is_exact else 2e-6, reports=True)
 
 
 def test_what_has_no_native_kernel_is_known() -> None:

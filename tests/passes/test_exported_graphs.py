@@ -34,7 +34,7 @@ FOUND: Mapping[str, Mapping[str, int]] = {
     "llama": {"attention": 2, "rms_norm": 5, "rotary": 4},
 }
 
-CASES = [pytest.param(name, style, id=f"{name}-{style}") for name in BUILDERS for style in STYLES]
+CASES = [pytest.param(name, style, id=f"{name}-{style}") for name in FOUND for style in STYLES]
 
 
 def lowered(name: str, style: Style) -> Module:

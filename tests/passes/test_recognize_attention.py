@@ -179,6 +179,21 @@ def test_a_finite_mask_of_data() -> None:
     assert str(op.operands[3].type) == "f32[N, 1, 3, M]"
 
 
+def test_a_mask_computed_from_integers() -> None:
+    types = (*HEADS, TensorType(I64, (N, 1, 1, M)))
+
+    def make(b: Builder, q: Value, k: Value, v: Value, m: Value) -> Value:
+        kept = b.cast(b.min(b.max(m, 0), 1), F32)
+        return attention(b, q, k, v, lambda s: b.add(s, b.mul(b.sub(1, kept), LOWEST)))
+
+    assert len(found(make, types).operands) == 4
+    plain: Make = lambda b, q, k, v, m: attention(  # noqa: E731
+        b, q, k, v, lambda s: b.add(s, b.mul(b.sub(1, b.cast(m, F32)), LOWEST))
+    )
+    module = recognize_attention(run_pipeline(built(types, plain), TIDY))
+    assert count(module, "attention") == 1
+
+
 def test_an_infinite_mask_with_a_guard() -> None:
     op = found(with_mask(-inf, guard=True), MASKED)
     assert len(op.operands) == 4

@@ -19,10 +19,10 @@ from compiler.codegen_cpu.packing import pack_panel, write_panels
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
 from compiler.ir.dtypes import F32, F64, DType
-from compiler.ir.module import Block, Op, Value
+from compiler.ir.module import Block, Op
 from compiler.ir.primitives.contractions import parse_equation
 from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import View, move, row_major, whole
+from compiler.planning.views import View, operand_view, row_major
 from compiler.target import Target
 
 CHUNK_ROWS = 96
@@ -102,14 +102,6 @@ def find_problem(block: Block) -> Problem | None:
     rows = m[-1] if m else ()
     outer = tuple(letter for letter in result if letter not in rows and letter != n)
     return Problem(dot, a, b, outer, rows, n, k[0] if k else (), sizes, a_strides, b_strides)
-
-
-def operand_view(value: Value) -> View | None:
-    """The strided view of a parameter that an operand is."""
-    if value.op is None:
-        return whole(value)
-    inner = operand_view(value.op.operands[0]) if len(value.op.operands) == 1 else None
-    return None if inner is None else move(inner, value.op)
 
 
 def _merge(letters: Sequence[str], sizes: Mapping[str, Dim], *strides: Mapping[str, Dim]) -> list[tuple[str, ...]]:

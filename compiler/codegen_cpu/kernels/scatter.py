@@ -11,7 +11,6 @@ from functools import cached_property
 from compiler.codegen_cpu.element_types import memory_type, round_register, to_memory
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from compiler.codegen_cpu.kernels.contraction import operand_view
 from compiler.codegen_cpu.kernels.pointwise import write_row
 from compiler.codegen_cpu.kernels.reduction import combine
 from compiler.codegen_host.llvm_ir import as_reg
@@ -19,7 +18,7 @@ from compiler.codegen_host.llvm_values import Int, Reg
 from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
 from compiler.ir.module import Op, Value
 from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import is_dense, row_major
+from compiler.planning.views import is_dense, operand_view, row_major
 from compiler.target import Target
 
 LARGEST_UNITS = 16

@@ -1,0 +1,41 @@
+"""The kernels of support vector machines: how near each row is to each support vector."""
+
+import numpy as np
+
+from compiler.frontend.operator import Node
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+
+KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
+
+
+def constant_of(values: "np.ndarray | tuple[float, ...]", x: Value, ir: Builder) -> Value:
+    """Numbers as a constant of the type of x."""
+    return ir.constant(np.asarray(values).astype(x.dtype.numpy))
+
+
+def kernel_values(x: Value, vectors: np.ndarray, node: Node, ir: Builder) -> Value:
+    """x: T[N, F], vectors [V, F]  ->  T[N, V]
+
+    LINEAR x.v, POLY (gamma x.v + coef0) ^ degree, RBF exp(-gamma |x - v|^2), SIGMOID tanh(gamma x.v + coef0)
+    """
+    kind = node.choice("kernel_type", KERNELS)
+    gamma, coef0, degree = (*node.floats("kernel_params", ()), 0.0, 0.0, 0.0)[:3]
+    support = constant_of(vectors, x, ir)
+    if kind == "RBF":
+        apart = ir.sub(ir.unsqueeze(x, (1,)), support)
+        return ir.exp(ir.mul(ir.reduce(ir.square(apart), "sum", (2,)), -gamma))
+    product = ir.dot(x, support, "nf,vf->nv")
+    if kind == "LINEAR":
+        return product
+    scaled = ir.add(ir.mul(product, gamma), coef0)
+    return ir.pow(scaled, float(int(degree))) if kind == "POLY" else ir.tanh(scaled)
+
+
+def support_vectors(count: int, node: Node) -> np.ndarray:
+    """The attribute of that name as [count, F]."""
+    values = np.array(node.floats("support_vectors"))
+    if values.size % count:
+        message = f"{values.size} numbers cannot be {count} support vectors"
+        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, support_vectors")
+    return values.reshape(count, -1)

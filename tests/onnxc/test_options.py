@@ -1,0 +1,123 @@
+"""Compile options: what is understood, and what is said of the rest."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnxc
+from compiler.ir.dtypes import BF16, F32, I4, I32
+from compiler.options import make_options
+from runtime.errors import InputError, UnsupportedError
+from tests.support.models import model_from_text
+
+MODEL = """
+<ir_version: 8, opset_import: ["": 17]>
+m (float[N, 3] x) => (float[N, 3] y) { y = Neg (x) }
+"""
+
+
+def test_defaults() -> None:
+    options = make_options()
+    assert options.target.kind == "cpu"
+    assert (options.inputs.dims, options.inputs.freeze_params, options.threads) == ({}, True, None)
+
+
+def test_what_is_given_is_kept() -> None:
+    options = make_options(
+        "interpreter",
+        dims={"N": np.int64(4), "M": [1, 64], "K": (2, None)},
+        shapes={"x": (1, "N", None), "y": np.array([2, 3])},
+        dtypes={"a": "f32", "b": "i4", "c": np.int32, "d": "bf16", "e": np.dtype("float32")},
+        freeze_params=False,
+        threads=2,
+    )
+    assert options.target.kind == "interpreter"
+    assert options.inputs.dims == {"N": 4, "M": (1, 64), "K": (2, None)}
+    assert options.inputs.shapes == {"x": (1, "N", None), "y": (2, 3)}
+    assert options.inputs.dtypes == {"a": F32, "b": I4, "c": I32, "d": BF16, "e": F32}
+    assert (options.inputs.freeze_params, options.threads) == (False, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"target": "tpu"}, "unknown-target"),
+        ({"target": None}, "option-type"),
+        ({"target": "cpu:z80"}, "unknown-target"),
+        ({"dims": {"N": -1}}, "dims-range"),
+        ({"dims": {"N": (3, 2)}}, "dims-range"),
+        ({"dims": {"N": (-1, 2)}}, "dims-range"),
+        ({"dims": {"N": (1, 2, 3)}}, "dims-range"),
+        ({"dims": {"N": 1.5}}, "option-type"),
+        ({"dims": {"N": "4"}}, "option-type"),
+        ({"dims": {"N": True}}, "option-type"),
+        ({"dims": {"N": (None, 2)}}, "option-type"),
+        ({"dims": [("N", 1)]}, "option-type"),
+        ({"dims": 4}, "option-type"),
+        ({"shapes": {"x": 3}}, "option-type"),
+        ({"shapes": {"x": "3"}}, "option-type"),
+        ({"shapes": {"x": (1.5,)}}, "option-type"),
+        ({"shapes": {"x": (-1, 3)}}, "shape-range"),
+        ({"shapes": (1, 2)}, "option-type"),
+        ({"dtypes": {"x": "f33"}}, "unknown-dtype"),
+        ({"dtypes": {"x": object()}}, "unknown-dtype"),
+        ({"dtypes": {"x": "datetime64[s]"}}, "unknown-dtype"),
+        ({"precision": "fp31"}, "unknown-precision"),
+        ({"freeze_params": 1}, "option-type"),
+        ({"threads": 0}, "thread-count"),
+        ({"threads": -2}, "thread-count"),
+        ({"threads": 1.0}, "option-type"),
+        ({"threads": "2"}, "option-type"),
+    ],
+)
+def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -> None:
+    with pytest.raises(InputError) as refused:
+        onnxc.compile(model_from_text(MODEL), **given)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"target": "cuda:sm_90"},
+        {"precision": "bf16"},
+        {"precision": "fp16"},
+        {"specialize": {"N": [1, 8]}},
+        {"config": "tp4"},
+        {"devices": "cpu:4"},
+        {"cache": Path("cache")},
+    ],
+)
+def test_what_cannot_be_yet_is_named(given: dict[str, object]) -> None:
+    ((name, _),) = given.items()
+    with pytest.raises(UnsupportedError, match=f"{name}=.* is not yet supported"):
+        onnxc.compile(model_from_text(MODEL), **given)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+@pytest.mark.parametrize(
+    ("given", "code", "text"),
+    [
+        ({"dims": {"M": 4}}, "unknown-dim", "dims names 'M', the symbolic sizes of the inputs are N"),
+        ({"shapes": {"z": (1, 3)}}, "unknown-input", "shapes names 'z', the inputs are x"),
+        ({"shapes": {"x": (1, 4)}}, "shape-contradiction", "axis 1 of input x as 4, the model declares 3"),
+        ({"shapes": {"x": (1, 3, 1)}}, "shape-rank", "3 axes, the model declares 2"),
+        ({"dtypes": {"z": "f32"}}, "unknown-input", "dtypes names 'z'"),
+    ],
+)
+def test_options_that_the_model_does_not_have(given: dict[str, object], code: str, text: str, target: str) -> None:
+    with pytest.raises(InputError, match=text) as refused:
+        onnxc.compile(model_from_text(MODEL), target, **given)
+    assert refused.value.code == code
+
+
+def test_a_size_that_shapes_names_may_be_ranged() -> None:
+    exe = onnxc.compile(model_from_text(MODEL), "interpreter", shapes={"x": ("rows", 3)}, dims={"rows": (1, 2)})
+    with pytest.raises(InputError, match="expected rows from 1 to 2"):
+        exe(np.zeros((3, 3), np.float32))
+
+
+@pytest.mark.parametrize("option", ["specialize", "dims", "shapes", "dtypes"])
+def test_empty_options_are_none(option: str) -> None:
+    make_options(**{option: {}})
