@@ -14,6 +14,7 @@ from compiler.passes.recognize_rms_norm import recognize_rms_norm
 from compiler.passes.recognize_rotary import recognize_rotary
 from compiler.passes.recognize_softmax import recognize_softmax
 from compiler.passes.simplify_sizes import simplify_sizes
+from compiler.passes.split_dilated_convolution import split_dilated_convolution
 
 # Sizes first: what two sizes are known to be equal decides which shapes agree, and so most of the rest.
 _TIDY: tuple[Pass, ...] = (
@@ -44,6 +45,7 @@ OPTIMIZE: tuple[Pass, ...] = (
 """The same for every target."""
 
 TARGET: tuple[Pass, ...] = (
+    split_dilated_convolution,
     decompose_attention,
     canonicalize,
     eliminate_common_subexpressions,

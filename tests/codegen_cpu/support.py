@@ -5,7 +5,8 @@ Every input and output ends at a page that cannot be accessed; outputs and arena
 
 import ctypes
 import mmap
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import prod
 
@@ -25,6 +26,7 @@ from compiler.planning.plan import plan_kernels
 from compiler.target import Target
 from runtime.cpu import load_image
 from runtime.host import MEANINGS
+from runtime.host.values import as_array
 from runtime.program import (
     STATUS_CODE,
     BindSizes,
@@ -39,7 +41,19 @@ from runtime.program import (
 from runtime.thread_pool import pool_handle
 from tests.codegen_host.native import HOST, NATIVE_TARGETS
 
-__all__ = ["EVERY_TARGET", "FLOATS", "INTEGERS", "NATIVE", "Native", "assert_near", "make", "odd_values", "sample"]
+__all__ = [
+    "EVERY_TARGET",
+    "FLOATS",
+    "INTEGERS",
+    "NATIVE",
+    "Native",
+    "assert_near",
+    "make",
+    "odd_values",
+    "precision",
+    "sample",
+    "tensor",
+]
 
 FLOATS = (F64, F32, F16, BF16)
 INTEGERS = (I64, I32, I16, I8, U64, U32, U16, U8)
@@ -98,13 +112,17 @@ class Native:
 
         Nothing may be reported, unless the test knows that something `reports`.
         """
-        names = [parameter.producer.name for parameter in self.module.main.body.parameters]
-        with np.errstate(all="ignore"):
-            expected = interpret(self.module, dict(zip(names, arrays, strict=True)))
-        for found, wanted in zip(self(*arrays), expected, strict=True):
-            assert isinstance(wanted, np.ndarray), wanted
+        for found, wanted in zip(self(*arrays), self.interpreted(*arrays), strict=True):
             assert_near(found, wanted, bound)
         assert reports or not self.status[STATUS_CODE], self.status
+
+    def interpreted(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The results by the interpreter."""
+        names = [parameter.producer.name for parameter in self.module.main.body.parameters]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            # Sums over nothing, of infinities and of integers that wrap are meant.
+            warnings.simplefilter("ignore")
+            return tuple(map(as_array, interpret(self.module, dict(zip(names, arrays, strict=True)))))
 
     def kernels(self) -> list[str]:
         """The kinds of the kernels."""
@@ -215,8 +233,3 @@ def odd_values(dtype: DType) -> np.ndarray:
     limits = np.iinfo(dtype.numpy)
     numbers = [0, 1, 2, 3, 7, limits.max, limits.max - 1, limits.min, limits.min + 1]
     return np.array([*numbers, -1, -2, -7] if dtype.is_signed else numbers, dtype.numpy)
-
-
-def bound_sizes(module: Module) -> Mapping[str, tuple[int, int | None]]:
-    """The symbols of a module and their ranges."""
-    return module.main.symbols

@@ -99,9 +99,16 @@ def _single_decision(
         weight = ir.reduce(scores if votes is None else votes, "max", (1,))
         positive = ir.cast(ir.less(0, weight), I64)
         label = ir.gather(ir.constant(_positive_labels(labels)), positive, 0)
-    if scores.shape[1] == 1 and labels.size == 2:
-        scores = ir.concatenate([ir.neg(scores), scores], 1)
-    return label, ir.cast(transformed(scores, node, ir), F32)
+    if scores.shape[1] != 1 or labels.size != 2:
+        return label, ir.cast(transformed(scores, node, ir), F32)
+    return label, ir.cast(_both_sides(scores, node, ir), F32)
+
+
+def _both_sides(score: Value, node: Node, ir: Builder) -> Value:
+    """The scores of two classes from that of their pair, which SOFTMAX leaves as they are but for their sum."""
+    if node.string("post_transform") in ("SOFTMAX", "SOFTMAX_ZERO"):
+        return ir.concatenate([ir.sub(1, score), score], 1)
+    return transformed(ir.concatenate([ir.neg(score), score], 1), node, ir)
 
 
 def _positive_labels(labels: np.ndarray) -> np.ndarray:

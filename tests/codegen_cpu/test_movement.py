@@ -1,0 +1,152 @@
+"""Movement within kernels: transposes, slices, broadcasts, reshapes, padding, concatenation and picked elements."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Size
+from compiler.ir.dtypes import BF16, BOOL, F32, F64, I8, I64, DType
+from compiler.ir.module import Value
+from compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, assert_near, make, sample
+
+N, M = Size.symbol("N"), Size.symbol("M")
+
+# What is built from x: T[N, M, 6].
+MOVEMENTS: dict[str, Callable[[Builder, Value], Value]] = {
+    "transpose": lambda ir, x: ir.transpose(x, (2, 0, 1)),
+    "transpose outer": lambda ir, x: ir.transpose(x, (1, 0, 2)),
+    "reverse": lambda ir, x: ir.reverse(x, 2),
+    "reverse outer": lambda ir, x: ir.reverse(x, 0),
+    "every other": lambda ir, x: ir.slice(x, (0, 0, 1), (N, M, 3), (1, 1, 2)),
+    "backwards by two": lambda ir, x: ir.slice(x, (0, 0, 5), (N, M, 3), (1, 1, -2)),
+    "transposed slice": lambda ir, x: ir.slice(ir.transpose(x, (2, 1, 0)), (1, 0, 0), (4, M, N), (1, 1, 1)),
+    "flat": lambda ir, x: ir.reshape(x, (N * M * 6,)),
+    "flat transpose": lambda ir, x: ir.reshape(ir.transpose(x, (2, 0, 1)), (6, N * M)),
+    "split axis": lambda ir, x: ir.transpose(ir.reshape(x, (N, M, 2, 3)), (3, 0, 2, 1)),
+    "new axes": lambda ir, x: ir.unsqueeze(x, (0, 2)),
+    "repeated": lambda ir, x: ir.broadcast(x, (0, 2, 3), (N, 2, M, 6)),
+    "repeated last": lambda ir, x: ir.broadcast(x, (0, 1, 2), (N, M, 6, 3)),
+    "row repeated": lambda ir, x: ir.broadcast_to(ir.slice(x, (0, 0, 2), (N, M, 1), (1, 1, 1)), (N, M, 6)),
+    "padded": lambda ir, x: ir.pad(x, (0, 1, 2), (1, 0, 3), 5.0),
+    "padded by sizes": lambda ir, x: ir.pad(x, (M, 0, 0), (0, N, 0), 1.0),
+    "padded transpose": lambda ir, x: ir.pad(ir.transpose(x, (2, 1, 0)), (1, 1, 1), (1, 1, 1), -1.0),
+    "padded twice": lambda ir, x: ir.pad(ir.pad(x, (0, 0, 1), (0, 0, 0), 2.0), (0, 0, 1), (1, 0, 1), 3.0),
+    "repeated and padded": lambda ir, x: ir.pad(
+        ir.broadcast_to(ir.slice(x, (0, 0, 0), (N, M, 1), (1, 1, 1)), (N, M, 9)), (2, 1, 1), (2, 1, 1), 0.5
+    ),
+    "slice of padding": lambda ir, x: ir.slice(ir.pad(x, (1, 0, 4), (0, 0, 4), 7.0), (0, 0, 0), (1, M, 3), (1, 1, 1)),
+    "concatenated": lambda ir, x: ir.concatenate([x, x, ir.reverse(x, 0)], 0),
+    "concatenated inside": lambda ir, x: ir.concatenate([ir.mul(x, 2.0), x], 1),
+    "concatenated last": lambda ir, x: ir.concatenate([x, ir.slice(x, (0, 0, 1), (N, M, 1), (1, 1, 1)), x], 2),
+}  # fmt: skip
+
+SHAPES = [(2, 3, 6), (1, 1, 6), (0, 3, 6), (5, 0, 6), (3, 40, 6)]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL], ids=str)
+def test_movements(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [movement(ir, x) for movement in MOVEMENTS.values()]
+
+    native = Native(make([f"{dtype}[N, M, 6]"], build), target)
+    for shape in SHAPES:
+        x = sample(dtype, *shape)
+        for name, found, wanted in zip(MOVEMENTS, native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), f"{name} of {shape}"
+            assert found.shape == wanted.shape, f"{name} of {shape}"
+
+
+@pytest.mark.parametrize("name", [name for name in MOVEMENTS if not name.startswith("concatenated")])
+def test_a_movement_within_pointwise_ops_is_no_kernel_of_its_own(name: str) -> None:
+    native = Native(make(["f32[N, M, 6]"], lambda ir, x: ir.add(ir.neg(MOVEMENTS[name](ir, ir.abs(x))), 1.0)))
+    # A reshape that mixes axes reads memory.
+    assert len(native.kernels()) == 1 + ("flat transpose" == name)
+    for shape in SHAPES:
+        native.check(sample(F32, *shape))
+
+
+@pytest.mark.parametrize("left", [(1, 1), (3, 1), (1, 20), (3, 20), (0, 20), (3, 0), (0, 1)])
+@pytest.mark.parametrize("right", [(1, 1), (3, 1), (1, 20), (3, 20)])
+def test_a_broadcast_may_be_decided_at_the_call(left: tuple[int, int], right: tuple[int, int]) -> None:
+    native = _undecided()
+    shape = np.broadcast_shapes(left, right) if 0 not in left or 1 in right else None
+    if shape is None:
+        pytest.skip("these do not broadcast")
+    x, y = sample(F32, *left), sample(F32, *right, seed=1)
+    found, total = native(x, y)
+    assert_near(found, x + y)
+    assert_near(total, ((x * 2).sum(1, keepdims=True) + y).astype(np.float32), 1e-5)
+
+
+_undecided_module = None
+
+
+def _undecided() -> Native:
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        return [ir.add(x, y), ir.add(ir.reduce(ir.mul(x, 2.0), "sum", (1,), keepdims=True), y)]
+
+    return Native(make(["f32[N, M]", "f32[A, B]"], build))
+
+
+def test_iota_and_sizes_are_computed_in_place() -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        rows, columns = (ir.iota((N, M), axis, F32) for axis in (0, 1))
+        sizes = ir.cast(ir.sizes((N, M, N * M + 1)), F32)
+        return [ir.add(ir.mul(x, rows), columns), ir.mul(sizes, 2.0), ir.mul(x, ir.size(M, F32))]
+
+    native = Native(make(["f32[N, M]"], build))
+    for shape in [(3, 20), (1, 1), (0, 4), (2, 17)]:
+        native.check(sample(F32, *shape))
+
+
+@pytest.mark.parametrize("dtype", [BF16, I8, BOOL], ids=str)
+def test_iota_rounds_and_wraps_as_its_type(dtype: DType) -> None:
+    native = Native(make(["bool[N]"], lambda ir, x: ir.iota((N,), 0, dtype)))
+    native.check(np.zeros(600, np.bool_))
+
+
+# Picked elements
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_gathers(target: Target) -> None:
+    def build(ir: Builder, data: Value, rows: Value, places: Value) -> list[Value]:
+        wrapped = ir.wrap_negative(rows, N)
+        pairs = ir.constant(np.array([[0, 1], [0, 0]], np.int64))
+        return [
+            ir.gather(data, wrapped, 0),
+            ir.gather(ir.transpose(data, (1, 0)), wrapped, 1),
+            ir.mul(ir.gather(ir.add(data, 1.0), wrapped, 0), 2.0),
+            ir.gather(data, ir.constant(np.array([[2, 0], [1, 1]], np.int64)), 1),
+            ir.gather(data, ir.constant(np.array(3, np.int64)), 1),
+            ir.gather_along(data, places, 1),
+            ir.gather_nd(data, pairs),
+            ir.reduce(ir.gather(data, wrapped, 0), "sum", (1,)),
+        ]
+
+    native = Native(make(["f32[N, 20]", "i64[K]", "i64[N, J]"], build), target)
+    for rows, count, picked in [(5, 3, 4), (1, 1, 0), (1, 0, 1), (9, 40, 33)]:
+        indices = np.arange(-min(rows, count), count - min(rows, count), dtype=np.int64) % (2 * rows) - rows
+        places = np.random.default_rng(0).integers(0, 20, (rows, picked))
+        native.check(sample(F32, rows, 20), indices, places, bound=1e-6)
+
+
+def test_indices_of_an_empty_axis_give_zeros_and_are_reported() -> None:
+    native = Native(make(["f32[N, 20]", "i64[K]"], lambda ir, x, i: ir.gather(x, i, 0)))
+    assert_near(native(sample(F32, 0, 20), np.zeros(3, np.int64))[0], np.zeros((3, 20), np.float32))
+    assert native.status[:4].tolist() == [1, 0, 0, 0]
+
+
+def test_gather_reads_any_integer_as_an_index() -> None:
+    native = Native(make(["bool[5, 3]", "i8[K]"], lambda ir, x, i: ir.gather(x, ir.wrap_negative(i, 5), 0)))
+    native.check(sample(BOOL, 5, 3), np.array([-5, 4, 0], np.int8))
+
+
+def test_a_constant_is_picked_from_the_weights() -> None:
+    table = sample(I64, 7, 40)
+    native = Native(make(["i64[K]"], lambda ir, i: ir.gather(ir.constant(table), i, 0)))
+    native.check(np.array([6, 0, 3], np.int64))
