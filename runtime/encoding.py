@@ -30,6 +30,7 @@ from runtime.program import (
     compile_sizes,
 )
 from runtime.signature import default_shape
+from runtime.texts import LENGTH_BYTES
 
 __all__ = ["DecodeError", "decode_program", "encode_program"]
 
@@ -193,8 +194,9 @@ class _Checker:
 
     def place(self, offset: int, dtype: str, shape: Sequence[int]) -> None:
         """An array in the weights; the sizes beside a 0 must not be beyond NumPy either."""
-        nbytes = math.prod(shape) * DTYPES[dtype].itemsize if dtype in DTYPES else 0
-        possible = dtype in DTYPES and dtype != "string" and len(shape) <= _RANK_LIMIT
+        itemsize = DTYPES[dtype].itemsize if dtype in DTYPES else 0
+        nbytes = LENGTH_BYTES if dtype == "string" else math.prod(shape) * itemsize
+        possible = dtype in DTYPES and len(shape) <= _RANK_LIMIT
         possible = possible and math.prod(size or 1 for size in shape) <= _ELEMENTS_LIMIT
         fits = possible and 0 <= offset <= self.weights_bytes - nbytes
         self.expect(fits, f"a constant {dtype}{list(shape)} at byte {offset} of {self.weights_bytes}")

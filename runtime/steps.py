@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runtime.arrays import is_ready
-from runtime.dtypes import DTYPES, DType
+from runtime.dtypes import DTYPES, STRING, DType
 from runtime.errors import DeviceError, InputError
 from runtime.host import MEANINGS
 from runtime.host.functions import FUNCTIONS, HostFunction
@@ -34,6 +34,7 @@ from runtime.program import (
     compile_attributes,
     compile_sizes,
 )
+from runtime.texts import decode_texts
 from runtime.workspaces import Workspace
 
 __all__ = ["PreparedBody", "Surroundings", "guard_check", "prepare_body", "run_body", "symbols_in", "weights_view"]
@@ -100,8 +101,11 @@ def run_body(
 
 
 def weights_view(weights: np.ndarray, offset: int, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    """A constant as a view of the weights that cannot be written to."""
-    array: np.ndarray = np.ndarray(shape, dtype, weights, offset)
+    """A constant as a view of the weights, or an array of texts, that cannot be written to."""
+    if dtype == STRING:
+        array = decode_texts(weights, offset, shape)
+    else:
+        array = np.ndarray(shape, dtype, weights, offset)
     array.flags.writeable = False
     return array
 

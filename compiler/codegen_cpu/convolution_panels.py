@@ -88,16 +88,12 @@ class _Convolution:
         chunks = -(-self.filters // self.chunk)
         self.tile = f.alloca(self.element, self.chunk * self.width)
         self.panel = f.alloca(self.element, self.block_channels * self.tap_count * self.width)
-        last = self._last_panel()
+        forms = [*self._narrower(), self]
 
         def unit(number: Reg) -> None:
             image, group, panel, chunk = frame.split(number, (images, self.groups, panels, chunks))
             place = (image, group, f.mul(panel, self.width), f.mul(chunk, self.chunk))
-            if last is None:
-                self._unit(*place)
-                return
-            is_last = f.icmp("eq", panel, f.sub(frame.size(panels), 1))
-            f.if_(is_last, lambda: last._unit(*place), lambda: self._unit(*place))
+            self._unit_of(forms, f.sub(frame.size(self.pixels), place[2]), place)
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
@@ -105,21 +101,30 @@ class _Convolution:
         grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
         library = tuple(
             MicroKernel(self.element, rows, vectors)
-            for vectors in {self.vectors: None, **({} if last is None else {last.vectors: None})}
+            for vectors in [form.vectors for form in forms]
             for rows in row_steps(vectors, frame.target.vector_registers)
         )
         return KernelCode(name, (f,), images * self.groups * panels * chunks, grain, library)
 
-    def _last_panel(self) -> "_Convolution | None":
-        """The same in narrower panels, for a last one that is known to need fewer vectors than the others."""
-        if not isinstance(self.pixels, int):
-            return None
-        vectors = -(-(self.pixels % self.width) // self.lanes)
-        if vectors == 0 or vectors == self.vectors:
-            return None
-        last = _Convolution(self.frame, self.op, vectors)
-        last.tile, last.panel = self.tile, self.panel
-        return last
+    def _narrower(self) -> "list[_Convolution]":
+        """The same in narrower panels, for a last one with few pixels: as wide as it is known to be, or one of two."""
+        widths: tuple[int, ...] = (1, 2)
+        if isinstance(self.pixels, int):
+            widths = (-(-(self.pixels % self.width) // self.lanes),)
+        forms = [_Convolution(self.frame, self.op, vectors) for vectors in widths if 0 < vectors < self.vectors]
+        for form in forms:
+            form.tile, form.panel = self.tile, self.panel
+        return forms
+
+    def _unit_of(self, forms: "list[_Convolution]", left: Int, place: tuple[Int, Int, Int, Int]) -> None:
+        """One unit in the first form that is wide enough for the pixels that are left."""
+        first, *others = forms
+        if not others:
+            first._unit(*place)
+            return
+        f = self.frame.f
+        fits = f.icmp("sle", left, first.width)
+        f.if_(fits, lambda: first._unit(*place), lambda: self._unit_of(others, left, place))
 
     def _unit(self, image: Int, group: Int, first_pixel: Int, first_filter: Int) -> None:
         frame, f = self.frame, self.frame.f

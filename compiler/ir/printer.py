@@ -79,7 +79,16 @@ def constants_of(module: Module) -> Mapping[str, np.ndarray]:
 def _arrays(function: Function) -> Iterator[np.ndarray]:
     yield from function.defaults.values()
     for op in walk(function.body):
-        yield from (value for value in op.attributes.values() if isinstance(value, np.ndarray))
+        for value in op.attributes.values():
+            yield from _arrays_in(value)
+
+
+def _arrays_in(value: Attribute) -> Iterator[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _arrays_in(item)
 
 
 class _Names:

@@ -54,11 +54,11 @@ def phase_filters(weights: np.ndarray, low: Sequence[int], spread: Sequence[int]
     result = np.zeros((groups, prod(spread), *grouped.shape[1:3], *taps), weights.dtype)
     for number, phase in enumerate(box(*map(range, spread))):
         starts = [(pad - r) % step for (pad, step, _), r in zip(rows, phase, strict=True)]
-        read = tuple(slice(start, None, step) for start, step in zip(starts, spread, strict=True))
+        read: list[slice] = [slice(start, None, step) for start, step in zip(starts, spread, strict=True)]
         late = [_late(pad, step, r) for (pad, step, _), r in zip(rows, phase, strict=True)]
         chosen = grouped[(..., *read)]
-        write = tuple(slice(begin, begin + size) for begin, size in zip(late, chosen.shape[3:], strict=True))
-        result[(slice(None), number, slice(None), slice(None), *write)] = chosen
+        write: list[slice] = [slice(at, at + size) for at, size in zip(late, chosen.shape[3:], strict=True)]
+        result[:, number][(..., *write)] = chosen
     return result.reshape(-1, *weights.shape[1:2], *taps)
 
 

@@ -1,6 +1,7 @@
 """Movement within kernels: transposes, slices, broadcasts, reshapes, padding, concatenation and picked elements."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -64,27 +65,24 @@ def test_movements(dtype: DType, target: Target) -> None:
 def test_a_movement_within_pointwise_ops_is_no_kernel_of_its_own(name: str) -> None:
     native = Native(make(["f32[N, M, 6]"], lambda ir, x: ir.add(ir.neg(MOVEMENTS[name](ir, ir.abs(x))), 1.0)))
     # A reshape that mixes axes reads memory.
-    assert len(native.kernels()) == 1 + ("flat transpose" == name)
+    assert len(native.kernels()) == (2 if name in ("flat", "flat transpose", "split axis") else 1)
     for shape in SHAPES:
         native.check(sample(F32, *shape))
 
 
-@pytest.mark.parametrize("left", [(1, 1), (3, 1), (1, 20), (3, 20), (0, 20), (3, 0), (0, 1)])
-@pytest.mark.parametrize("right", [(1, 1), (3, 1), (1, 20), (3, 20)])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((1, 1), (1, 1)), ((1, 1), (3, 20)), ((3, 20), (1, 1)), ((3, 1), (1, 20)), ((1, 20), (3, 1)),
+        ((3, 20), (3, 20)),
+        ((0, 20), (1, 20)), ((0, 20), (1, 1)), ((3, 0), (1, 1)), ((1, 1), (3, 0)), ((0, 1), (1, 20)), ((0, 1), (1, 0)),
+    ],
+)  # fmt: skip
 def test_a_broadcast_may_be_decided_at_the_call(left: tuple[int, int], right: tuple[int, int]) -> None:
-    native = _undecided()
-    shape = np.broadcast_shapes(left, right) if 0 not in left or 1 in right else None
-    if shape is None:
-        pytest.skip("these do not broadcast")
-    x, y = sample(F32, *left), sample(F32, *right, seed=1)
-    found, total = native(x, y)
-    assert_near(found, x + y)
-    assert_near(total, ((x * 2).sum(1, keepdims=True) + y).astype(np.float32), 1e-5)
+    _undecided().check(sample(F32, *left), sample(F32, *right, seed=1), bound=1e-6)
 
 
-_undecided_module = None
-
-
+@cache
 def _undecided() -> Native:
     def build(ir: Builder, x: Value, y: Value) -> list[Value]:
         return [ir.add(x, y), ir.add(ir.reduce(ir.mul(x, 2.0), "sum", (1,), keepdims=True), y)]

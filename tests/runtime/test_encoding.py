@@ -170,7 +170,7 @@ def test_other_json_is_refused(value: Json) -> None:
         Constant(2, 57, TensorSpec("i64", ())),
         Constant(2, -8, TensorSpec("i64", ())),
         Constant(2, 0, TensorSpec("i64", ("9",))),
-        Constant(2, 0, TensorSpec("string", ())),
+        Constant(2, 57, TensorSpec("string", ())),
         Constant(2, 0, TensorSpec("i65", ())),
         Constant(2, 0, TensorSpec("i64", ("s[0]",))),
         Constant(2, 0, TensorSpec("i64", ("0", str(2**60)))),

@@ -25,6 +25,7 @@ from runtime.program import (
     TensorSpec,
     While,
 )
+from runtime.texts import encode_texts
 from tests.runtime.programs import BIAS, SCALE, SYMBOLS, artifact, body, launch, program, vector
 from tests.support.arrays import assert_same
 
@@ -79,6 +80,22 @@ def test_constants_lie_in_the_weights() -> None:
     content = body(3, [0], [2], [host("add", [0, 1], [2])], constants=[Constant(1, 64, TensorSpec("f32", ("3",)))])
     (result,) = run(program(content), {"x": X}, weights)
     assert_same(result, X + weights)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 2)])
+def test_texts_lie_in_the_weights_too(shape: tuple[int, ...]) -> None:
+    texts = np.array(["a", "ü\n", "", "b" * 100], object)[: int(np.prod(shape))].reshape(shape)
+    spec = TensorSpec("string", tuple(map(str, shape)))
+    content = body(2, [0], [1], [], constants=[Constant(1, 64, spec)])
+    (result,) = run(program(content), {"x": X}, encode_texts(texts))
+    assert_same(np.asarray(result), texts)
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 16, b"\2" + bytes(7) + b"[]", b"\2" + bytes(7) + b"[x"])
+def test_damaged_texts_are_an_error(data: bytes) -> None:
+    content = body(2, [0], [1], [], constants=[Constant(1, 64, TensorSpec("string", ("1",)))])
+    with pytest.raises(DeviceError, match="texts at byte 64"):
+        make_executable(artifact(program(content), np.frombuffer(data, np.uint8)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""TreeEnsembleRegressor and TreeEnsembleClassifier: forests whose nodes are rows of parallel attributes.
+
+What the text leaves open is as ONNX Runtime has it: one score for two classes is that of the second.
+"""
+
+import numpy as np
+
+from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.forest import Forest, Votes, aggregated, reached_leaves
+from compiler.frontend.operators.linear_models import rows_of_features
+from compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import F32, I64
+from compiler.ir.module import Value
+
+ML = "ai.onnx.ml"
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+FUNCTIONS = ("SUM", "AVERAGE", "MIN", "MAX")
+
+
+@operator("TreeEnsembleRegressor", since=(1, 3), domain=ML)
+def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
+    """X: T[N, F]  ->  f32[N, n_targets], what the leaves give each target, plus base_values, transformed
+
+    Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html
+    """
+    x = rows_of_features(node, ir)
+    scores = _scores(x, "target", node.int("n_targets", 1), node, ir)
+    return ir.cast(transformed(_with_base(scores, node, ir), node, ir), F32)
+
+
+@operator("TreeEnsembleClassifier", since=(1, 3), domain=ML)
+def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
+    """X: T[N, F]  ->  Y: i64[N] or string[N], the class of the best score, and Z: f32[N, E]
+
+    Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
+    """
+    x, labels = rows_of_features(node, ir), class_labels(node, "classlabels_int64s")
+    count = max(labels.size, max(node.ints("class_ids", ()), default=0) + 1)
+    scores = _scores(x, "class", count, node, ir)
+    if labels.size == 2 and len(set(node.ints("class_ids"))) == 1:
+        return _of_one_score(scores, labels, node, ir)
+    scores = _with_base(scores, node, ir)
+    label = labelled(ir.arg_reduce(scores, "max", 1), labels, ir)
+    return label, ir.cast(transformed(scores, node, ir), F32)
+
+
+def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """The label and the scores of two classes of which one is voted for; probabilities where no vote is negative."""
+    (voted,) = set(node.ints("class_ids"))
+    is_probability = min(_floats("class_weights", node), default=0.0) >= 0
+    score = ir.slice_axis(scores, 1, voted, 1)
+    base = _floats("base_values", node)
+    if base and (voted == 0 or len(base) > 1):
+        score = ir.add(score, base[-1])
+    wins = ir.squeeze(ir.greater(score, 0.5 if is_probability else 0.0), (1,))
+    label = labelled(ir.cast(wins, I64), labels, ir)
+    if voted == 1:
+        both = ir.concatenate([ir.full(score.shape, 0, score.dtype), score], 1)
+        return label, ir.cast(transformed(both, node, ir), F32)
+    if node.string("post_transform") == "LOGISTIC":
+        both = ir.concatenate([ir.sigmoid(ir.neg(score)), ir.sigmoid(score)], 1)
+        return label, ir.cast(both, F32)
+    score = transformed(score, node, ir)
+    other = ir.sub(1, score) if is_probability else ir.neg(score)
+    return label, ir.cast(ir.concatenate([other, score], 1), F32)
+
+
+def _scores(x: Value, kind: str, count: int, node: Node, ir: Builder) -> Value:
+    """T[N, count]: the aggregated votes of the leaves, which the attributes `kind`_* hold."""
+    forest, numbers = _read_forest(node)
+    voting = list(zip(node.ints(f"{kind}_treeids"), node.ints(f"{kind}_nodeids"), strict=True))
+    unknown = [key for key in voting if key not in numbers]
+    targets, weights = np.array(node.ints(f"{kind}_ids"), np.int64), np.array(_floats(f"{kind}_weights", node))
+    if unknown or not len(voting) == targets.size == weights.size:
+        message = f"{kind}_*: the lists differ in length, or name a node that is not there"
+        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, {kind}_*")
+    if not ((targets >= 0) & (targets < count)).all():
+        message = f"{kind}_ids names a target outside [0, {count - 1}]"
+        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, {kind}_ids")
+    nodes = np.array([numbers[key] for key in voting], np.int64)
+    leaves = reached_leaves(forest, x, node, ir)
+    function = node.choice("aggregate_function", FUNCTIONS, "SUM") if kind == "target" else "SUM"
+    return aggregated(leaves, Votes(nodes, targets, weights, count), function, x, ir)
+
+
+def _with_base(scores: Value, node: Node, ir: Builder) -> Value:
+    base = np.array(_floats("base_values", node))
+    if not base.size:
+        return scores
+    if base.size not in (1, scores.shape[1]):
+        message = f"there are {base.size} base values for {scores.shape[1]} targets"
+        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, base_values")
+    return ir.add(scores, ir.constant(base.astype(scores.dtype.numpy)))
+
+
+def _floats(name: str, node: Node) -> tuple[float, ...]:
+    """An attribute that may be given as a list or as a tensor."""
+    if node.has(f"{name}_as_tensor"):
+        return tuple(node.tensor(f"{name}_as_tensor").reshape(-1).astype(np.float64).tolist())
+    return node.floats(name, ())
+
+
+def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
+    """The forest, and the number of each node by its tree and its own id."""
+    keys = list(zip(node.ints("nodes_treeids"), node.ints("nodes_nodeids"), strict=True))
+    numbers = {key: number for number, key in enumerate(keys)}
+    modes = node.strings("nodes_modes")
+    columns = {name: node.ints(f"nodes_{name}") for name in ("featureids", "truenodeids", "falsenodeids")}
+    thresholds = np.array(_floats("nodes_values", node))
+    lengths = {len(modes), thresholds.size, *map(len, columns.values())}
+    if lengths != {len(keys)} or len(numbers) != len(keys):
+        message = "the attributes nodes_* differ in length, or an id of a node is there twice"
+        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, nodes_*")
+    own = np.arange(len(keys))
+    is_leaf = np.array([mode not in MODES for mode in modes])
+    children = []
+    for name in ("truenodeids", "falsenodeids"):
+        child = [numbers.get((tree, id), -1) for (tree, _), id in zip(keys, columns[name], strict=True)]
+        children.append(np.where(is_leaf, own, child))
+    if min(map(np.min, children), default=0) < 0:
+        message = "a node names a child that is not there"
+        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, nodes_truenodeids")
+    called = np.concatenate([child[~is_leaf] for child in children])
+    forest = Forest(
+        features=np.where(is_leaf, 0, columns["featureids"]),
+        thresholds=thresholds,
+        modes=np.array([MODES.index(mode) if mode in MODES else 0 for mode in modes], np.int64),
+        nan_is_true=np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * len(keys)) != 0,
+        when_true=children[0],
+        when_false=children[1],
+        roots=np.setdiff1d(own, called),
+    )
+    return forest, numbers

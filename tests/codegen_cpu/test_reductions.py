@@ -1,0 +1,151 @@
+"""Reductions over every set of axes, the places of extrema, and normalisations, with what is fused before and after."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from compiler.codegen_cpu.plan_target import is_native
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
+from compiler.ir.module import Value
+from compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
+
+SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (4, 5, 64), (2, 1, 16), (1, 70, 2)]
+AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]
+KINDS = {"f": ("sum", "prod", "min", "max"), "i": ("sum", "prod", "min", "max", "and", "or"), "b": ("and", "or")}
+
+
+def _kinds(dtype: DType) -> tuple[str, ...]:
+    return KINDS["f" if dtype.is_float else "b" if dtype.is_bool else "i"]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, F64, I64, I32, I8, U8, U64, BOOL], ids=str)
+def test_folds_over_every_set_of_axes(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [ir.reduce(x, kind, axes) for kind in _kinds(dtype) for axes in AXES]
+
+    native = Native(make([f"{dtype}[N, M, K]"], build), target)
+    assert set(native.kernels()) == {"reduction"}
+    for shape in SHAPES:
+        # Near 1, so that no product of this many leaves the range.
+        x = sample(dtype, *shape)
+        native.check(x if not dtype.is_float else (1 + x / 16).astype(dtype.numpy), bound=2 * precision(dtype))
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, I8, U64, I64], ids=str)
+def test_folds_at_the_ends_of_a_type(dtype: DType) -> None:
+    kinds = ("min", "max") if dtype.is_float else ("min", "max", "sum")
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [ir.reduce(x, kind, axes) for kind in kinds for axes in ((0,), (1,), (0, 1))]
+
+    native = Native(make([f"{dtype}[N, M]"], build))
+    odd = odd_values(dtype)
+    for shape in [(20, 21), (3, 40), (40, 3)]:
+        native.check(np.resize(odd, shape))
+    for value in odd:
+        native.check(np.full((2, 18), value))
+
+
+def test_sums_of_infinities_and_nan() -> None:
+    native = Native(make(["f32[N, M]"], lambda ir, x: [ir.reduce(x, "sum", (axis,)) for axis in (0, 1)]))
+    x = sample(F32, 20, 20)
+    x[0, 3], x[1, 4], x[2, 5], x[2, 6] = np.inf, np.nan, np.inf, -np.inf
+    native.check(x, bound=1e-6)
+
+
+def test_long_sums_are_as_good_as_pairwise_ones() -> None:
+    native = Native(make(["f32[N]"], lambda ir, x: ir.reduce(x, "sum", (0,))))
+    native.check(np.full(1_000_003, 0.1, np.float32), bound=1e-5)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, BF16, F64, I32, U8], ids=str)
+def test_places_of_extrema(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        choices = ((axis, kind, last) for axis in range(3) for kind in ("min", "max") for last in (False, True))
+        return [ir.arg_reduce(x, kind, axis, last) for axis, kind, last in choices]
+
+    native = Native(make([f"{dtype}[N, M, K]"], build), target)
+    for shape in [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 40, 3)]:
+        native.check(sample(dtype, *shape))
+        native.check(np.resize(odd_values(dtype), shape))
+
+
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_what_surrounds_a_fold_is_in_its_kernel(kind: str) -> None:
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        rows = ir.reduce(ir.mul(ir.exp(ir.transpose(x, (0, 2, 1))), 0.5), kind, (1,))
+        return ir.max(ir.add(rows, y), 0.0)
+
+    native = Native(make(["f32[N, M, K]", "f32[N, M]"], build))
+    assert native.kernels() == ["reduction"]
+    for shape in [(2, 3, 5), (1, 1, 1), (3, 17, 33), (2, 0, 3), (2, 3, 0)]:
+        native.check(sample(F32, *shape), sample(F32, *shape[:2], seed=1), bound=1e-6)
+
+
+def test_a_mean_and_a_variance() -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        mean = ir.mean(x, (1, 2), keepdims=True)
+        return [mean, ir.mean(ir.square(ir.sub(x, mean)), (1, 2)), ir.sub(x, mean)]
+
+    native = Native(make(["f32[N, M, K]"], build))
+    for shape in [(2, 3, 5), (1, 1, 1), (3, 17, 33)]:
+        native.check(sample(F32, *shape), bound=2e-6)
+
+
+# Normalisations
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_softmax_along_every_axis(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        scaled = ir.mul(x, 3.0)
+        whole = [kind(scaled, axis) for kind in (ir.softmax, ir.log_softmax) for axis in range(3)]
+        return [*whole, ir.add(ir.softmax(ir.neg(x), 2), 1.0)]
+
+    native = Native(make([f"{dtype}[N, M, K]"], build), target)
+    for shape in SHAPES:
+        native.check(sample(dtype, *shape), bound=4 * precision(dtype))
+
+
+@pytest.mark.parametrize("value", [0.0, 1e30, -1e30, -np.inf, np.inf, np.nan, 88.0, -104.0])
+def test_softmax_of_extremes(value: float) -> None:
+    native = Native(make(["f32[N, M]"], lambda ir, x: [ir.softmax(x, 1), ir.log_softmax(x, 1), ir.softmax(x, 0)]))
+    x = sample(F32, 18, 20)
+    x[3, 4] = x[5] = value
+    native.check(x, bound=2e-6)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_layer_norm_and_rms_norm(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value, y: Value, scale: Value, bias: Value) -> list[Value]:
+        both = ir.add(x, y)
+        layer = ir.layer_norm(both, scale, bias, 2, 1e-5)
+        return [layer, ir.rms_norm(layer, scale, 2, 1e-5), ir.rms_norm(x, scale, 2, 1e-6)]
+
+    native = Native(make([f"{dtype}[N, M, 40]"] * 2 + [f"{dtype}[40]"] * 2, build), target)
+    scale, bias = sample(dtype, 40, seed=3), sample(dtype, 40, seed=4)
+    for shape in [(0, 3, 40), (1, 1, 40), (5, 3, 40), (2, 0, 40)]:
+        native.check(sample(dtype, *shape), sample(dtype, *shape, seed=1), scale, bias, bound=8 * precision(dtype))
+
+
+def test_layer_norm_over_several_axes_of_any_size() -> None:
+    native = Native(
+        make(["f32[N, M, K]", "f32[M, K]", "f32[M, K]"], lambda ir, x, s, b: ir.layer_norm(x, s, b, 1, 1e-5))
+    )
+    for shape in [(3, 4, 5), (1, 1, 1), (2, 17, 33), (0, 2, 3), (2, 0, 3)]:
+        native.check(
+            *(sample(F32, *part, seed=seed) for seed, part in enumerate((shape, shape[1:], shape[1:]))), bound=4e-6
+        )
+
+
+def test_a_fold_over_no_axes_has_no_kernel() -> None:
+    module = make(["f32[N]"], lambda ir, x: ir.op("reduce", [x], {"kind": "sum", "axes": ()})[0])
+    assert not is_native(module.main.body.ops[0])
+    Native(module).check(sample(F32, 4))
