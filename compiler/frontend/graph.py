@@ -29,7 +29,7 @@ class Tensor:
     load: Callable[[], np.ndarray] = field(repr=False, compare=False)
 
     def array(self) -> np.ndarray:
-        """The elements, read-only and aligned; large ones are mapped, not copied, where the file's alignment permits.
+        """The elements, read-only; large ones are mapped as they lie in the file, which may be unaligned.
 
         Each call reads anew. Strings come as an object array of `str`.
         """

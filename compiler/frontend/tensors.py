@@ -22,6 +22,9 @@ Buffer = bytes | memoryview
 # A sparse tensor names any dense size in a few bytes; what it may grow to is bounded.
 DENSE_LIMIT_BYTES = 1 << 31
 
+# Smaller tensors are copied where the file keeps them unaligned.
+MAPPED_FROM_BYTES = 1 << 20
+
 _FIELDS = ("float_data", "int32_data", "int64_data", "uint64_data", "double_data", "string_data")
 _DEFAULT, _EXTERNAL = TensorProto.DEFAULT, TensorProto.EXTERNAL
 
@@ -178,7 +181,9 @@ def _decode_bytes(data: Buffer, element: ElementType, shape: tuple[int, ...]) ->
         return _frozen(codes.view(np.bool_) if codes.max() <= 1 else np.not_equal(codes, 0), shape)
     if element.raw_bits >= 8:
         elements = np.frombuffer(data, numpy)
-        return _frozen(elements if elements.flags.aligned else elements.copy(), shape)
+        # A large copy would cost memory as great as the model; NumPy reads elements that are not aligned, too.
+        keeps = elements.flags.aligned or elements.nbytes >= MAPPED_FROM_BYTES
+        return _frozen(elements if keeps else elements.copy(), shape)
     unpack = _unpack_sixes if element.raw_bits == 6 else _unpack_fractions
     return _frozen(unpack(np.frombuffer(data, np.uint8), element.raw_bits)[:count].view(numpy), shape)
 

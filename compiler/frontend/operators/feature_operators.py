@@ -150,7 +150,8 @@ def feature_vectorizer(node: Node, ir: Builder) -> Value:
     widths = node.ints("inputdimensions", ())
     for place, value in enumerate(node.variadic()):
         if value.rank not in (1, 2):
-            node.fail("rank-mismatch", f"input {place} is {value.type}, of neither rank 1 nor 2", rule="FeatureVectorizer")
+            message = f"input {place} is {value.type}, of neither rank 1 nor 2"
+            node.fail("rank-mismatch", message, rule="ONNX FeatureVectorizer, X")
         part = ir.cast(value if value.rank == 2 else ir.unsqueeze(value, (0,)), F32)
         parts.append(_of_width(part, widths[place], ir) if place < len(widths) else part)
     return ir.concatenate(parts, 1)

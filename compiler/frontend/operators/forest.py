@@ -112,7 +112,7 @@ def _compared(mode: int, x: Value, threshold: Value, ir: Builder) -> Value:
 
 def aggregated(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder) -> Value:
     """T[N, E]: the sum, average, least or greatest of what the leaves give each target; 0 where none gives anything."""
-    rows, trees = leaves.shape
+    trees = leaves.shape[1]
     node_count = int(votes.nodes.max(initial=-1)) + 1
     numbers = np.zeros(node_count, np.int64)
     numbers[votes.nodes] += 1

@@ -81,7 +81,7 @@ def _default(kind: str, dtype: "np.dtype[np.generic]", node: Node) -> np.ndarray
             return np.array(node.int("default_int64"), dtype)
         case "strings":
             return np.array(node.string("default_string"), object)
-    return DEFAULTS["string" if dtype == object else "float" if dtype.kind == "f" else "int"].astype(dtype)
+    return DEFAULTS["string" if dtype.hasobject else "float" if dtype.kind == "f" else "int"].astype(dtype)
 
 
 @operator("CategoryMapper", since=(1,), domain=ML)

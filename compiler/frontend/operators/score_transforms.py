@@ -30,7 +30,11 @@ def labelled(places: Value, labels: np.ndarray, ir: Builder) -> Value:
 
 def transformed(scores: Value, node: Node, ir: Builder) -> Value:
     """The scores [N, E] after `post_transform`."""
-    transform = node.choice("post_transform", TRANSFORMS)
+    return transformed_by(node.choice("post_transform", TRANSFORMS), scores, ir)
+
+
+def transformed_by(transform: str, scores: Value, ir: Builder) -> Value:
+    """The scores [N, E] after a transform."""
     if scores.shape[1] == 1 and transform != "PROBIT":
         return scores
     match transform:

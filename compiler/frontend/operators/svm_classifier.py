@@ -62,7 +62,8 @@ def _pair_scores(x: Value, sizes: Sequence[int], node: Node, ir: Builder) -> Val
     pairs = list(combinations(range(len(sizes)), 2))
     rho = node.floats("rho")
     if coefficients.size != total * (len(sizes) - 1) or len(rho) < len(pairs):
-        message = f"{coefficients.size} coefficients and {len(rho)} values of rho for {total} vectors of {len(sizes)} classes"
+        given = f"{coefficients.size} coefficients and {len(rho)} values of rho"
+        message = f"{given} for {total} vectors of {len(sizes)} classes"
         node.fail("attribute-value", message, rule=f"{RULE}, coefficients, rho")
     rows, ends = coefficients.reshape(-1, total), np.cumsum((0, *sizes))
     weights = np.zeros((len(pairs), total))

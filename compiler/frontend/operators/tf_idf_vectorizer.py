@@ -5,6 +5,7 @@ Tokens become their places among all tokens of the pool, texts on the host; coun
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def _pool(x: Value, count: int, node: Node) -> tuple[np.ndarray, Sequence[Grams]
     vocabulary, places = np.unique(pool, return_inverse=True)
     starts = [*node.ints("ngram_counts"), pool.size]
     grams, number = [], 0
-    for length, (start, end) in enumerate(zip(starts, starts[1:], strict=False), start=1):
+    for length, (start, end) in enumerate(pairwise(starts), start=1):
         if not 0 <= start <= end <= pool.size or (end - start) % length:
             message = f"ngram_counts is {starts[:-1]}, the pool has {pool.size} tokens"
             node.fail("attribute-value", message, rule=f"{RULE}, ngram_counts")

@@ -1,5 +1,8 @@
 """TreeEnsemble: a forest with branches and leaves in tables of their own, and tests of membership."""
 
+from dataclasses import dataclass, replace
+from math import isnan
+
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
@@ -12,6 +15,7 @@ from compiler.ir.module import Value
 RULE = "ONNX TreeEnsemble"
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
 MEMBER = 6
+FIELDS = ("features", "thresholds", "modes", "nan_is_true", "when_true", "when_false")
 
 
 @operator("TreeEnsemble", since=(5,), domain="ai.onnx.ml")
@@ -35,7 +39,7 @@ def tree_ensemble(node: Node, ir: Builder) -> Value:
     votes = Votes(first_leaf + np.arange(weights.size), targets, weights.astype(np.float64), count)
     function = FUNCTIONS[_number("aggregate_function", len(FUNCTIONS), node)]
     scores = aggregated(reached_leaves(forest, x, node, ir), votes, function, x, ir)
-    transform = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[_number("post_transform", 5, node)]
+    transform = TRANSFORMS[_number("post_transform", len(TRANSFORMS), node)]
     return ir.cast(transformed_by(transform, scores, ir), given.dtype)
 
 
@@ -47,33 +51,69 @@ def _number(name: str, limit: int, node: Node) -> int:
 
 
 def _read_forest(node: Node) -> Forest:
-    """Branches, then the chains that tests of membership become, then leaves."""
+    """Branches, then what tests of membership need besides, then leaves."""
     modes, splits = (node.tensor(name).reshape(-1) for name in ("nodes_modes", "nodes_splits"))
-    columns = [np.array(node.ints(f"nodes_{name}"), np.int64) for name in ("featureids", "truenodeids", "falsenodeids")]
-    is_leaf = [np.array(node.ints(f"nodes_{side}leafs")) != 0 for side in ("true", "false")]
-    count, leaf_count = modes.size, len(node.ints("leaf_targetids"))
-    tracks = np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * count) != 0
-    if {splits.size, tracks.size, *(column.size for column in (*columns, *is_leaf))} != {count}:
+    columns = [np.array(node.ints(f"nodes_{name}ids"), np.int64) for name in ("feature", "truenode", "falsenode")]
+    features, *children = columns
+    are_leaves = [np.array(node.ints(f"nodes_{side}leafs")) != 0 for side in ("true", "false")]
+    tracks = np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * modes.size) != 0
+    if {splits.size, features.size, tracks.size, *(column.size for column in (*children, *are_leaves))} != {modes.size}:
         node.fail("attribute-value", "the attributes nodes_* differ in length", rule=f"{RULE}, nodes_*")
     members = _members(modes, node)
-    # A test of k members is k tests of equality: k - 1 of them are new.
-    added = sum(max(len(values) - 1, 0) for values in members.values())
-    children = []
-    for column, leaf in zip(columns[1:], is_leaf, strict=True):
-        limits = np.where(leaf, leaf_count, count)
-        if not ((column >= 0) & (column < limits)).all():
+    # A test of k members is k tests of equality, of which k - 1 are new nodes.
+    first_leaf = modes.size + sum(max(len(values) - 1, 0) for values in members.values())
+    leaf_count = len(node.ints("leaf_targetids"))
+    for place, are_leaf in enumerate(are_leaves):
+        child = children[place]
+        if not ((child >= 0) & (child < np.where(are_leaf, leaf_count, modes.size))).all():
             node.fail("attribute-value", "a node names a child that is not there", rule=f"{RULE}, nodes_*nodeids")
-        children.append(np.where(leaf, count + added + column, column))
-    rows = _Rows(columns[0], splits.astype(np.float64), modes.astype(np.int64), tracks, *children)
-    rows = _with_chains(rows, members)
-    leaves = count + added + np.arange(leaf_count)
-    zeros = np.zeros(leaf_count)
-    return Forest(
-        np.append(rows[0], zeros.astype(np.int64)),
-        np.append(rows[1], zeros),
-        np.append(rows[2], zeros.astype(np.int64)),
-        np.append(rows[3], zeros != 0),
-        np.append(rows[4], leaves),
-        np.append(rows[5], leaves),
-        np.array(node.ints("tree_roots"), np.int64),
-    )
+        children[place] = np.where(are_leaf, first_leaf + child, child)
+    rows = [_Row(*row) for row in zip(features, splits, modes, tracks, *children, strict=True)]
+    for number, values in members.items():
+        rows += _chained(rows, number, values)
+    rows += [_Row(0, 0.0, 0, False, leaf, leaf) for leaf in range(first_leaf, first_leaf + leaf_count)]
+    table = {field: np.array([getattr(row, field) for row in rows]) for field in FIELDS}
+    return Forest(**table, roots=np.array(node.ints("tree_roots"), np.int64))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One node: its entries in the tables of a forest."""
+
+    features: int
+    thresholds: float
+    modes: int
+    nan_is_true: bool
+    when_true: int
+    when_false: int
+
+
+def _members(modes: np.ndarray, node: Node) -> dict[int, list[float]]:
+    """The values that each test of membership compares with, by the number of its node."""
+    tests = np.flatnonzero(modes == MEMBER).tolist()
+    values = node.tensor("membership_values") if node.has("membership_values") else np.empty(0)
+    sets: list[list[float]] = [[]]
+    for value in values.reshape(-1).astype(np.float64).tolist():
+        if isnan(value):
+            sets.append([])
+        else:
+            sets[-1].append(value)
+    given = sets[:-1] if not sets[-1] else sets
+    if len(given) != len(tests):
+        message = f"{len(tests)} tests of membership have {len(given)} sets of values"
+        node.fail("attribute-value", message, rule=f"{RULE}, membership_values")
+    return dict(zip(tests, given, strict=True))
+
+
+def _chained(rows: list[_Row], number: int, values: list[float]) -> list[_Row]:
+    """Turns a test of membership into one of equality with the first value; the nodes for the other values."""
+    test, first_new = rows[number], len(rows)
+    # Nothing equals NaN: the test of no values.
+    compared = values or [float("nan")]
+    falls_to = [*range(first_new, first_new + len(compared) - 1), test.when_false]
+    chain = [
+        replace(test, thresholds=value, modes=EQ, when_false=target)
+        for value, target in zip(compared, falls_to, strict=True)
+    ]
+    rows[number] = chain[0]
+    return chain[1:]

@@ -3,6 +3,8 @@
 What the text leaves open is as ONNX Runtime has it: one score for two classes is that of the second.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
@@ -25,7 +27,8 @@ def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html
     """
     x = rows_of_features(node, ir)
-    scores = _scores(x, "target", node.int("n_targets", 1), node, ir)
+    votes, leaves = _voted(x, "target", node.int("n_targets", 1), node, ir)
+    scores = aggregated(leaves, votes, node.choice("aggregate_function", FUNCTIONS), x, ir)
     return ir.cast(transformed(_with_base(scores, node, ir), node, ir), F32)
 
 
@@ -37,12 +40,22 @@ def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     """
     x, labels = rows_of_features(node, ir), class_labels(node, "classlabels_int64s")
     count = max(labels.size, max(node.ints("class_ids", ()), default=0) + 1)
-    scores = _scores(x, "class", count, node, ir)
+    votes, leaves = _voted(x, "class", count, node, ir)
+    scores = aggregated(leaves, votes, "SUM", x, ir)
     if labels.size == 2 and len(set(node.ints("class_ids"))) == 1:
         return _of_one_score(scores, labels, node, ir)
     scores = _with_base(scores, node, ir)
-    label = labelled(ir.arg_reduce(scores, "max", 1), labels, ir)
-    return label, ir.cast(transformed(scores, node, ir), F32)
+    best = ir.arg_reduce(_of_voted_classes(scores, votes, leaves, x, ir), "max", 1)
+    return labelled(best, labels, ir), ir.cast(transformed(scores, node, ir), F32)
+
+
+def _of_voted_classes(scores: Value, votes: Votes, leaves: Value, x: Value, ir: Builder) -> Value:
+    """The scores, -inf for a class that no leaf has voted for: no votes do not beat votes against all others."""
+    every_leaf_has_all = len(votes.nodes) == len(np.unique(votes.nodes)) * votes.target_count
+    if every_leaf_has_all or votes.weights.min(initial=0) >= 0:
+        return scores
+    counts = aggregated(leaves, replace(votes, weights=np.ones(len(votes.nodes))), "SUM", x, ir)
+    return ir.select(ir.less(0, counts), scores, float("-inf"))
 
 
 def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) -> tuple[Value, Value]:
@@ -66,8 +79,8 @@ def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) ->
     return label, ir.cast(ir.concatenate([other, score], 1), F32)
 
 
-def _scores(x: Value, kind: str, count: int, node: Node, ir: Builder) -> Value:
-    """T[N, count]: the aggregated votes of the leaves, which the attributes `kind`_* hold."""
+def _voted(x: Value, kind: str, count: int, node: Node, ir: Builder) -> tuple[Votes, Value]:
+    """The votes, which the attributes `kind`_* hold, and i64[N, R], the leaves that vote."""
     forest, numbers = _read_forest(node)
     voting = list(zip(node.ints(f"{kind}_treeids"), node.ints(f"{kind}_nodeids"), strict=True))
     unknown = [key for key in voting if key not in numbers]
@@ -79,9 +92,7 @@ def _scores(x: Value, kind: str, count: int, node: Node, ir: Builder) -> Value:
         message = f"{kind}_ids names a target outside [0, {count - 1}]"
         node.fail("attribute-value", message, rule=f"ONNX {node.operator}, {kind}_ids")
     nodes = np.array([numbers[key] for key in voting], np.int64)
-    leaves = reached_leaves(forest, x, node, ir)
-    function = node.choice("aggregate_function", FUNCTIONS, "SUM") if kind == "target" else "SUM"
-    return aggregated(leaves, Votes(nodes, targets, weights, count), function, x, ir)
+    return Votes(nodes, targets, weights, count), reached_leaves(forest, x, node, ir)
 
 
 def _with_base(scores: Value, node: Node, ir: Builder) -> Value:

@@ -1,14 +1,14 @@
 """Maps, which are dicts: made of the columns of a tensor, and made into tensors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from runtime.errors import InputError
-from runtime.host.attributes import element_type, flag, integer
+from runtime.host.attributes import element_type, integer
 from runtime.host.functions.registry import Values, function
 from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, MapKey, as_array, as_map, as_texts, texts
+from runtime.host.values import HostValue, MapKey, as_array, as_map, texts
 
 # What ONNX Runtime puts where a sparse map of floats has no text.
 NO_TEXT = "0.f"
@@ -37,7 +37,7 @@ def sparse_from_map(operands: Values, attributes: Attributes) -> tuple[HostValue
     if least < 0:
         raise InputError(f"CastMap: key {least} of a sparse map is negative", code="map-key")
     dtype = element_type(attributes)
-    absent = np.array(NO_TEXT, object) if dtype == object else np.array(0, dtype)
+    absent = np.array(NO_TEXT, object) if dtype.hasobject else np.array(0, dtype)
     return (_converted([x.get(place, absent) for place in range(size)], _reader(attributes), dtype),)
 
 
@@ -48,7 +48,7 @@ def _as_integer(key: MapKey) -> int:
 
 def _reader(attributes: Attributes) -> Callable[[object], object]:
     """How one element is read: texts as numbers, numbers as texts, or as it is."""
-    if element_type(attributes) == object:
+    if element_type(attributes).hasobject:
         return lambda element: element if isinstance(element, str) else f"{element:.6f}"
     is_integer = element_type(attributes).kind == "i"
     return lambda element: int(float(str(element))) if is_integer else float(str(element))
@@ -59,7 +59,7 @@ def _converted(values: list[HostValue], read: Callable[[object], object], dtype:
         elements = [read(np.asarray(value).item()) for value in values]
     except ValueError as problem:
         raise InputError(f"CastMap: a value of the map is no number: {problem}", code="text-not-a-number") from problem
-    return texts(elements, (1, len(elements))) if dtype == object else np.array([elements], dtype)
+    return texts(elements, (1, len(elements))) if dtype.hasobject else np.array([elements], dtype)
 
 
 @function("vectorize_map")
@@ -67,6 +67,6 @@ def vectorize_map(operands: Values, attributes: Attributes) -> tuple[HostValue, 
     """map, keys: i64[k] or string[k]  ->  dtype[1, k], the value of each key; 0 or an empty text where it has none"""
     x, keys = as_map(operands[0]), as_array(operands[1]).tolist()
     dtype = element_type(attributes)
-    absent = np.array("", object) if dtype == object else np.array(0, dtype)
+    absent = np.array("", object) if dtype.hasobject else np.array(0, dtype)
     elements = [np.asarray(x.get(key, absent)).item() for key in keys]
-    return (texts(elements, (1, len(keys))) if dtype == object else np.array([elements], dtype),)
+    return (texts(elements, (1, len(keys))) if dtype.hasobject else np.array([elements], dtype),)

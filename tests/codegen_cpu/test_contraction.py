@@ -1,0 +1,134 @@
+"""Contractions: equations of every form, all element types, sizes around the tiles, and what is fused with them."""
+
+import string
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
+from compiler.ir.module import Value
+from compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
+
+EQUATIONS = [
+    "mk,kn->mn", "km,kn->mn", "mk,nk->mn", "mk,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhmk,bhkn->bhmn",
+    "bmhk,bnhk->bhmn", "bhmn,bnhk->bmhk", "k,kn->n", "mk,k->m", "k,k->", "m,n->mn", "m,k->km", "abk,abk->ab", "ab,ab->ab",
+    "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb",
+]  # fmt: skip
+
+# The sizes of the letters in turn: odd, one, larger than every tile, empty where that may matter.
+SIZES = [
+    {"b": 2, "h": 3, "m": 5, "k": 7, "n": 9, "l": 2, "a": 3},
+    {letter: 1 for letter in string.ascii_lowercase},
+    {"b": 2, "h": 2, "m": 100, "k": 300, "n": 70, "l": 3, "a": 2},
+    {"b": 2, "h": 1, "m": 3, "k": 0, "n": 4, "l": 2, "a": 2},
+    {"b": 1, "h": 1, "m": 3, "k": 33, "n": 130, "l": 0, "a": 2},
+    {"b": 0, "h": 1, "m": 0, "k": 3, "n": 4, "l": 1, "a": 0},
+    {"b": 1, "h": 1, "m": 13, "k": 20, "n": 64, "l": 1, "a": 1},
+]
+
+
+def _shapes(equation: str, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+    return [tuple(sizes[letter] for letter in term) for term in equation.split("->")[0].split(",")]
+
+
+def _types(equation: str, dtype: DType) -> list[str]:
+    return [f"{dtype}[{', '.join(letter.upper() for letter in term)}]" for term in equation.split("->")[0].split(",")]
+
+
+def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
+    """Small whole numbers: every order of summation gives the same."""
+    low = -3 if dtype.is_signed or dtype.is_float else 0
+    return np.random.default_rng((seed, *shape)).integers(low, 4, shape).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_equations(equation: str, target: Target) -> None:
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        return [ir.dot(x, y, equation), ir.max(ir.sub(ir.dot(ir.neg(x), y, equation), 1.0), 0.0)]
+
+    native = Native(make(_types(equation, F32), build), target)
+    for sizes in SIZES:
+        left, right = _shapes(equation, sizes)
+        native.check(_whole(F32, *left), _whole(F32, *right, seed=1))
+
+
+@pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I32, I8, U8], ids=str)
+def test_element_types(dtype: DType) -> None:
+    equations = ["mk,kn->mn", "bmk,bkn->bmn", "k,k->", "mk,nk->mn"]
+    for equation in equations:
+        native = Native(make(_types(equation, dtype), lambda ir, x, y, e=equation: ir.dot(x, y, e)))
+        for sizes in SIZES[:2] + SIZES[3:4] + SIZES[6:]:
+            left, right = _shapes(equation, sizes)
+            native.check(_whole(dtype, *left), _whole(dtype, *right, seed=1), bound=precision(dtype))
+
+
+@pytest.mark.parametrize(("source", "wide"), [(I8, I32), (U8, I32), (BF16, F32), (F16, F32), (F32, F64)], ids=str)
+def test_wider_results(source: DType, wide: DType) -> None:
+    native = Native(make(_types("mk,kn->mn", source), lambda ir, x, y: ir.dot(x, y, "mk,kn->mn", wide)))
+    for sizes in SIZES[:4]:
+        left, right = _shapes("mk,kn->mn", sizes)
+        native.check(_whole(source, *left), _whole(source, *right, seed=1))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("columns", [1, 3, 16, 31, 64, 65, 130])
+def test_packed_constants(columns: int, target: Target) -> None:
+    b, bias = _whole(F32, 40, columns, seed=1), _whole(F32, columns, seed=2)
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        plain = ir.dot(x, ir.constant(b), "mk,kn->mn")
+        turned = ir.dot(x, ir.transpose(ir.constant(np.ascontiguousarray(b.T)), (1, 0)), "mk,kn->mn")
+        return [ir.max(ir.add(plain, ir.constant(bias)), 0.0), turned]
+
+    native = Native(make(["f32[M, 40]"], build), target)
+    for rows in (0, 1, 2, 7, 97, 200):
+        native.check(_whole(F32, rows, 40))
+
+
+def test_stacked_constants() -> None:
+    b = _whole(F32, 3, 20, 70, seed=1)
+    native = Native(make(["f32[3, M, 20]"], lambda ir, x: ir.dot(x, ir.constant(b), "bmk,bkn->bmn")))
+    for rows in (1, 5, 100):
+        native.check(_whole(F32, 3, rows, 20))
+
+
+@pytest.mark.parametrize("depth", [1, 255, 256, 257, 511, 512, 513, 1100])
+def test_depths_around_the_blocks(depth: int) -> None:
+    b = _whole(F32, depth, 70, seed=1)
+    native = Native(make([f"f32[5, {depth}]", "f32[K, 33]", "f32[5, K]"], lambda ir, x, y, z: [
+        ir.dot(x, ir.constant(b), "mk,kn->mn"), ir.dot(z, y, "mk,kn->mn")
+    ]))  # fmt: skip
+    native.check(_whole(F32, 5, depth), _whole(F32, depth, 33, seed=2), _whole(F32, 5, depth, seed=3))
+
+
+def test_products_round_as_little_as_a_sum_in_order() -> None:
+    native = Native(make(["f32[M, K]", "f32[K, N]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn")))
+    native.check(sample(F32, 33, 700), sample(F32, 700, 65, seed=1), bound=2e-6)
+
+
+def test_nan_and_infinity_go_through() -> None:
+    native = Native(make(["f32[M, K]", "f32[K, N]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn")))
+    x, y = _whole(F32, 20, 30), _whole(F32, 30, 20, seed=1)
+    x[2, 3], y[5, 6], y[7, 8] = np.inf, np.nan, -np.inf
+    native.check(x, y, bound=1e-6)
+
+
+def test_a_chain_of_pointwise_ops_ends_in_the_kernel() -> None:
+    def build(ir: Builder, x: Value, y: Value, r: Value, s: Value) -> Value:
+        return ir.add(ir.gelu(ir.add(ir.dot(x, y, "bmk,kn->bmn"), s)), ir.mul(r, 0.5))
+
+    native = Native(make(["f32[B, M, K]", "f32[K, N]", "f32[B, M, N]", "f32[N]"], build))
+    assert native.kernels() == ["contraction"]
+    for shape in [(2, 3, 4, 5), (1, 1, 1, 1), (2, 40, 20, 70), (0, 1, 2, 3)]:
+        b, m, k, n = shape
+        parts = ((b, m, k), (k, n), (b, m, n), (n,))
+        native.check(*(sample(F32, *part, seed=seed) for seed, part in enumerate(parts)), bound=2e-6)
+
+
+def test_a_result_that_is_cast_is_rounded_first() -> None:
+    """In 16 bits the sum is rounded to the type of the contraction, whatever the type of the last op."""
+    native = Native(make(["bf16[M, K]", "bf16[K, N]"], lambda ir, x, y: ir.less(ir.dot(x, y, "mk,kn->mn"), 0.25)))
+    native.check(sample(BF16, 40, 3), sample(BF16, 3, 40, seed=1))

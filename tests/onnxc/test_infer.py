@@ -1,0 +1,103 @@
+"""Declared types: those that inference writes into a model, in every form that a type can have."""
+
+import pytest
+from onnx import ModelProto, TensorProto, TypeProto, checker, helper
+
+import onnxc
+from compiler.frontend.infer import write_type
+from compiler.frontend.operator import OPERATORS
+from compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
+from compiler.ir.dims import Size
+from compiler.ir.dtypes import F32, I64, STRING
+from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from tests.support.models import model_from_text
+
+N = Size.symbol("N")
+
+
+def infer(model: ModelProto) -> ModelProto:
+    return ModelProto.FromString(onnxc.infer(model).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [
+        (TensorType(F32, (N, 3)), helper.make_tensor_type_proto(1, ["N", 3])),
+        (TensorType(I64, ()), helper.make_tensor_type_proto(7, [])),
+        (TensorType(F32, (2 * N + 1,)), helper.make_tensor_type_proto(1, ["2*N + 1"])),
+        (TensorType(STRING, None), helper.make_tensor_type_proto(8, None)),
+        (SequenceType(TensorType(F32, (0,))), helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [0]))),
+        (
+            OptionalType(SequenceType(TensorType(F32, (1,)))),
+            helper.make_optional_type_proto(helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [1]))),
+        ),
+        (
+            MapType(I64, TensorType(F32, ())),
+            TypeProto(map_type=TypeProto.Map(key_type=7, value_type=helper.make_tensor_type_proto(1, []))),
+        ),
+    ],
+)
+def test_types_are_written_as_the_standard_writes_them(type: Type, expected: TypeProto) -> None:
+    written = OurTypeProto()
+    write_type(type, written)
+    assert TypeProto.FromString(written.SerializeToString()) == expected
+
+
+def test_what_is_declared_in_part_is_completed() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (float[N, 4] x) => (y) <float[4, rows] p> { p = Transpose (x) y = Relu (p) }"""
+    model = infer(model_from_text(text))
+    checker.check_model(model, full_check=True)
+    (p,), (y,) = model.graph.value_info, model.graph.output
+    for info in (p, y):
+        assert info.type == helper.make_tensor_type_proto(TensorProto.FLOAT, [4, "N"])
+
+
+def test_a_complete_output_stays_as_it_is() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (float[N, 4] x) => (float[rows, 4] y) { y = Relu (x) }"""
+    assert infer(model_from_text(text)).graph.output[0].type == helper.make_tensor_type_proto(1, ["rows", 4])
+
+
+def test_values_of_branches_are_declared_in_their_graphs() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (bool c, float[N] x) => (y) {
+      y = If (c) <
+        then_branch = t () => (a) { p = Exp (x) a = Neg (p) },
+        else_branch = e () => (b) { q = Abs (x) b = Cast <to = 1> (q) }
+      >
+    }"""
+    model = infer(model_from_text(text))
+    for attribute, name in zip(model.graph.node[0].attribute, ("p", "q"), strict=True):
+        (info,) = attribute.g.value_info
+        assert (info.name, info.type) == (name, helper.make_tensor_type_proto(1, ["N"]))
+
+
+def test_a_name_of_two_values_is_left_alone() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (bool c, float[N] x) => (y) {
+      y = If (c) <
+        then_branch = t () => (a) { p = Exp (x) a = Neg (p) },
+        else_branch = e () => (b) { p = Shape (x) b = Identity (x) }
+      >
+    }"""
+    model = infer(model_from_text(text))
+    assert [len(attribute.g.value_info) for attribute in model.graph.node[0].attribute] == [0, 0]
+
+
+def test_a_contradiction_is_a_model_error() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (float[N, 4] x) => (float[N, 5] y) { y = Relu (x) }"""
+    with pytest.raises(onnxc.ModelError, match="axis 1 differs"):
+        onnxc.infer(model_from_text(text))
+    assert [finding.code for finding in onnxc.check(model_from_text(text))] == ["declared-type"]
+
+
+def test_check_warns_of_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(OPERATORS, ("", "Relu", 14))
+    text = """<ir_version: 8, opset_import: ["": 17]> m (float[N] x) => (float[N] y) { y = Relu (x) }"""
+    with pytest.raises(onnxc.UnsupportedError):
+        onnxc.infer(model_from_text(text))
+    (finding,) = onnxc.check(model_from_text(text))
+    assert (finding.severity, finding.code) == ("warning", "unsupported-node")
+    assert "ai.onnx.Relu-14" in finding.message
