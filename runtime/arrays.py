@@ -9,9 +9,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from runtime.dtypes import STRING, DType, dtype_name
+from runtime.dtypes import STRING, DType, dtype_kind, dtype_name
 from runtime.errors import InputError
-from runtime.host.elements import is_float, is_integer
 
 __all__ = ["describe", "import_array", "is_ready", "type_text"]
 
@@ -37,6 +36,8 @@ def import_array(value: object, dtype: DType, what: str, expected: str) -> np.nd
 
     Raises InputError.
     """
+    if type(value) is np.ndarray and value.dtype == dtype and dtype != STRING and is_ready(value):
+        return value
     array = _as_array(value, dtype, what, expected)
     if dtype == STRING:
         return _strings(array, what, expected)
@@ -120,7 +121,7 @@ def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.nd
         raise InputError(message, code="input-dtype")
     with np.errstate(all="ignore"):
         converted = array.astype(dtype)
-        if is_integer(dtype) and not np.array_equal(converted.astype(array.dtype), array):
+        if dtype_kind(dtype) == "integer" and not np.array_equal(converted.astype(array.dtype), array):
             message = f"{what} has elements from {array.min()} to {array.max()}, outside {dtype_name(dtype)}"
             raise InputError(message, code="input-range")
     return converted
@@ -133,7 +134,7 @@ def _holds_arrays(value: object) -> bool:
 
 def _rank(dtype: DType) -> int:
     """Numbers of a lower rank have an exact place in every higher one, bools excepted."""
-    return 0 if dtype.kind == "b" else 1 if is_integer(dtype) else 2 if is_float(dtype) else 3
+    return ("bool", "integer", "float", "complex").index(dtype_kind(dtype))
 
 
 def _strings(array: np.ndarray, what: str, expected: str) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 The file is a zip archive of stored members, each beginning on a page, so that the weights can be mapped:
 
-    manifest.json     the format, its version, the size and digest of each other member, what each image needs
+    manifest.json     the format, its version, the size of each other member, what each image needs
     program.json      the program (runtime/encoding.py)
     signature.json    inputs and outputs, for people and other tools
     provenance.json   versions, digest of the model, which kernels come from which nodes
@@ -13,7 +13,6 @@ The file is a zip archive of stored members, each beginning on a page, so that t
 The same artifact gives the same bytes.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -97,11 +96,9 @@ def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
         members[member] = image
         images.append({"target": target, "member": member, "features": sorted(artifact.features.get(target, ()))})
     members[WEIGHTS] = np.ascontiguousarray(artifact.weights).data
-    # The weights are not read when they are mapped, so their digest would not be looked at.
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != WEIGHTS}
     sizes = {name: len(data) for name, data in members.items()}
     manifest: JsonValue = {
-        "format": FORMAT, "version": FORMAT_VERSION, "sizes": sizes, "digests": digests, "images": images,
+        "format": FORMAT, "version": FORMAT_VERSION, "sizes": sizes, "images": images,
     }  # fmt: skip
     return {MANIFEST: to_json(manifest)} | members
 

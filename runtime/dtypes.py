@@ -25,3 +25,11 @@ def dtype_name(dtype: DType) -> str:
     if dtype.kind in "UT":
         return "string"
     return _NAMES.get(dtype, str(dtype))
+
+
+def dtype_kind(dtype: DType) -> str:
+    """ "bool", "integer", "float", "complex" or "string"; NumPy does not know it of the types of ml_dtypes."""
+    name = dtype_name(dtype)
+    if name in ("bool", "string"):
+        return name
+    return {"i": "integer", "u": "integer", "c": "complex"}.get(name[0], "float")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from runtime.cpu import Image
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError
 from runtime.fast_call import FastCall, Shapes, write_fast_call
-from runtime.host.values import HostValue, as_array
 from runtime.launch import NativeLaunch
 from runtime.program import Body, Guard, If, Launch, Program, Release, Step, While
 from runtime.signature import default_shape
@@ -26,8 +25,11 @@ from runtime.steps import (
     weights_view,
 )
 from runtime.thread_pool import PoolHandle
-from runtime.values import own_values
+from runtime.values import as_array, own_values
 from runtime.workspaces import WorkspacePool
+
+if TYPE_CHECKING:
+    from runtime.host.values import HostValue
 
 __all__ = ["Engine", "ProgramEngine", "launches_of"]
 
@@ -38,8 +40,8 @@ class Engine(Protocol):
     """What runs the calls of an executable."""
 
     def run(
-        self, values: Sequence[HostValue], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence[HostValue]:
+        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence["HostValue"]:
         """The outputs, for inputs that native code can read and the values of the symbols that they bind.
 
         Outputs share memory with nothing; or they are those `given`, if the engine can write into them.
@@ -83,8 +85,8 @@ class ProgramEngine:
         self.fast = self._fast_call(self.direct) if self.direct is not None else None
 
     def run(
-        self, values: Sequence[HostValue], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence[HostValue]:
+        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence["HostValue"]:
         """The outputs."""
         workspace = self.workspaces.take()
         try:

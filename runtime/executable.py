@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from runtime.artifact import Artifact, write_artifact
 from runtime.engine import Engine
 from runtime.errors import InputError, UnsupportedError
 from runtime.fast_call import SHAPES_KEPT, Shapes
-from runtime.host.values import HostValue
 from runtime.program import JsonValue
 from runtime.signature import Signature, TensorInfo, shapes_of
 from runtime.stats import Stats
+
+if TYPE_CHECKING:
+    from runtime.host.values import HostValue
 
 __all__ = ["Executable"]
 
@@ -82,7 +85,7 @@ class Executable:
             raise UnsupportedError("the interpreter makes no code that could be saved", code="no-artifact")
         write_artifact(self._artifact, path)
 
-    def __call__(self, *inputs: object) -> HostValue:
+    def __call__(self, *inputs: object) -> "HostValue":
         """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.
 
         Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None.
@@ -97,7 +100,7 @@ class Executable:
 
     def run(
         self, inputs: Mapping[str, object], out: Mapping[str, np.ndarray] | None = None, seed: int | None = None
-    ) -> dict[str, HostValue]:
+    ) -> dict[str, "HostValue"]:
         """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
 
         Raises InputError. `seed` is reserved for models that draw numbers.
@@ -116,12 +119,12 @@ class Executable:
             outputs = self._run(self._signature.by_name(inputs))
         return dict(zip(self._output_names, outputs, strict=True))
 
-    def _run(self, inputs: Sequence[object]) -> Sequence[HostValue]:
+    def _run(self, inputs: Sequence[object]) -> Sequence["HostValue"]:
         """The outputs for one value per input, of any kind that can be imported."""
         values = self._signature.import_values(inputs, self._defaults)
         return self._engine.run(values, self._sizes_of(values))
 
-    def _sizes_of(self, values: Sequence[HostValue]) -> tuple[int, ...]:
+    def _sizes_of(self, values: Sequence["HostValue"]) -> tuple[int, ...]:
         """The values of the symbols; shapes are checked when they are new."""
         shapes = shapes_of(values)
         sizes = self._sizes.get(shapes)
@@ -134,7 +137,7 @@ class Executable:
                 self._sizes[shapes] = sizes
         return sizes
 
-    def _run_into(self, inputs: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, HostValue]:
+    def _run_into(self, inputs: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, "HostValue"]:
         values = self._signature.import_values(inputs, self._defaults)
         for name, array in out.items():
             self._expect_output(name, array)
@@ -158,7 +161,7 @@ class Executable:
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
 
 
-def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence[HostValue]) -> bool:
+def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) -> bool:
     """Whether native code may write into the arrays while it reads the inputs."""
     apart = all(
         not np.may_share_memory(array, other)
@@ -168,7 +171,7 @@ def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence[HostValue]) ->
     return apart and all(map(is_ready, given))
 
 
-def _copy_into(array: np.ndarray, output: HostValue, name: str) -> None:
+def _copy_into(array: np.ndarray, output: "HostValue", name: str) -> None:
     if not isinstance(output, np.ndarray) or array.shape != output.shape:
         message = f'out "{name}" is {describe(array)}, the output is {describe(output)}'
         raise InputError(message, code="output-shape")

@@ -6,16 +6,18 @@ Every InputError names the input, what came, and what was expected.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from runtime.arrays import describe, import_array
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import InputError
-from runtime.host.values import HostValue
 from runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
 from runtime.values import import_value, is_optional_type
+
+if TYPE_CHECKING:
+    from runtime.host.values import HostValue
 
 __all__ = ["MISSING", "Signature", "TensorInfo", "program_signature", "shapes_of", "tensor_info"]
 
@@ -94,7 +96,7 @@ class Signature:
                 raise InputError(f"there is no input {name!r}; {self._listed_inputs()}", code="unknown-input")
         return [values.get(info.name, MISSING) for info in self.inputs]
 
-    def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple[HostValue, ...]:
+    def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple["HostValue", ...]:
         """Each value as one of its input's type; defaults for those that are MISSING, or None."""
         missing = [index for index in self.required if values[index] is MISSING or values[index] is None]
         if missing:
@@ -102,7 +104,7 @@ class Signature:
             raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
         return tuple(self._import(index, value, defaults) for index, value in enumerate(values))
 
-    def _import(self, index: int, value: object, defaults: Mapping[int, np.ndarray]) -> HostValue:
+    def _import(self, index: int, value: object, defaults: Mapping[int, np.ndarray]) -> "HostValue":
         info = self.inputs[index]
         if value is MISSING or value is None:
             # An optional that is left out is absent.
@@ -115,7 +117,7 @@ class Signature:
             raise InputError(message, code="input-rank")
         return array
 
-    def bind_sizes(self, values: Sequence[HostValue]) -> tuple[int, ...]:
+    def bind_sizes(self, values: Sequence["HostValue"]) -> tuple[int, ...]:
         """The value of every symbol, 0 for those that no input binds."""
         shapes = shapes_of(values)
         sizes = [0] * len(self.symbols)
@@ -133,7 +135,7 @@ class Signature:
     def _check_sizes(self) -> Callable[[Sequence[int]], tuple[int, ...]]:
         return compile_sizes([check.size for check in self.checks])
 
-    def _wrong_size(self, check: Check, size: int, values: Sequence[HostValue]) -> InputError:
+    def _wrong_size(self, check: Check, size: int, values: Sequence["HostValue"]) -> InputError:
         info = self.inputs[check.slot]
         assert info.shape is not None, info
         shapes = shapes_of(values)
@@ -185,7 +187,7 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
     return TensorInfo(parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, may_be_absent)
 
 
-def shapes_of(values: Sequence[HostValue]) -> tuple[tuple[int, ...], ...]:
+def shapes_of(values: Sequence["HostValue"]) -> tuple[tuple[int, ...], ...]:
     """The shape of each array, and an empty one for what is no tensor."""
     return tuple(value.shape if isinstance(value, np.ndarray) else () for value in values)
 

@@ -4,18 +4,17 @@ A body is prepared once; what is prepared is never changed, so that threads shar
 symbols of their own: what they bind is not seen outside.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from runtime.arrays import is_ready
 from runtime.dtypes import DTYPES, STRING, DType
 from runtime.errors import DeviceError, InputError
-from runtime.host import MEANINGS
-from runtime.host.functions import FUNCTIONS, HostFunction
-from runtime.host.values import HostValue, as_array
 from runtime.launch import NativeLaunch
 from runtime.program import (
     Binding,
@@ -35,11 +34,17 @@ from runtime.program import (
     compile_sizes,
 )
 from runtime.texts import decode_texts
+from runtime.values import as_array
 from runtime.workspaces import Workspace
+
+if TYPE_CHECKING:
+    from runtime.host import Meaning
+    from runtime.host.functions import HostFunction
+    from runtime.host.values import HostValue
 
 __all__ = ["PreparedBody", "Surroundings", "guard_check", "prepare_body", "run_body", "symbols_in", "weights_view"]
 
-Slots = list[HostValue]
+Slots = list["HostValue"]
 Symbols = list[int]
 RunStep = Callable[[Slots, Symbols, Workspace], None]
 
@@ -68,7 +73,7 @@ class PreparedBody:
     template: Slots
     parameters: tuple[int, ...]
     results: tuple[int, ...]
-    bind: Callable[[Sequence[HostValue], Symbols], Symbols]
+    bind: Callable[[Sequence["HostValue"], Symbols], Symbols]
     steps: tuple[RunStep, ...]
 
 
@@ -89,8 +94,8 @@ def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> Pre
 
 
 def run_body(
-    body: PreparedBody, arguments: Sequence[HostValue], symbols: Symbols, workspace: Workspace
-) -> list[HostValue]:
+    body: PreparedBody, arguments: Sequence["HostValue"], symbols: Symbols, workspace: Workspace
+) -> list["HostValue"]:
     """The results of the body, which may share memory with its arguments and with constants."""
     slots = body.template.copy()
     for slot, argument in zip(body.parameters, arguments, strict=True):
@@ -151,14 +156,16 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep:
     return run
 
 
-def _host_function(name: str) -> HostFunction:
-    """A host function, or the meaning of a primitive, by its name."""
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    if name not in MEANINGS:
+def _host_function(name: str) -> "HostFunction":
+    """A host function, or the meaning of a primitive, by its name; only a program that has one loads them."""
+    functions: Mapping[str, HostFunction] = importlib.import_module("runtime.host.functions").FUNCTIONS
+    meanings: Mapping[str, Meaning] = importlib.import_module("runtime.host").MEANINGS
+    if name in functions:
+        return functions[name]
+    if name not in meanings:
         message = f"there is no host function {name}: the program is of another version of onnxc"
         raise DeviceError(message, code="unknown-host-function")
-    meaning = MEANINGS[name]
+    meaning = meanings[name]
     return lambda values, attributes: meaning([as_array(value) for value in values], attributes)
 
 
@@ -254,12 +261,12 @@ def _prepare_release(step: Release) -> RunStep:
 
 def _prepare_parameters(
     parameters: Sequence[int], bindings: Sequence[Binding], checks: Sequence[Check]
-) -> Callable[[Sequence[HostValue], Symbols], Symbols]:
+) -> Callable[[Sequence["HostValue"], Symbols], Symbols]:
     """How the arguments of a nested body make its symbols from those around it."""
     numbers = {slot: index for index, slot in enumerate(parameters)}
     sizes = compile_sizes([check.size for check in checks])
 
-    def bind(arguments: Sequence[HostValue], outer: Symbols) -> Symbols:
+    def bind(arguments: Sequence["HostValue"], outer: Symbols) -> Symbols:
         symbols = outer.copy()
         for binding in bindings:
             symbols[binding.symbol] = as_array(arguments[numbers[binding.slot]]).shape[binding.axis]
@@ -273,18 +280,18 @@ def _prepare_parameters(
     return bind
 
 
-def _put(slots: Slots, places: Sequence[int], values: Sequence[HostValue]) -> None:
+def _put(slots: Slots, places: Sequence[int], values: Sequence["HostValue"]) -> None:
     for place, value in zip(places, values, strict=True):
         slots[place] = value
 
 
-def _ready(value: HostValue) -> np.ndarray:
+def _ready(value: "HostValue") -> np.ndarray:
     """An array as native code reads it; host steps may give views, such as a transposed one."""
     array = as_array(value)
     return array if is_ready(array) else array.copy(order="C")
 
 
-def _is_true(value: HostValue) -> bool:
+def _is_true(value: "HostValue") -> bool:
     return bool(as_array(value).item())
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.errors import DeviceError
-from runtime.host.values import texts
 
 __all__ = ["LENGTH_BYTES", "decode_texts", "encode_texts"]
 
@@ -24,8 +23,13 @@ def decode_texts(weights: np.ndarray, offset: int, shape: tuple[int, ...]) -> np
     start = offset + LENGTH_BYTES
     length = int.from_bytes(weights[offset:start].tobytes(), "little")
     try:
-        return texts(json.loads(weights[start : start + length].tobytes()), shape)
-    except (ValueError, AssertionError, RecursionError) as problem:
+        found = json.loads(weights[start : start + length].tobytes())
+        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+            raise ValueError("no list of texts")
+        array = np.empty(len(found), object)
+        array[:] = found
+        return array.reshape(shape)
+    except (ValueError, RecursionError) as problem:
         raise DeviceError(
             f"the texts at byte {offset} of the weights are damaged", code="artifact-malformed"
         ) from problem

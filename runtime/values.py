@@ -1,15 +1,28 @@
-"""What crosses the border of a call: values of every type on the way in, values of the caller's own on the way out."""
+"""What crosses the border of a call: values of every type on the way in, values of the caller's own on the way out.
+
+The type of values is in runtime/host/values.py, which is not imported here: that would load every host function, and a
+program of native code needs none.
+"""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from runtime.arrays import describe, import_array
 from runtime.dtypes import DTYPES
 from runtime.errors import InputError
-from runtime.host.values import HostValue, MapKey
 
-__all__ = ["import_value", "is_optional_type", "own_values"]
+if TYPE_CHECKING:
+    from runtime.host.values import HostValue, MapKey
+
+__all__ = ["as_array", "import_value", "is_optional_type", "own_values"]
+
+
+def as_array(value: "HostValue") -> np.ndarray:
+    """A value that is a tensor; any other is a broken invariant of the compiler."""
+    assert isinstance(value, np.ndarray), type(value)
+    return value
 
 
 def is_optional_type(text: str) -> bool:
@@ -17,7 +30,7 @@ def is_optional_type(text: str) -> bool:
     return text.startswith("optional(")
 
 
-def import_value(value: object, text: str, what: str) -> HostValue:
+def import_value(value: object, text: str, what: str) -> "HostValue":
     """`value` as one of the type `text`: a tensor, a sequence, an optional or a map, as compiler/ir/types.py writes it.
 
     Raises InputError.
@@ -41,7 +54,7 @@ def import_value(value: object, text: str, what: str) -> HostValue:
     return import_array(value, DTYPES[text.partition("[")[0]], what, text)
 
 
-def _import_key(key: object, key_type: str, text: str, what: str) -> MapKey:
+def _import_key(key: object, key_type: str, text: str, what: str) -> "MapKey":
     if key_type == "string" and isinstance(key, str):
         return str(key)
     if key_type != "string" and isinstance(key, int | np.integer) and not isinstance(key, bool):
@@ -53,13 +66,13 @@ def _wrong_type(value: object, text: str, what: str) -> InputError:
     return InputError(f"{what} is {describe(value)}, expected {text}", code="input-type")
 
 
-def own_values(results: Sequence[HostValue], arguments: Sequence[HostValue]) -> list[HostValue]:
+def own_values(results: Sequence["HostValue"], arguments: Sequence["HostValue"]) -> list["HostValue"]:
     """The results as values that share memory with nothing: views, arguments and repeated arrays are copied."""
     seen = {id(argument) for argument in arguments}
     return [_own(result, seen) for result in results]
 
 
-def _own(result: HostValue, seen: set[int]) -> HostValue:
+def _own(result: "HostValue", seen: set[int]) -> "HostValue":
     if isinstance(result, np.ndarray):
         is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
         seen.add(id(result))

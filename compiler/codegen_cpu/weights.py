@@ -7,6 +7,7 @@ import numpy as np
 
 from compiler.codegen_cpu.kernels import PACKED_SHAPES, PACKERS
 from runtime.cpu import allocate_aligned
+from runtime.texts import encode_texts
 
 ALIGNMENT_BYTES = 64
 
@@ -24,9 +25,11 @@ class WeightBlock:
         self._end = 0
 
     def add(self, array: np.ndarray, layout: Layout = ()) -> int:
-        """The offset of `array` in a layout, the same for the same array."""
+        """The offset of `array` in a layout, the same for the same array; texts lie there as runtime/texts.py says."""
         key = (id(array), tuple(layout))
         if key not in self._places:
+            if array.dtype.hasobject:
+                array = encode_texts(array)
             size = array.itemsize * prod(packed_shape(array, layout))
             self._places[key] = self._end
             self._arrays.append((self._end, array, layout))

@@ -4,13 +4,15 @@ This walk is also type and shape inference: the type of an ONNX value is the typ
 it. All nodes that cannot be lowered are reported together.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
-from compiler.frontend.operator import OPERATORS, Node, NotYetSupported
+from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer
+from compiler.frontend.operators.control_flow import expect_case, joined_branches
 from compiler.frontend.operators.host_values import of_declared_shape, with_element
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size
@@ -29,6 +31,9 @@ from compiler.ir.types import (
 from runtime.errors import InputError
 
 SizeRange = tuple[int, int | None]
+
+MOST_SPLITS = 3
+"""How many conditions may decide on ranks one after another: each doubles what follows it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Low
             defaults[info.name] = tensor.array()
     _expect_known_names(options, [info.name for info in model.graph.inputs], ir)
     walk.initializers(model.graph, scope)
-    results = walk.graph(model.graph, scope)
+    results = walk.graph(model.graph, scope, ir, inlined=False)
     walk.finish()
     body = ir.block(parameters, [result for result in results if result is not None])
     names = tuple(info.name for info in model.graph.outputs)
@@ -149,6 +154,8 @@ class _Walk:
         self.types: dict[str, Type] = {}
         self.findings: list[Diagnostic] = []
         self.unsupported: list[tuple[Location, str]] = []
+        self.met: Counter[Location] = Counter()
+        self.assumed: dict[tuple[Location, int], bool] = {}
 
     def finish(self) -> None:
         """Raises what was found."""
@@ -163,29 +170,101 @@ class _Walk:
             if name not in scope:
                 scope[name] = (ir or self.ir).constant(tensor.array())
 
-    def graph(self, graph: Graph, scope: dict[str, Value | None], ir: Builder | None = None) -> list[Value | None]:
+    def graph(self, graph: Graph, scope: dict[str, Value | None], ir: Builder, *, inlined: bool) -> list[Value | None]:
         """Lowers the nodes of `graph` in order; the values of its outputs, None where a finding is in the way."""
-        ir = ir or self.ir
         for name, value in scope.items():
             if value is not None:
                 self.types[name] = value.type
-        for node in graph.nodes:
+        return self._from_node(graph, 0, scope, ir, inlined=inlined)
+
+    def _from_node(
+        self, graph: Graph, start: int, scope: dict[str, Value | None], ir: Builder, *, inlined: bool = False
+    ) -> list[Value | None]:
+        """Lowers the nodes of `graph` from number `start` on; the values of its outputs.
+
+        Cases are told apart by the graph that has a block of its own, not by those `inlined` into it.
+        """
+        for place, node in enumerate(graph.nodes[start:], start):
+            met = self.met.copy()
             with ir.at(node.location):
-                self._node(node, graph, scope, ir)
-        with ir.at(Location(node.location.graph if graph.nodes else "main")):
+                try:
+                    self._bind(node, graph, scope, self._node(node, scope, ir), ir)
+                except RanksDiffer as split:
+                    if inlined:
+                        raise
+                    return self._split(split, met, graph, place, scope, ir)
+        with ir.at(Location(graph.nodes[-1].location.graph if graph.nodes else "main")):
             return [self._declared(info, scope.get(info.name), ir) for info in graph.outputs]
 
-    def _node(self, node: GraphNode, graph: Graph, scope: dict[str, Value | None], ir: Builder) -> None:
+    def _node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
         operands = tuple(scope[name] if name else None for name in node.inputs)
-        results: Sequence[Value | None] = (None,) * len(node.outputs)
-        if not any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
-            results = self._lower(Node(node, operands, self._subgraph(node, scope)), ir)
+        if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
+            return (None,) * len(node.outputs)
+        self.met[node.location] += 1
+        case = (node.location, self.met[node.location])
+        subgraph = _Subgraph(self, node, scope, ir)
+        may_split = len(self.assumed) < MOST_SPLITS
+        try:
+            return self._lower(Node(node, operands, subgraph, may_split, self.assumed.get(case)), ir)
+        except RanksDiffer as split:
+            split.case = split.case or case
+            raise
+
+    def _bind(
+        self,
+        node: GraphNode,
+        graph: Graph,
+        scope: dict[str, Value | None],
+        results: Sequence[Value | None],
+        ir: Builder,
+    ) -> None:
         for name, result in zip(node.outputs, results, strict=False):
             if name:
-                with ir.at(node.location):
-                    scope[name] = value = self._declared(graph.value_infos.get(name), result, ir)
+                scope[name] = value = self._declared(graph.value_infos.get(name), result, ir)
                 if value is not None:
                     self.types[name] = value.type
+
+    def _split(
+        self,
+        split: RanksDiffer,
+        met: Counter[Location],
+        graph: Graph,
+        place: int,
+        scope: dict[str, Value | None],
+        ir: Builder,
+    ) -> list[Value | None]:
+        """The outputs of `graph` where the ranks of what node `place` gives depend on a condition.
+
+        The node and all after it are lowered once for each case. A case that cannot be is an error of the call.
+        """
+        assert split.case is not None, split
+        before = len(self.findings), len(self.unsupported)
+        blocks, reasons = [], []
+        for holds in (True, False):
+            nested, self.met = ir.nested(), met.copy()
+            self.assumed[split.case] = holds
+            results = self._from_node(graph, place, dict(scope), nested)
+            blocks.append(nested.block((), [result for result in results if result is not None]))
+            reasons.append(self._taken_back(*before))
+        possible = [holds for holds, reason in zip((True, False), reasons, strict=True) if reason is None]
+        node = graph.nodes[place]
+        if len(possible) == 2:
+            del self.assumed[split.case]
+            view = Node(node, (), _Subgraph(self, node, scope, ir))
+            return [*joined_branches(split.condition, blocks, view, ir)]
+        if len(possible) == 1:
+            expect_case(split.condition, possible[0], str(reasons[int(possible[0])]), ir)
+        self.met, self.assumed[split.case] = met.copy(), possible == [True] or not possible
+        outputs = self._from_node(graph, place, scope, ir)
+        del self.assumed[split.case]
+        return outputs
+
+    def _taken_back(self, findings: int, unsupported: int) -> str | None:
+        """Forgets what was found beyond these numbers; the first of it."""
+        new = [*(finding.message for finding in self.findings[findings:])]
+        new += [reason for _, reason in self.unsupported[unsupported:]]
+        del self.findings[findings:], self.unsupported[unsupported:]
+        return new[0] if new else None
 
     def _lower(self, node: Node, ir: Builder) -> Sequence[Value | None]:
         lowering = OPERATORS.get((node.graph_node.domain, node.operator, node.since))
@@ -215,13 +294,10 @@ class _Walk:
         reason = contradiction(declared, value.type)
         if reason is not None:
             message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
-            self.findings.append(error("declared-type", message, self.ir.location, (), "ONNX IR, value_info"))
+            self.findings.append(error("declared-type", message, ir.location, (), "ONNX IR, value_info"))
         elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
             return of_declared_shape(value, declared, ir)
         return value
-
-    def _subgraph(self, node: GraphNode, scope: Mapping[str, Value | None]) -> "_Subgraph":
-        return _Subgraph(self, node, scope)
 
 
 @dataclass(frozen=True)
@@ -231,6 +307,7 @@ class _Subgraph:
     walk: _Walk
     node: GraphNode
     scope: Mapping[str, Value | None]
+    outer: Builder
 
     def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
         inner = dict(self.scope)
@@ -241,7 +318,7 @@ class _Subgraph:
                 inner.pop(name, None)
         self.walk.initializers(graph, inner, ir)
         before = len(self.walk.findings), len(self.walk.unsupported)
-        results = self.walk.graph(graph, inner, ir)
+        results = self.walk.graph(graph, inner, ir, inlined=ir is self.outer)
         missing = [info.name for info, result in zip(graph.outputs, results, strict=True) if result is None]
         if missing and before == (len(self.walk.findings), len(self.walk.unsupported)):
             raise NotYetSupported(f"the subgraph results {', '.join(missing)} could not be lowered")

@@ -49,6 +49,18 @@ class NotYetSupported(Exception):
     """A legal node that the frontend cannot lower yet; collected, and raised as one UnsupportedError."""
 
 
+class RanksDiffer(Exception):
+    """A condition decides of which rank the results of a node are: what follows is lowered for each case.
+
+    `case` stands for the node that asks, and is filled in on the way.
+    """
+
+    def __init__(self, condition: Value) -> None:
+        super().__init__("the ranks of the branches differ")
+        self.condition = condition
+        self.case: tuple[Location, int] | None = None
+
+
 class SubgraphLowering(Protocol):
     """Lowers a graph attribute within the scope of its node."""
 
@@ -58,11 +70,16 @@ class SubgraphLowering(Protocol):
 
 @dataclass(frozen=True)
 class Node:
-    """One node to lower. Operands are None where an optional input is absent."""
+    """One node to lower. Operands are None where an optional input is absent.
+
+    `may_split`: whether its lowering may raise RanksDiffer. `assumed`: what its condition is in the case at hand.
+    """
 
     graph_node: GraphNode
     operands: tuple[Value | None, ...]
     lower_subgraph: SubgraphLowering
+    may_split: bool = False
+    assumed: bool | None = None
 
     @property
     def operator(self) -> str:

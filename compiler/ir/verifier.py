@@ -376,7 +376,10 @@ def _fits(declared: Type, actual: Type, free: Iterable[str]) -> bool:
             if len(declared.shape) != len(actual.shape):
                 return False
             any_size = frozenset(free)
-            return all(a in (b, ANY_SIZE) or symbols_of(a) & any_size for a, b in zip(declared.shape, actual.shape, strict=True))
+            return all(
+                a in (b, ANY_SIZE) or symbols_of(a) & any_size
+                for a, b in zip(declared.shape, actual.shape, strict=True)
+            )
         case SequenceType(expected), SequenceType(given):
             return _fits(expected, given, free)
         case OptionalType(expected), OptionalType(given):

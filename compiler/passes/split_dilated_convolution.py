@@ -1,12 +1,13 @@
 """Transposed convolutions as ordinary ones: no product with the zeros between the elements of the input.
 
-With input dilation d, output element q * d + r reads only the taps k with k = (low - r) mod d. Each of the d phases r is
-an ordinary convolution with those taps; as filters of one convolution, they give the phases side by side.
+With input dilation d, output element q * d + r reads only the taps k with k = (low - r) mod d. Each of the d phases r
+is an ordinary convolution with those taps; as filters of one convolution, they give the phases side by side.
 """
 
 from collections.abc import Sequence
 from itertools import product as box
 from math import prod
+from types import EllipsisType
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def split(op: Op, build: Rewriter) -> Outcome:
 
 
 def phase_filters(weights: np.ndarray, low: Sequence[int], spread: Sequence[int], groups: int) -> np.ndarray:
-    """w: T[M, C, *K] -> T[groups * phases * M/groups, C, *T], each phase with its taps where the common padding wants them.
+    """w: T[M, C, *K] -> T[phases * M, C, *T], the taps of each phase where the common padding wants them.
 
     Phase r starts floor(low / d) - floor((low - r) / d) taps late.
     """
@@ -54,12 +55,16 @@ def phase_filters(weights: np.ndarray, low: Sequence[int], spread: Sequence[int]
     result = np.zeros((groups, prod(spread), *grouped.shape[1:3], *taps), weights.dtype)
     for number, phase in enumerate(box(*map(range, spread))):
         starts = [(pad - r) % step for (pad, step, _), r in zip(rows, phase, strict=True)]
-        read: list[slice] = [slice(start, None, step) for start, step in zip(starts, spread, strict=True)]
+        read = [slice(start, None, step) for start, step in zip(starts, spread, strict=True)]
         late = [_late(pad, step, r) for (pad, step, _), r in zip(rows, phase, strict=True)]
-        chosen = grouped[(..., *read)]
-        write: list[slice] = [slice(at, at + size) for at, size in zip(late, chosen.shape[3:], strict=True)]
-        result[:, number][(..., *write)] = chosen
+        chosen = grouped[_last_axes(read)]
+        write = [slice(at, at + size) for at, size in zip(late, chosen.shape[3:], strict=True)]
+        result[:, number][_last_axes(write)] = chosen
     return result.reshape(-1, *weights.shape[1:2], *taps)
+
+
+def _last_axes(slices: Sequence[slice]) -> tuple[slice | EllipsisType, ...]:
+    return (..., *slices)
 
 
 def _late(low: int, step: int, phase: int) -> int:

@@ -49,8 +49,12 @@ def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[
 
 
 def is_generator(op: Op) -> bool:
-    """Whether the op needs no operand and has no effect, so that it can be made wherever it is wanted."""
-    return not op.operands and not PRIMITIVES[op.name].effects and bool(op.results)
+    """Whether the op needs no operand and has no effect, so that it can be made wherever it is wanted.
+
+    What a host function gives is made once, where it stands.
+    """
+    primitive = PRIMITIVES[op.name]
+    return not op.operands and not primitive.effects and primitive.kind != "host" and bool(op.results)
 
 
 def _is_native(op: Op, is_native: Callable[[Op], bool]) -> bool:

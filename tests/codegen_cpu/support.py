@@ -24,7 +24,7 @@ from compiler.planning.check_plan import check_plan
 from compiler.planning.kernel_plan import KernelPlan
 from compiler.planning.plan import plan_kernels
 from compiler.target import Target
-from runtime.cpu import load_image
+from runtime.cpu import Image, load_image
 from runtime.host import MEANINGS
 from runtime.host.values import as_array
 from runtime.program import (
@@ -44,6 +44,7 @@ from tests.codegen_host.native import HOST, NATIVE_TARGETS
 __all__ = [
     "EVERY_TARGET",
     "FLOATS",
+    "HOST",
     "INTEGERS",
     "NATIVE",
     "Native",
@@ -98,7 +99,7 @@ class Native:
         self.status = np.zeros(_STATUS_WORDS, np.int64)
 
     @cached_property
-    def image(self) -> object:
+    def image(self) -> Image:
         return load_image(next(iter(self.artifact.images.values())))
 
     def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -160,12 +161,12 @@ class Native:
             for spec in step.specs
         ]
         arena = _guarded(np.empty(compile_sizes([step.arena_bytes])(symbols), np.uint8), poison=True)
-        pool = pool_handle(self.image, self.threads)  # type: ignore[arg-type]
+        pool = pool_handle(self.image, self.threads)
         inputs = [slots[slot] for slot in step.inputs]
         fixed = (self.artifact.weights, arena, self.status)
         words = [pool.address, *(x.ctypes.data for x in fixed), *symbols, *(x.ctypes.data for x in (*inputs, *outputs))]
         frame = (ctypes.c_int64 * len(words))(*words)
-        self.image.function(step.entry, 1)(ctypes.addressof(frame))  # type: ignore[attr-defined]
+        self.image.function(step.entry, 1)(ctypes.addressof(frame))
         slots.update(zip(step.outputs, outputs, strict=True))
 
 
@@ -230,6 +231,7 @@ def odd_values(dtype: DType) -> np.ndarray:
             return np.array(_ODD_FLOATS).astype(dtype.numpy)
     if dtype.is_bool:
         return np.array([False, True])
-    limits = np.iinfo(dtype.numpy)
-    numbers = [0, 1, 2, 3, 7, limits.max, limits.max - 1, limits.min, limits.min + 1]
+    greatest = 2 ** (dtype.bits - dtype.is_signed) - 1
+    least = -greatest - 1 if dtype.is_signed else 0
+    numbers = [0, 1, 2, 3, 7, greatest, greatest - 1, least, least + 1]
     return np.array([*numbers, -1, -2, -7] if dtype.is_signed else numbers, dtype.numpy)

@@ -8,19 +8,20 @@ import pytest
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from compiler.ir.module import Value
+from compiler.ir.primitives.contractions import parse_equation
 from compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
 EQUATIONS = [
     "mk,kn->mn", "km,kn->mn", "mk,nk->mn", "mk,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhmk,bhkn->bhmn",
-    "bmhk,bnhk->bhmn", "bhmn,bnhk->bmhk", "k,kn->n", "mk,k->m", "k,k->", "m,n->mn", "m,k->km", "abk,abk->ab", "ab,ab->ab",
-    "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb",
+    "bmhk,bnhk->bhmn", "bhmn,bnhk->bmhk", "k,kn->n", "mk,k->m", "k,k->", "m,n->mn", "m,k->km", "abk,abk->ab",
+    "ab,ab->ab", "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb",
 ]  # fmt: skip
 
 # The sizes of the letters in turn: odd, one, larger than every tile, empty where that may matter.
 SIZES = [
     {"b": 2, "h": 3, "m": 5, "k": 7, "n": 9, "l": 2, "a": 3},
-    {letter: 1 for letter in string.ascii_lowercase},
+    dict.fromkeys(string.ascii_lowercase, 1),
     {"b": 2, "h": 2, "m": 100, "k": 300, "n": 70, "l": 3, "a": 2},
     {"b": 2, "h": 1, "m": 3, "k": 0, "n": 4, "l": 2, "a": 2},
     {"b": 1, "h": 1, "m": 3, "k": 33, "n": 130, "l": 0, "a": 2},
@@ -30,11 +31,11 @@ SIZES = [
 
 
 def _shapes(equation: str, sizes: dict[str, int]) -> list[tuple[int, ...]]:
-    return [tuple(sizes[letter] for letter in term) for term in equation.split("->")[0].split(",")]
+    return [tuple(sizes[letter] for letter in term) for term in parse_equation(equation)[:2]]
 
 
 def _types(equation: str, dtype: DType) -> list[str]:
-    return [f"{dtype}[{', '.join(letter.upper() for letter in term)}]" for term in equation.split("->")[0].split(",")]
+    return [f"{dtype}[{', '.join(term.upper())}]" for term in parse_equation(equation)[:2]]
 
 
 def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:

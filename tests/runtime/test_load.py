@@ -151,8 +151,13 @@ def test_a_missing_member_is_named(path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["program.json", "provenance.json", "report.json", "code"])
 def test_a_changed_member_is_found(path: Path, name: str) -> None:
-    rewrite(path, lambda member, data: data[:-2] + b"x" + data[-1:] if member.startswith(name) else data)
-    assert "is not what was written" in str(refused(path))
+    with zipfile.ZipFile(path) as archive:
+        (member,) = (member for member in archive.namelist() if member.startswith(name))
+        content = archive.read(member)
+    data = path.read_bytes()
+    place = data.index(content) + len(content) // 2
+    path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    assert f"{member} is not what was written" in str(refused(path))
 
 
 @pytest.mark.parametrize(
@@ -162,8 +167,7 @@ def test_a_changed_member_is_found(path: Path, name: str) -> None:
         ("sizes", {}),
         ("sizes", {"weights": 1}),
         ("sizes", {"weights": "1"}),
-        ("digests", []),
-        ("digests", {"program.json": 1}),
+        ("sizes", {"program.json": 1}),
         ("images", None),
         ("images", [1]),
         ("images", [{"target": 1}]),
@@ -250,7 +254,7 @@ def test_an_entry_that_the_image_lacks_is_a_device_error() -> None:
 
 
 def test_any_damage_is_an_error_or_does_not_matter(path: Path) -> None:
-    """Only what is not code: nothing could make damaged machine code safe, and its digest guards it."""
+    """Only what is not code: nothing could make damaged machine code safe, and its checksum guards it."""
     whole, random = path.read_bytes(), Random(0)
     for _ in range(300):
         data = bytearray(whole)

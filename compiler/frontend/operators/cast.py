@@ -2,6 +2,7 @@
 
 from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.numbers_as_texts import numbers_in, texts_of
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import F8E8M0, DType
 from compiler.ir.module import Value
@@ -44,8 +45,10 @@ def _converted(x: Value, dtype: DType, node: Node, ir: Builder) -> Value:
     """`x` as `dtype`; float8 saturates as the attribute says, and only the power-of-two type has a rounding mode."""
     if x.dtype == dtype:
         return x
-    if x.dtype.is_string or dtype.is_string:
-        node.unsupported(f"a cast from {x.dtype} to {dtype}")
+    if dtype.is_string:
+        return texts_of(x, ir)
+    if x.dtype.is_string:
+        return numbers_in(x, dtype, node, ir)
     saturate = node.flag("saturate", True)
     if dtype != F8E8M0:
         return ir.cast(x, dtype, saturate=saturate)

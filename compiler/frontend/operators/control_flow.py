@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
+from compiler.frontend.operator import Node, RanksDiffer, operator
 from compiler.frontend.operators.joined_types import joined
 from compiler.frontend.operators.loops import forever, while_loop
 from compiler.ir.builder import Builder
 from compiler.ir.capture import close_blocks
+from compiler.ir.dtypes import I64
 from compiler.ir.module import Block, Value, walk
-from compiler.ir.types import type_symbols
+from compiler.ir.types import TensorType, Type, type_symbols
 
 
 @operator("If", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))
@@ -24,8 +25,9 @@ def if_(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """
     condition = ir.reshape(node.input("cond"), ())
     known = ir.known(condition)
-    if known is not None and isinstance(known[0], int):
-        return node.lower_subgraph(node.graph("then_branch" if known[0] else "else_branch"), (), ir)
+    case = known[0] if known is not None and isinstance(known[0], int) else node.assumed
+    if case is not None:
+        return node.lower_subgraph(node.graph("then_branch" if case else "else_branch"), (), ir)
     blocks = []
     for name in ("then_branch", "else_branch"):
         nested = ir.nested()
@@ -33,10 +35,29 @@ def if_(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     then, otherwise = (block.results for block in blocks)
     if len(then) != len(otherwise):
         node.fail("branch-outputs", f"the branches have {len(then)} and {len(otherwise)} outputs", rule="ONNX If")
+    if node.may_split and any(_ranks_differ(a.type, b.type) for a, b in zip(then, otherwise, strict=True)):
+        raise RanksDiffer(condition)
+    return joined_branches(condition, blocks, node, ir)
+
+
+def joined_branches(condition: Value, blocks: Sequence[Block], node: Node, ir: Builder) -> tuple[Value, ...]:
+    """The results of one of two blocks, which may use values from outside."""
     local = _bound_within(blocks[0]) | _bound_within(blocks[1])
-    types = [joined(node, ir, a, b, local) for a, b in zip(then, otherwise, strict=True)]
+    types = [joined(node, ir, a, b, local) for a, b in zip(blocks[0].results, blocks[1].results, strict=True)]
     captures, closed = close_blocks(blocks)
     return ir.if_(condition, captures, closed, types)
+
+
+def expect_case(condition: Value, is_true: bool, reason: str, ir: Builder) -> None:
+    """At the call: an InputError unless the condition is the case that can be; `reason` speaks against the other."""
+    (found,) = ir.read_sizes(ir.reshape(ir.cast(condition, I64), (1,)), "condition")
+    ir.guard(found, int(is_true), "equal", f"the condition of an If cannot be {not is_true}: {reason}")
+
+
+def _ranks_differ(a: Type, b: Type) -> bool:
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType) or a.shape is None or b.shape is None:
+        return False
+    return len(a.shape) != len(b.shape)
 
 
 def _bound_within(block: Block) -> set[str]:

@@ -20,7 +20,7 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 FUNCTIONS = ("SUM", "AVERAGE", "MIN", "MAX")
 
 
-@operator("TreeEnsembleRegressor", since=(1, 3), domain=ML)
+@operator("TreeEnsembleRegressor", since=(1, 3, 5), domain=ML)
 def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
     """X: T[N, F]  ->  f32[N, n_targets], what the leaves give each target, plus base_values, transformed
 
@@ -32,7 +32,7 @@ def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
     return ir.cast(transformed(_with_base(scores, node, ir), node, ir), F32)
 
 
-@operator("TreeEnsembleClassifier", since=(1, 3), domain=ML)
+@operator("TreeEnsembleClassifier", since=(1, 3, 5), domain=ML)
 def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     """X: T[N, F]  ->  Y: i64[N] or string[N], the class of the best score, and Z: f32[N, E]
 

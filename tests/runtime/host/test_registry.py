@@ -4,6 +4,7 @@ import numpy as np
 
 from runtime.host import MEANINGS
 
+
 def test_meanings_leave_the_error_state_of_the_caller_alone() -> None:
     before = np.geterr()
     MEANINGS["div"]([np.array(1.0), np.array(0.0)], {})

@@ -1,0 +1,145 @@
+"""Convolutions by every algorithm: padding, strides, dilations, groups, any number of axes, sizes known at the call."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
+from compiler.ir.module import Value
+from compiler.ir.types import TensorType
+from compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, sample
+
+N, H, W = (Size.symbol(name) for name in "NHW")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One form; sizes of `x` may be symbols. `algorithm` is what it is expected to be computed by."""
+
+    algorithm: str
+    x: tuple[Dim, ...]
+    w: tuple[int, ...]
+    strides: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    dilations: tuple[int, ...]
+    groups: int = 1
+    input_dilations: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        x, w, strides = ("x".join(map(str, part)) for part in (self.x, self.w, self.strides))
+        return f"{self.algorithm} {x} by {w}, strides {strides}, groups {self.groups}"
+
+    def build(self, ir: Builder, x: Value, w: Value) -> Value:
+        return ir.convolution(
+            x, w, self.strides, self.low, self.high, self.dilations, self.groups, self.input_dilations
+        )
+
+
+ONES, TWOS, NONE = (1, 1), (2, 2), (0, 0)
+
+CONVOLUTIONS = [
+    Convolution("panels", (N, 3, 9, 9), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("panels", (N, 3, 9, 9), (8, 3, 3, 3), TWOS, ONES, ONES, ONES),
+    Convolution("panels", (N, 3, 23, 30), (70, 3, 7, 7), TWOS, (3, 3), (3, 3), ONES),
+    Convolution("panels", (N, 64, 7, 7), (70, 64, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("panels", (N, 40, 14, 14), (33, 40, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("panels", (N, 64, 14, 14), (33, 64, 1, 1), TWOS, NONE, NONE, ONES),
+    Convolution("panels", (N, 8, 12, 12), (9, 8, 2, 3), (1, 2), (0, 1), (1, 0), (2, 1)),
+    Convolution("panels", (N, 16, 15, 15), (16, 4, 3, 3), ONES, ONES, ONES, ONES, 4),
+    Convolution("panels", (N, 16, 40), (8, 16, 3), (1,), (1,), (1,), (2,)),
+    Convolution("panels", (N, 600, 3, 3), (40, 600, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("panels", (N, 4, 3, 3), (6, 4, 3, 3), ONES, NONE, NONE, ONES),
+    Convolution("panels", (N, 4, H, W), (8, 4, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("panels", (N, 4, H, W), (8, 4, 3, 3), (2, 1), ONES, ONES, ONES),
+    Convolution("panels", (N, 4, H, W), (8, 4, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("depthwise", (N, 16, 14, 14), (16, 1, 3, 3), ONES, ONES, ONES, ONES, 16),
+    Convolution("depthwise", (N, 16, 15, 15), (32, 1, 3, 3), TWOS, (0, 1), ONES, ONES, 16),
+    Convolution("depthwise", (N, 16, 15, 15), (16, 1, 5, 5), ONES, TWOS, TWOS, (2, 1), 16),
+    Convolution("depthwise", (N, 16, 40), (16, 1, 3), (3,), (1,), (1,), (2,), 16),
+    Convolution("depthwise", (N, 8, H, W), (8, 1, 3, 3), (2, 1), ONES, ONES, ONES, 8),
+    Convolution("depthwise", (N, 8, H, W), (8, 1, 3, 3), TWOS, ONES, ONES, ONES, 8),
+    Convolution("simple", (N, 4, 5, 6, 7), (8, 4, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    Convolution("simple", (N, 4, 5, 6), (8, 4, 3, 3), ONES, ONES, ONES, ONES, 1, TWOS),
+    Convolution("simple", (N, 4, 5, 6, 7), (4, 1, 2, 2, 2), (2, 1, 2), (0, 1, 0), (1, 0, 1), (1, 2, 1), 4),
+    Convolution("panels", (N, 3, 9, 9), (0, 3, 3, 3), ONES, ONES, ONES, ONES),
+]
+PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 3, "H": 7, "W": 35}]
+
+
+def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
+    """Small whole numbers: every order of summation gives the same."""
+    return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(dtype.numpy)
+
+
+def _shape(dims: tuple[Dim, ...], values: dict[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(dim, values) for dim in dims)
+
+
+# The largest filters make the most code, which takes LLVM long where masks are not registers.
+ON_EVERY_TARGET = [
+    (case, target) for case in CONVOLUTIONS for target in EVERY_TARGET if target == HOST or 7 not in case.w
+]
+
+
+@pytest.mark.parametrize(("case", "target"), ON_EVERY_TARGET, ids=str)
+def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, target: Target) -> None:
+    w, bias = _whole(F32, *case.w, seed=1), _whole(F32, case.w[0], seed=2)
+    made = case.build(Builder(), *(Builder().parameter("x", TensorType(F32, dims)) for dims in (case.x, case.w)))
+
+    def build(ir: Builder, x: Value, residual: Value) -> list[Value]:
+        y = case.build(ir, x, ir.constant(w))
+        per_channel = ir.reshape(ir.constant(bias), (case.w[0], *(1,) * (len(case.x) - 2)))
+        return [ir.max(ir.add(ir.add(y, per_channel), residual), 0.0)]
+
+    native = Native(make([TensorType(F32, case.x), TensorType(F32, made.shape)], build), target)
+    if 0 not in case.w:
+        assert native.plan.kernels[0].schedule["algorithm"] == case.algorithm
+    symbols = {name for dim in case.x for name in symbols_of(dim)}
+    for values in PLACES if len(symbols) > 1 else PLACES[:3]:
+        native.check(_whole(F32, *_shape(case.x, values)), _whole(F32, *_shape(made.shape, values), seed=3))
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS[:3] + CONVOLUTIONS[14:16] + CONVOLUTIONS[20:21], ids=str)
+def test_convolutions_alone(case: Convolution) -> None:
+    w = _whole(F32, *case.w, seed=1)
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, ir.constant(w))))
+    for count in (0, 1, 2):
+        native.check(_whole(F32, *_shape(case.x, {"N": count})))
+
+
+@pytest.mark.parametrize("dtype", [F64, F16, BF16, I32, I8], ids=str)
+def test_element_types(dtype: DType) -> None:
+    for case in (CONVOLUTIONS[1], CONVOLUTIONS[14], CONVOLUTIONS[20]):
+        w = _whole(dtype, *case.w, seed=1)
+        native = Native(make([TensorType(dtype, case.x)], lambda ir, x, w=w, c=case: c.build(ir, x, ir.constant(w))))
+        for count in (0, 1, 2):
+            native.check(_whole(dtype, *_shape(case.x, {"N": count})))
+
+
+def test_filters_may_be_inputs() -> None:
+    native = Native(make(["f32[N, 4, H, W]", "f32[M, 4, 3, 3]"], lambda ir, x, w: (
+        ir.convolution(x, w, ONES, ONES, ONES, ONES)
+    )))  # fmt: skip
+    for shape, filters in [((1, 4, 7, 9), 5), ((2, 4, 1, 1), 1), ((1, 4, 5, 20), 0)]:
+        native.check(_whole(F32, *shape), _whole(F32, filters, 4, 3, 3, seed=1))
+
+
+def test_padding_may_be_sizes() -> None:
+    native = Native(make(["f32[N, 4, H, W]", "bool[P]"], lambda ir, x, p: ir.convolution(
+        x, ir.constant(_whole(F32, 6, 4, 3, 3, seed=1)), ONES, (Size.symbol("P"), 0), (1, Size.symbol("P")), ONES
+    )))  # fmt: skip
+    for shape, padding in [((1, 4, 7, 9), 2), ((2, 4, 3, 3), 0), ((1, 4, 3, 20), 5)]:
+        native.check(_whole(F32, *shape), np.zeros(padding, np.bool_))
+
+
+def test_nan_stays_where_its_windows_are() -> None:
+    case = CONVOLUTIONS[4]
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, ir.constant(sample(F32, *case.w)))))
+    x = sample(F32, 1, 40, 14, 14)
+    x[0, 3, 4, 5], x[0, 4, 13, 13] = np.nan, np.inf
+    native.check(x, bound=2e-6)

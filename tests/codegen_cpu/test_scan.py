@@ -1,0 +1,57 @@
+"""Running folds along every axis, in both directions."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, U8, DType
+from compiler.ir.module import Value
+from compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
+
+SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 7, 16)]
+FORMS = list(product(("sum", "prod", "min", "max"), range(3), (False, True), (False, True)))
+
+
+def build(ir: Builder, x: Value) -> list[Value]:
+    return [ir.scan_axis(x, kind, axis, exclusive, reverse) for kind, axis, exclusive, reverse in FORMS]
+
+
+def _numbers(dtype: DType, *shape: int) -> np.ndarray:
+    x = sample(dtype, *shape)
+    return (1 + x / 16).astype(dtype.numpy) if dtype.is_float else x
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, I32], ids=str)
+def test_scans_on_every_target(dtype: DType, target: Target) -> None:
+    native = Native(make([f"{dtype}[N, M, K]"], build), target)
+    assert set(native.kernels()) == {"scan"}
+    for shape in SHAPES:
+        native.check(_numbers(dtype, *shape), bound=2 * precision(dtype))
+
+
+@pytest.mark.parametrize("dtype", [F64, BF16, I8, U8, BOOL], ids=str)
+def test_element_types(dtype: DType) -> None:
+    native = Native(make([f"{dtype}[N, M, K]"], build))
+    for shape in SHAPES:
+        native.check(_numbers(dtype, *shape), bound=2 * precision(dtype))
+
+
+def test_the_operand_may_be_a_view() -> None:
+    native = Native(make(["f32[N, M, K]"], lambda ir, x: build(ir, ir.transpose(x, (2, 0, 1)))))
+    for shape in SHAPES:
+        native.check(_numbers(F32, *shape), bound=1e-6)
+
+
+def test_a_running_sum_is_as_exact_as_its_type() -> None:
+    native = Native(make(["f32[N]"], lambda ir, x: ir.scan_axis(x, "sum", 0)))
+    native.check(np.full(100_000, 0.1, np.float32))
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_extremes_of_nan_and_infinities(kind: str) -> None:
+    native = Native(make(["f32[N, M]"], lambda ir, x: [ir.scan_axis(x, kind, axis) for axis in (0, 1)]))
+    native.check(np.resize(odd_values(F32), (20, 21)))

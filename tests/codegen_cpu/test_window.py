@@ -1,0 +1,164 @@
+"""Windows: pools and sums of every form, the places of maxima, sizes known at the call."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, Size, evaluate
+from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
+from compiler.ir.module import Value
+from compiler.ir.types import TensorType
+from compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
+
+N, H, W = (Size.symbol(name) for name in "NHW")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How windows slide over `x`, whose sizes may be symbols."""
+
+    x: tuple[Dim, ...]
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    dilations: tuple[int, ...]
+
+    def __str__(self) -> str:
+        x, window, strides = ("x".join(map(str, part)) for part in (self.x, self.window, self.strides))
+        return f"{window} over {x}, strides {strides}, padding {self.low} {self.high}, dilations {self.dilations}"
+
+    def build(self, ir: Builder, x: Value, kind: str, *, arg: bool = False) -> Value:
+        return ir.reduce_window(x, kind, self.window, self.strides, self.low, self.high, self.dilations, arg)
+
+
+def _image(x: tuple[Dim, ...], window: int, stride: int, padding: int, dilation: int = 1) -> Windows:
+    """The same along the two last of four axes."""
+    ones, pair = (1, 1), (padding,) * 2
+    return Windows(
+        x, (*ones, window, window), (*ones, stride, stride), (0, 0, *pair), (0, 0, *pair), (*ones, dilation, dilation)
+    )
+
+
+WINDOWS = [
+    _image((N, 3, 30, 37), 3, 2, 1),
+    _image((N, 3, 30, 37), 2, 2, 0),
+    _image((N, 3, 35, 35), 3, 1, 1),
+    _image((N, 3, H, W), 3, 2, 1),
+    _image((N, 3, H, W), 2, 2, 0),
+    _image((N, 3, 7, 7), 7, 1, 0),
+    _image((N, 3, 40, 40), 3, 3, 1, 2),
+    _image((N, 2, 40, 90), 3, 5, 2),
+    _image((N, 2, 33, 70), 7, 4, 3),
+    Windows((N, 3, 5, 40), (1, 1, 5, 20), (1, 1, 1, 1), (0, 0, 2, 0), (0, 0, 2, 0), (1, 1, 1, 2)),
+    Windows((N, 3, 70), (1, 1, 20), (1, 1, 1), (0, 0, 10), (0, 0, 10), (1, 1, 2)),
+    Windows((N, 3, 70), (1, 1, 3), (1, 1, 5), (0, 0, 1), (0, 0, 1), (1, 1, 2)),
+    Windows((N, 3, 9, 8, 17), (1, 1, 2, 3, 2), (1, 1, 2, 1, 1), (0, 0, 0, 1, 1), (0, 0, 0, 1, 1), (1,) * 5),
+    Windows((N, 30, 20, 3), (1, 3, 3, 1), (1, 2, 2, 1), (0, 1, 1, 0), (0, 1, 1, 0), (1, 1, 1, 1)),
+    Windows((N, 30, 20, 33), (1, 3, 8, 1), (1, 2, 2, 1), (0, 1, 1, 0), (0, 1, 9, 0), (1, 2, 1, 1)),
+    Windows((N, 3, 4, 25), (1, 1, 1, 40), (1, 1, 1, 1), (0, 0, 0, 8), (0, 0, 0, 7), (1, 1, 1, 1)),
+    Windows((N,), (3,), (4,), (1,), (5,), (1,)),
+    Windows((N, 2), (1, 2), (1, 2), (0, 0), (0, 0), (1, 1)),
+    Windows((N, 2, H, W), (1, 1, 1, 1), (1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), (1, 1, 1, 1)),
+    Windows((N, 2, H, W), (1, 1, 2, 2), (1, 1, 1, 1), (0, 0, H, 1), (0, 0, 0, W), (1, 1, 1, 1)),
+]
+PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 36}, {"N": 3, "H": 2, "W": 2}, {"N": 2, "H": 7, "W": 67}]
+
+
+def _shape(dims: tuple[Dim, ...], values: dict[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(dim, values) for dim in dims)
+
+
+def _numbers(dtype: DType, *shape: int) -> np.ndarray:
+    """Random elements, in places NaN and infinities of one sign, or the ends of the type."""
+    x = sample(dtype, *shape)
+    odd = np.array([np.nan, np.inf], dtype.numpy) if dtype.is_float else odd_values(dtype)
+    x.flat[::23] = np.resize(odd, x[..., :].reshape(-1)[::23].shape)
+    return x
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
+def test_folds_and_places(case: Windows, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        folds = [case.build(ir, x, kind) for kind in ("sum", "max", "min")]
+        return [*folds, case.build(ir, x, "max", arg=True)]
+
+    native = Native(make([TensorType(F32, case.x)], build), target)
+    assert set(native.kernels()) == {"window"}
+    for values in PLACES:
+        native.check(_numbers(F32, *_shape(case.x, values)), bound=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I32, I8, U8, BOOL], ids=str)
+def test_element_types(dtype: DType) -> None:
+    cases = [WINDOWS[index] for index in (0, 4, 5, 11, 12, 13)]
+
+    def build(ir: Builder, *operands: Value) -> list[Value]:
+        folds = [case.build(ir, x, k) for case, x in zip(cases, operands, strict=True) for k in ("sum", "max", "min")]
+        return [*folds, *(case.build(ir, x, "max", arg=True) for case, x in zip(cases, operands, strict=True))]
+
+    native = Native(make([TensorType(dtype, case.x) for case in cases], build))
+    for values in PLACES:
+        native.check(*(_numbers(dtype, *_shape(case.x, values)) for case in cases), bound=2 * precision(dtype))
+
+
+def test_windows_of_padding_alone_give_the_fold_of_nothing() -> None:
+    case = Windows((N, 1, 3), (1, 1, 2), (1, 1, 2), (0, 0, 4), (0, 0, 5), (1, 1, 1))
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [*(case.build(ir, x, kind) for kind in ("sum", "max", "min")), case.build(ir, x, "max", arg=True)]
+
+    for dtype in (F32, I8):
+        Native(make([TensorType(dtype, case.x)], build)).check(sample(dtype, 2, 1, 3))
+
+
+def test_of_equal_maxima_the_first_is_found_and_nan_is_greater() -> None:
+    native = Native(make([TensorType(F32, WINDOWS[0].x)], lambda ir, x: WINDOWS[0].build(ir, x, "max", arg=True)))
+    x = np.zeros((2, 3, 30, 37), np.float32)
+    native.check(x)
+    native.check(np.full_like(x, -np.inf))
+    x[:, :, ::4, ::3] = np.nan
+    native.check(x)
+
+
+@pytest.mark.parametrize("permutation", [(0, 3, 1, 2), (0, 1, 3, 2), (1, 0, 2, 3)])
+def test_an_operand_may_be_a_view(permutation: tuple[int, ...]) -> None:
+    case = _image((1, 1, 1, 1), 3, 2, 1)
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        turned = ir.transpose(x, permutation)
+        return [case.build(ir, turned, "max"), case.build(ir, turned, "sum"), case.build(ir, turned, "max", arg=True)]
+
+    native = Native(make(["f32[N, 20, 30, 4]"], build))
+    assert set(native.kernels()) == {"window"}
+    for count in (0, 1, 2):
+        native.check(sample(F32, count, 20, 30, 4), bound=1e-6)
+
+
+def test_an_operand_may_be_one_number() -> None:
+    """How many taps of each window are inside, as averages count them."""
+    case = _image((1, 1, H, W), 3, 2, 1)
+    native = Native(
+        make(["bool[H]", "bool[W]"], lambda ir, h, w: case.build(ir, ir.full((1, 1, H, W), 1.0, F32), "sum"))
+    )
+    for height, width in [(5, 40), (1, 1), (2, 3)]:
+        native.check(np.zeros(height, np.bool_), np.zeros(width, np.bool_))
+
+
+def test_pointwise_ops_after_a_window_are_in_its_kernel() -> None:
+    def build(ir: Builder, x: Value, scale: Value) -> Value:
+        return ir.max(ir.sub(ir.mul(WINDOWS[2].build(ir, x, "sum"), scale), 0.5), 0.0)
+
+    native = Native(make([TensorType(F32, WINDOWS[2].x), "f32[N, 3, 35, 35]"], build))
+    assert native.kernels() == ["window"]
+    for count in (0, 1, 2):
+        native.check(sample(F32, count, 3, 35, 35), sample(F32, count, 3, 35, 35, seed=1), bound=1e-6)
+
+
+def test_a_sum_in_16_bits_is_rounded_once() -> None:
+    native = Native(make([TensorType(F16, WINDOWS[5].x)], lambda ir, x: ir.less(WINDOWS[5].build(ir, x, "sum"), 0.5)))
+    native.check(sample(F16, 3, 3, 7, 7))

@@ -1,0 +1,421 @@
+"""Fusion: which ops share a kernel, as small plans."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Size
+from compiler.ir.module import Value
+from compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, is_light
+from tests.planning.plans import assert_plan, make
+
+N = Size.symbol("N")
+
+
+def test_pointwise_ops_and_movements_are_one_kernel() -> None:
+    assert_plan(
+        ["f32[N, 4]", "f32[4]"],
+        lambda ir, x, y: ir.exp(ir.add(ir.transpose(x, (1, 0)), 1.0)),
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = transpose %a0 {permutation = [1, 0]} : f32[4, s0]
+              %1 = constant {value = f32[] 1.0} : f32[]
+              %2 = broadcast %1 {axes = [], shape = [4, s0]} : f32[4, s0]
+              %3 = add %0, %2 : f32[4, s0]
+              %4 = exp %3 : f32[4, s0]
+              return %4
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+        """,
+    )
+
+
+def test_what_follows_a_contraction_is_in_its_kernel() -> None:
+    assert_plan(
+        ["f32[N, 4]", "f32[4]"],
+        lambda ir, x, y: ir.max(ir.add(ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn"), y), 0.0),
+        """
+        plan "test"
+          weight w0 = constant 0 ['panels', 4]
+          kernel k0 contraction (s0) {}
+            block(%a0: f32[s0, 4], %a1: f32[4, 4], %a2: f32[4]) {
+              %0 = dot %a0, %a1 {dtype = f32, equation = "mk,kn->mn"} : f32[s0, 4]
+              %1 = broadcast %a2 {axes = [1], shape = [s0, 4]} : f32[s0, 4]
+              %2 = add %0, %1 : f32[s0, 4]
+              %3 = constant {value = f32[] 0.0} : f32[]
+              %4 = broadcast %3 {axes = [], shape = [s0, 4]} : f32[s0, 4]
+              %5 = max %2, %4 : f32[s0, 4]
+              return %5
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0, weight 0, input 1) -> output 0 sizes (N)
+        """,
+    )
+
+
+def test_a_view_of_an_operand_is_read_in_place_and_what_is_computed_is_written() -> None:
+    assert_plan(
+        ["f32[4, N]", "f32[4, 3]"],
+        lambda ir, x, y: ir.dot(ir.exp(ir.transpose(x, (1, 0))), y, "mk,kn->mn"),
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[4, s0]) {
+              %0 = transpose %a0 {permutation = [1, 0]} : f32[s0, 4]
+              %1 = exp %0 : f32[s0, 4]
+              return %1
+            }
+          kernel k1 contraction (s0) {}
+            block(%a0: f32[s0, 4], %a1: f32[4, 3]) {
+              %0 = dot %a0, %a1 {dtype = f32, equation = "mk,kn->mn"} : f32[s0, 3]
+              return %0
+            }
+          segment, arena 64*floordiv(16*N + 63, 64) bytes
+            launch k0 (input 0) -> arena @ 0 sizes (N)
+            launch k1 (arena @ 0, input 1) -> output 0 sizes (N)
+        """,
+    )
+
+
+def test_what_is_cheap_is_computed_again() -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        shifted = ir.add(x, 1.0)
+        return [ir.reduce(shifted, "sum", (0,)), ir.reduce(shifted, "max", (1,))]
+
+    assert_plan(
+        ["f32[N, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = constant {value = f32[] 1.0} : f32[]
+              %1 = broadcast %0 {axes = [], shape = [s0, 4]} : f32[s0, 4]
+              %2 = add %a0, %1 : f32[s0, 4]
+              %3 = reduce %2 {axes = [0], kind = "sum"} : f32[4]
+              return %3
+            }
+          kernel k1 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = constant {value = f32[] 1.0} : f32[]
+              %1 = broadcast %0 {axes = [], shape = [s0, 4]} : f32[s0, 4]
+              %2 = add %a0, %1 : f32[s0, 4]
+              %3 = reduce %2 {axes = [1], kind = "max"} : f32[s0]
+              return %3
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+            launch k1 (input 0) -> output 1 sizes (N)
+        """,
+    )
+
+
+def test_what_is_costly_is_written_once() -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        powers = ir.exp(x)
+        return [ir.reduce(powers, "sum", (0,)), ir.reduce(powers, "max", (1,))]
+
+    assert_plan(
+        ["f32[N, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = exp %a0 : f32[s0, 4]
+              return %0
+            }
+          kernel k1 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = reduce %a0 {axes = [0], kind = "sum"} : f32[4]
+              return %0
+            }
+          kernel k2 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = reduce %a0 {axes = [1], kind = "max"} : f32[s0]
+              return %0
+            }
+          segment, arena 64*floordiv(16*N + 63, 64) bytes
+            launch k0 (input 0) -> arena @ 0 sizes (N)
+            launch k1 (arena @ 0) -> output 0 sizes (N)
+            launch k2 (arena @ 0) -> output 1 sizes (N)
+        """,
+    )
+
+
+def test_a_row_is_not_computed_for_each_element_it_is_repeated_to() -> None:
+    assert_plan(
+        ["f32[N, 4]", "f32[4]"],
+        lambda ir, x, y: ir.mul(x, ir.exp(y)),
+        """
+        plan "test"
+          kernel k0 pointwise () {}
+            block(%a0: f32[4]) {
+              %0 = exp %a0 : f32[4]
+              return %0
+            }
+          kernel k1 pointwise (s0) {}
+            block(%a0: f32[4], %a1: f32[s0, 4]) {
+              %0 = broadcast %a0 {axes = [1], shape = [s0, 4]} : f32[s0, 4]
+              %1 = mul %a1, %0 : f32[s0, 4]
+              return %1
+            }
+          segment, arena 64 bytes
+            launch k0 (input 0) -> arena @ 0
+            launch k1 (arena @ 0, input 1) -> output 0 sizes (N)
+        """,
+    )
+
+
+def test_a_reshape_of_a_buffer_is_another_name_for_it() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        rows = ir.reshape(ir.softmax(x, 1), (N * 2, 2))
+        return ir.reduce(ir.transpose(rows, (1, 0)), "sum", (1,))
+
+    assert_plan(
+        ["f32[N, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = softmax %a0 {axis = 1} : f32[s0, 4]
+              return %0
+            }
+          kernel k1 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = reshape %a0 {shape = [2*s0, 2]} : f32[2*s0, 2]
+              %1 = transpose %0 {permutation = [1, 0]} : f32[2, 2*s0]
+              %2 = reduce %1 {axes = [1], kind = "sum"} : f32[2]
+              return %2
+            }
+          segment, arena 64*floordiv(16*N + 63, 64) bytes
+            launch k0 (input 0) -> arena @ 0 sizes (N)
+            launch k1 (arena @ 0) -> output 0 sizes (N)
+        """,
+    )
+
+
+def test_a_result_of_the_module_is_written_whatever_follows() -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        total = ir.reduce(x, "sum", (1,))
+        return [total, ir.neg(total)]
+
+    assert_plan(
+        ["f32[N, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 reduction (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = reduce %a0 {axes = [1], kind = "sum"} : f32[s0]
+              return %0
+            }
+          kernel k1 pointwise (s0) {}
+            block(%a0: f32[s0]) {
+              %0 = neg %a0 : f32[s0]
+              return %0
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+            launch k1 (output 0) -> output 1 sizes (N)
+        """,
+    )
+
+
+def test_both_results_of_a_sort_are_written_by_its_kernel() -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        values, places = ir.sort(x, 1)
+        return [ir.neg(values), places]
+
+    assert_plan(
+        ["f32[N, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 ordering (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0, %1 = sort %a0 {axis = 1, descending = false} : f32[s0, 4], i64[s0, 4]
+              return %0, %1
+            }
+          kernel k1 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = neg %a0 : f32[s0, 4]
+              return %0
+            }
+          segment, arena 64*floordiv(16*N + 63, 64) bytes
+            launch k0 (input 0) -> arena @ 0, output 0 sizes (N)
+            launch k1 (arena @ 0) -> output 1 sizes (N)
+        """,
+    )
+
+
+def test_counting_an_index_from_the_end_is_part_of_picking() -> None:
+    assert_plan(
+        ["f32[N, 4]", "i64[K]"],
+        lambda ir, x, i: ir.gather(ir.exp(x), ir.wrap_negative(i, N), 0),
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = exp %a0 : f32[s0, 4]
+              return %0
+            }
+          kernel k1 pointwise (s0, s1) {}
+            block(%a0: i64[s0], %a1: f32[s1, 4]) {
+              %0 = constant {value = i64[] 0} : i64[]
+              %1 = broadcast %0 {axes = [], shape = [s0]} : i64[s0]
+              %2 = less %a0, %1 : bool[s0]
+              %3 = sizes {dtype = i64, scalar = true, values = [s1]} : i64[]
+              %4 = broadcast %3 {axes = [], shape = [s0]} : i64[s0]
+              %5 = add %a0, %4 : i64[s0]
+              %6 = select %2, %5, %a0 : i64[s0]
+              %7 = gather %a1, %6 {axis = 0} : f32[s0, 4]
+              return %7
+            }
+          segment, arena 64*floordiv(16*N + 63, 64) bytes
+            launch k0 (input 0) -> arena @ 0 sizes (N)
+            launch k1 (input 1, arena @ 0) -> output 0 sizes (K, N)
+        """,
+    )
+
+
+def test_a_scatter_computes_its_data_in_place() -> None:
+    def build(ir: Builder, i: Value, u: Value) -> Value:
+        return ir.scatter_nd(ir.full((N, 4), 0.0, u.dtype), i, ir.exp(u), "add")
+
+    assert_plan(
+        ["i64[K, 1]", "f32[K, 4]", "bool[N]"],
+        lambda ir, i, u, n: build(ir, i, u),
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = exp %a0 : f32[s0, 4]
+              return %0
+            }
+          kernel k1 scatter (s0, s1) {}
+            block(%a0: i64[s0, 1], %a1: f32[s0, 4]) {
+              %0 = constant {value = f32[] 0.0} : f32[]
+              %1 = broadcast %0 {axes = [], shape = [s1, 4]} : f32[s1, 4]
+              %2 = scatter_nd %1, %a0, %a1 {kind = "add"} : f32[s1, 4]
+              return %2
+            }
+          segment, arena 64*floordiv(16*K + 63, 64) bytes
+            launch k0 (input 0) -> arena @ 0 sizes (K)
+            launch k1 (input 1, arena @ 0) -> output 0 sizes (K, N)
+        """,
+    )
+
+
+def test_joined_parts_are_computed_into_their_places() -> None:
+    assert_plan(
+        ["f32[N, 4]"],
+        lambda ir, x: ir.concatenate([ir.exp(x), ir.neg(x)], 1),
+        """
+        plan "test"
+          kernel k0 concatenate (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = exp %a0 : f32[s0, 4]
+              %1 = neg %a0 : f32[s0, 4]
+              %2 = concatenate %0, %1 {axis = 1} : f32[s0, 8]
+              return %2
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+        """,
+    )
+
+
+def test_the_host_is_between_two_segments() -> None:
+    assert_plan(
+        ["f32[N]"],
+        lambda ir, x: ir.cast(ir.non_zero(ir.abs(x)), x.dtype),
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0]) {
+              %0 = abs %a0 : f32[s0]
+              return %0
+            }
+          kernel k1 pointwise (s0) {}
+            block(%a0: i64[1, s0]) {
+              %0 = cast %a0 {dtype = f32, round_mode = "nearest", saturate = true} : f32[1, s0]
+              return %0
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+          host non_zero
+          segment, arena 0 bytes
+            launch k1 (input 0) -> output 0 sizes (nonzero)
+        """,
+    )
+
+
+def test_equal_work_is_one_kernel() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        return [ir.exp(ir.add(x, 1.0)), ir.exp(ir.add(y, 1.0))]
+
+    assert_plan(
+        ["f32[N, 4]", "f32[M, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = constant {value = f32[] 1.0} : f32[]
+              %1 = broadcast %0 {axes = [], shape = [s0, 4]} : f32[s0, 4]
+              %2 = add %a0, %1 : f32[s0, 4]
+              %3 = exp %2 : f32[s0, 4]
+              return %3
+            }
+          segment, arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+            launch k0 (input 1) -> output 1 sizes (M)
+        """,
+    )
+
+
+# Properties
+
+
+def _groups(types: list[str], build: Callable[..., Value]) -> tuple[Group, ...]:
+    main = make(types, build).main.body
+    return fuse_kernels(main.ops, main.results)[0]
+
+
+def test_groups_stay_small() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        for _ in range(3 * GROUP_LIMIT):
+            x = ir.exp(x)
+        return x
+
+    groups = _groups(["f32[N]"], build)
+    assert 3 <= len(groups) <= 5
+    assert all(len(group.ops) <= GROUP_LIMIT for group in groups)
+
+
+def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        a = ir.softmax(ir.exp(x), 1)
+        return ir.add(ir.softmax(ir.mul(a, 2.0), 0), a)
+
+    module = make(["f32[N, 4]"], build)
+    main = module.main.body
+    groups, _ = fuse_kernels(main.ops, main.results)
+    place = {op: index for index, op in enumerate(main.ops)}
+    written: set[Value] = set(main.parameters)
+    for group in groups:
+        assert sorted(group.ops, key=place.__getitem__) == list(group.ops)
+        made = {result for op in group.ops for result in op.results}
+        assert all(operand in made | written for op in group.ops for operand in op.operands)
+        written.update(group.outputs)
+
+
+def test_light_ops_are_those_without_a_kernel_of_their_own() -> None:
+    module = make(["f32[N, 4]"], lambda ir, x: ir.softmax(ir.concatenate([ir.gelu(x), ir.exp(x)], 0), 1))
+    assert [op.name for op in module.main.body.ops if is_light(op)] == ["gelu", "exp"]

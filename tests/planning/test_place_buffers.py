@@ -1,0 +1,133 @@
+"""Buffers: values that live at once never overlap, whatever the sizes; a plan in which they do is rejected."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, composite
+
+from compiler.ir.dims import Dim, Size, evaluate, floordiv, maximum, minimum
+from compiler.ir.dtypes import BOOL, F32, F64
+from compiler.ir.module import Parameter, Value
+from compiler.ir.types import TensorType
+from compiler.planning.check_plan import check_plan, check_segment
+from compiler.planning.kernel_plan import HostStep, Lifetime, PlanBody, Segment
+from compiler.planning.place_buffers import ALIGNMENT_BYTES, Placement, aligned, place_buffers, value_bytes
+from tests.planning.plans import make, plan
+
+N, M = Size.symbol("N"), Size.symbol("M")
+SIZES: list[Dim] = [
+    1,
+    7,
+    64,
+    N,
+    M,
+    N * M,
+    N + 1,
+    2 * N,
+    N * N,
+    N + M,
+    4 * N * M,
+    maximum(N, M),
+    minimum(N, 5),
+    floordiv(N, 2),
+]
+VALUES = [{"N": n, "M": m} for n in (0, 1, 2, 17) for m in (0, 1, 5, 64)]
+
+
+@composite
+def lives(draw: DrawFn) -> list[tuple[Value, int, int]]:
+    """Values with their first and last launch, in order of the first."""
+    count = draw(st.integers(0, 12))
+    firsts = sorted(draw(st.lists(st.integers(0, 8), min_size=count, max_size=count)))
+    dtypes = st.sampled_from((F32, F64, BOOL))
+    return [
+        (
+            Parameter("x", TensorType(draw(dtypes), (draw(st.sampled_from(SIZES)),))).value,
+            first,
+            first + draw(st.integers(0, 4)),
+        )
+        for first in firsts
+    ]
+
+
+def _segment(placement: Placement) -> Segment:
+    return Segment((), (), (), placement.arena_bytes, placement.lifetimes)
+
+
+@settings(max_examples=300, deadline=None)
+@given(lives())
+def test_what_lives_at_once_is_apart(given_lives: list[tuple[Value, int, int]]) -> None:
+    placement = place_buffers(given_lives, {})
+    check_segment(_segment(placement), {})
+    for sizes in VALUES:
+        ranges = [
+            (evaluate(placement.offsets[value], sizes), evaluate(value_bytes(value), sizes), first, last)
+            for value, first, last in given_lives
+        ]
+        for index, (start, length, first, last) in enumerate(ranges):
+            assert start % ALIGNMENT_BYTES == 0
+            assert start + length <= evaluate(placement.arena_bytes, sizes)
+            for other_start, other_length, other_first, other_last in ranges[:index]:
+                if first <= other_last and other_first <= last:
+                    assert start + length <= other_start or other_start + other_length <= start
+
+
+@settings(max_examples=100, deadline=None)
+@given(lives().filter(lambda found: len(found) > 1), st.data())
+def test_a_corrupted_placement_is_rejected(given_lives: list[tuple[Value, int, int]], data: st.DataObject) -> None:
+    placement = place_buffers(given_lives, {})
+    segment = _segment(placement)
+    index = data.draw(st.integers(0, len(given_lives) - 1))
+    life = placement.lifetimes[index]
+    at_once = [x for x in placement.lifetimes if x is not life and x.first <= life.last and life.first <= x.last]
+    for changed in [replace(life, offset=other.offset) for other in at_once if other.offset != life.offset]:
+        lifetimes = (*placement.lifetimes[:index], changed, *placement.lifetimes[index + 1 :])
+        with pytest.raises(AssertionError):
+            check_segment(replace(segment, lifetimes=lifetimes), {})
+    with pytest.raises(AssertionError):
+        check_segment(replace(segment, arena_bytes=placement.arena_bytes + 64), {})
+
+
+def test_space_is_used_again_where_the_order_of_sizes_is_certain() -> None:
+    small, large, other = (Parameter("x", TensorType(F32, (size,))).value for size in (N, N + 5, M))
+    placement = place_buffers([(large, 0, 1), (small, 2, 3)], {})
+    assert placement.offsets[small] == placement.offsets[large] == 0
+    placement = place_buffers([(small, 0, 1), (large, 2, 3)], {})
+    assert placement.arena_bytes == aligned(value_bytes(large))
+    placement = place_buffers([(small, 0, 1), (other, 2, 3)], {})
+    assert placement.offsets[other] == aligned(value_bytes(small))
+
+
+def test_ranges_of_symbols_decide_orders() -> None:
+    one, many = (Parameter("x", TensorType(F32, (size,))).value for size in (4, N))
+    assert place_buffers([(one, 0, 0), (many, 1, 1)], {"N": (4, None)}).offsets[many] == 0
+    assert place_buffers([(one, 0, 0), (many, 1, 1)], {}).offsets[many] == 64
+
+
+def test_no_values_need_no_arena() -> None:
+    assert place_buffers([], {}) == Placement({}, 0, ())
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 4 * N + 1])
+def test_alignment(size: Dim) -> None:
+    for sizes in VALUES:
+        rounded, exact = evaluate(aligned(size), sizes), evaluate(size, sizes)
+        assert rounded % ALIGNMENT_BYTES == 0
+        assert exact <= rounded < exact + ALIGNMENT_BYTES
+
+
+def test_a_plan_is_checked_in_all_its_bodies() -> None:
+    made = plan(make(["f32[N, 4]"], lambda ir, x: ir.softmax(ir.softmax(ir.softmax(x, 0), 1), 0)))
+    (segment,) = made.body.steps
+    assert isinstance(segment, Segment)
+    overlapping = tuple(Lifetime(0, life.size_bytes, life.first, life.last) for life in segment.lifetimes)
+    wrong = replace(segment, lifetimes=overlapping)
+    for body in (PlanBody(made.body.block, (wrong,)), PlanBody(made.body.block, (_nested(made.body, wrong),))):
+        with pytest.raises(AssertionError):
+            check_plan(replace(made, body=body))
+
+
+def _nested(body: PlanBody, segment: Segment) -> HostStep:
+    return HostStep(body.block.ops[0], (PlanBody(body.block, (segment,)),))
