@@ -177,7 +177,10 @@ class _Rows:
         visit: Callable[..., Sequence[Reg]],
         carried: Sequence[Reg],
     ) -> tuple[Reg, ...]:
-        """visit(evaluator, index, lane mask, *carried) at every place of the folded axes, vectors along the last."""
+        """visit(evaluator, index, lane mask, carried) at every place of the folded axes, vectors along the last.
+
+        Where several values are carried, each goes with vectors of its own.
+        """
         frame, f = self.frame, self.frame.f
         sizes = [self.shape[axis] for axis in self.axes]
         outer, last = (sizes[:-1], sizes[-1]) if self.lanes_are_columns else (sizes, 1)
@@ -190,6 +193,22 @@ class _Rows:
             return self._columns(kept, before, last, bound, visit, values)
 
         return f.loop(0, frame.size(product(outer)), 1, rows, carried)
+
+    def _in_turn(
+        self, stop: Int, step: int, visit: Callable[..., Sequence[Reg]], values: Sequence[Reg]
+    ) -> tuple[Reg, ...]:
+        """visit(place, value) for the places below `stop`, each with the next of the values."""
+        f, count = self.frame.f, len(values)
+        if count < 2:
+            return f.loop(0, stop, step, visit, values)
+
+        def turn(place: Int, *totals: Reg) -> Sequence[Reg]:
+            return [visit(f.add(place, number * step), total)[0] for number, total in enumerate(totals)]
+
+        wide = step * count
+        whole = f.mul(f.sdiv(stop, wide), wide)
+        first, *others = f.loop(0, whole, wide, turn, values)
+        return (*f.loop(whole, stop, step, visit, (first,)), *others)
 
     def _columns(
         self,
@@ -208,7 +227,7 @@ class _Rows:
             e = self._evaluator(lanes, None, bound)
             return visit(e, self._index(kept, (*before, Index(column, 1))), None, *carried)
 
-        values = f.loop(0, whole, lanes, step, values)
+        values = self._in_turn(whole, lanes, step, values)
         rest = f.sub(count, whole)
         if rest == 0:
             return values
@@ -216,9 +235,9 @@ class _Rows:
         def tail() -> Sequence[Reg]:
             mask = f.tail_mask(lanes, rest)
             e = self._evaluator(lanes, mask, bound)
-            return visit(e, self._index(kept, (*before, Index(whole, 1))), mask, *values)
+            return visit(e, self._index(kept, (*before, Index(whole, 1))), mask, *values[:1])
 
-        return f.if_(f.icmp("sgt", rest, 0), tail, lambda: values)
+        return (*f.if_(f.icmp("sgt", rest, 0), tail, lambda: values[:1]), *values[1:])
 
     def _fold(
         self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg], staged: set[Value]
@@ -232,12 +251,21 @@ class _Rows:
             combined = combine(kind, dtype, total, x, f)
             return (combined if tail is None else f.select(tail, combined, total),)
 
-        (total,) = self._for_columns(kept, mask, bound, visit, (start,))
+        total, *others = self._for_columns(kept, mask, bound, visit, (start,) * self._accumulators(fold))
+        for other in others:
+            total = combine(kind, dtype, total, other, f)
         if self.staged is not None and self.staged in self._row_values(fold.operands[0]):
             staged.add(self.staged)
         if self.lanes_are_columns:
             total = fold_lanes(kind, dtype, total, f)
         return round_register(total, dtype, f) if dtype.is_float else total
+
+    def _accumulators(self, fold: Op) -> int:
+        """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
+        columns = self.shape[self.axes[-1]]
+        is_short = isinstance(columns, int) and columns < ACCUMULATORS * self.frame.lanes
+        is_costly = self._cost(fold.operands[0]) > STAGED_COST
+        return 1 if is_short or is_costly or not self.lanes_are_columns else ACCUMULATORS
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
         """The place of the extremum, one element after another; the first NaN is it where there is one."""
