@@ -7,6 +7,7 @@ import numpy as np
 from compiler.ir.dims import Bounds
 from compiler.ir.module import Block, Module, Op, Value
 from compiler.ir.printer import print_block
+from compiler.ir.types import type_symbols
 from compiler.planning.build_kernels import BoundKernel, build_kernel
 from compiler.planning.fuse_kernels import fuse_kernels
 from compiler.planning.kernel_plan import (
@@ -22,7 +23,7 @@ from compiler.planning.kernel_plan import (
     Weight,
 )
 from compiler.planning.place_buffers import place_buffers
-from compiler.planning.split_steps import split_steps
+from compiler.planning.split_steps import bound_by, split_steps
 
 
 def plan_kernels(module: Module, target: PlanTarget) -> KernelPlan:
@@ -56,11 +57,13 @@ class _Planner:
         steps = split_steps(block, self.target.is_native, bound)
         needed = _needed_after(steps, block)
         planned: list[PlanStep] = []
+        known = bound.union(*(type_symbols(parameter.type) for parameter in block.parameters))
         for step, outputs in zip(steps, needed, strict=True):
             if isinstance(step, tuple):
                 planned.append(self.segment(step, outputs))
             else:
-                planned.append(HostStep(step, tuple(self.body(inner, bound) for inner in step.blocks)))
+                planned.append(HostStep(step, tuple(self.body(inner, known) for inner in step.blocks)))
+                known |= bound_by(step)
         return PlanBody(block, tuple(planned))
 
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:

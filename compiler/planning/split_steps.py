@@ -69,7 +69,7 @@ def _is_ready(op: Op, exists: set[Value], symbols: set[str]) -> bool:
 def op_symbols(op: Op) -> set[str]:
     """The symbols that must be bound before the op can run."""
     used = set().union(*(attribute_symbols(value) for value in op.attributes.values()))
-    own = _bound_by(op)
+    own = bound_by(op)
     for type in op.result_types:
         used |= type_symbols(type)
     return used - own
@@ -84,7 +84,7 @@ def attribute_symbols(value: Attribute) -> set[str]:
     return set()
 
 
-def _bound_by(op: Op) -> set[str]:
+def bound_by(op: Op) -> set[str]:
     """The symbols that exist once the op has run."""
     if op.name == "bind_sizes":
         names = op.attributes["symbols"]
@@ -110,7 +110,7 @@ def _take_ready(
         if takes(op) and _is_ready(op, exists, symbols):
             steps.append(op)
             exists.update(op.results)
-            symbols |= _bound_by(op)
+            symbols |= bound_by(op)
         elif op.name == "constant":
             exists.update(op.results)
         else:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from runtime.errors import ModelError, UnsupportedError
+from runtime.errors import ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_same
 
@@ -58,8 +58,3 @@ def test_cast_like_takes_the_type_of_its_second_input(opset: int) -> None:
     like = np.zeros((2, 0), ml_dtypes.bfloat16)
     x = np.float32([0.4, -1.5, 1e38, -0.0])
     assert_same(*run_operator("CastLike", {"x": x, "like": like}, opset=opset), x.astype(ml_dtypes.bfloat16))
-
-
-def test_texts_are_not_supported_yet() -> None:
-    with pytest.raises(UnsupportedError, match="string"):
-        run_operator("Cast", {"x": X}, opset=13, to=TensorProto.STRING)
