@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg
 from compiler.codegen_host.pool import call_parallel_for
-from compiler.codegen_host.sizes import emit_size
-from compiler.ir.dims import Dim, symbols_of
+from compiler.codegen_host.sizes import Known, emit_size
+from compiler.ir.dims import Dim, substitute, symbols_of
 from compiler.planning.kernel_plan import Buffer, Launch, Segment
 from runtime.program import (
     FRAME_ARENA,
@@ -84,23 +84,27 @@ class _Writer:
             self._word(place, "ptr") for place in (FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS)
         )
         arguments = ((*launch.inputs, *launch.outputs, *launch.sizes) for launch in segment.launches)
+        self.known: Known = {}
         words = 1 + max(map(len, arguments), default=0)
         self.arguments = f.alloca("i64", words)
 
     def _word(self, place: int, type: str) -> Reg:
         return self.f.load(type, self.f.gep(self.frame, place, "i64"), align=8)
 
+    def _size(self, dim: Dim) -> Int:
+        return emit_size(dim, self.symbols, self.f, self.known)
+
     def launch(self, launch: Launch) -> None:
         """Stores the arguments of one kernel and runs all its units."""
         f, kernel = self.f, self.kernels[launch.kernel]
         pointers = [self.status, *(self._address(buffer) for buffer in (*launch.inputs, *launch.outputs))]
-        sizes = [emit_size(size, self.symbols, f) for size in launch.sizes]
+        sizes = [self._size(size) for size in launch.sizes]
         for place, word in enumerate([*pointers, *sizes]):
             f.store(word, f.gep(self.arguments, place, "i64"), align=8)
-        own = dict(zip(kernel.symbols, sizes, strict=True))
+        own = dict(zip(kernel.symbols, launch.sizes, strict=True))
         if kernel.reports:
             self._tell_location(self.locations[str(launch.location or "")])
-        units, grain = emit_size(kernel.units, own, f), emit_size(kernel.grain, own, f)
+        units, grain = (self._size(substitute(size, own)) for size in (kernel.units, kernel.grain))
         call_parallel_for(f, self.pool, kernel.name, self.arguments, units, grain)
 
     def _tell_location(self, number: int) -> None:
@@ -119,4 +123,4 @@ class _Writer:
                 return self._word(self.first_output + buffer.index, "ptr")
             case "weight":
                 return f.gep(self.weights, self.weight_offsets[buffer.index])
-        return f.gep(self.arena, emit_size(buffer.offset, self.symbols, f))
+        return f.gep(self.arena, self._size(buffer.offset))

@@ -1,41 +1,62 @@
 """Sizes as native code: a symbolic size becomes integer arithmetic on the values of its symbols."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int
-from compiler.ir.dims import Apply, Dim, lower_bound
+from compiler.ir.dims import Apply, Dim, Monomial, lower_bound
+
+Known = dict[Dim | Monomial, Int]
 
 
-def emit_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:
-    """The value of `dim` as an i64, or an int where it is one."""
-    if isinstance(dim, int):
-        return dim
-    total: Int = 0
-    for monomial, factor in dim.terms:
-        term: Int = factor
-        for atom in monomial:
-            term = f.mul(symbols[atom] if isinstance(atom, str) else _emit_atom(atom, symbols, f), term)
-        total = f.add(total, term)
-    return total
+def emit_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder, known: Known | None = None) -> Int:
+    """The value of `dim` as an i64, or an int where it is one.
+
+    `known` keeps sizes and products that were computed where every later call can see them.
+    """
+    return _Writer(symbols, f, {} if known is None else known).size(dim)
 
 
-def _emit_atom(atom: Apply, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:
-    arguments = [emit_size(argument, symbols, f) for argument in atom.arguments]
-    first = arguments[0]
-    match atom.function:
-        case "min" | "max":
-            for other in arguments[1:]:
-                first = (f.smin if atom.function == "min" else f.smax)(first, other)
-            return first
-        case "bcast":
-            for other in arguments[1:]:
-                first = f.select(f.icmp("eq", first, 1), _reg(other, f), _reg(first, f))
-            return first
-        case "floordiv":
-            return _floor_quotient(atom, first, arguments[1], f)
-    quotient = _floor_quotient(atom, first, arguments[1], f)
-    return f.sub(first, f.mul(quotient, arguments[1]))
+@dataclass(frozen=True)
+class _Writer:
+    symbols: Mapping[str, Int]
+    f: FunctionBuilder
+    known: Known
+
+    def size(self, dim: Dim) -> Int:
+        if isinstance(dim, int):
+            return dim
+        if dim not in self.known:
+            total: Int = 0
+            for monomial, factor in dim.terms:
+                total = self.f.add(total, self.f.mul(self.product(monomial), factor))
+            self.known[dim] = total
+        return self.known[dim]
+
+    def product(self, monomial: Monomial) -> Int:
+        if monomial not in self.known:
+            total: Int = 1
+            for atom in monomial:
+                total = self.f.mul(self.symbols[atom] if isinstance(atom, str) else self.applied(atom), total)
+            self.known[monomial] = total
+        return self.known[monomial]
+
+    def applied(self, atom: Apply) -> Int:
+        f = self.f
+        arguments = [self.size(argument) for argument in atom.arguments]
+        first = arguments[0]
+        match atom.function:
+            case "min" | "max":
+                for other in arguments[1:]:
+                    first = (f.smin if atom.function == "min" else f.smax)(first, other)
+                return first
+            case "bcast":
+                for other in arguments[1:]:
+                    first = f.select(f.icmp("eq", first, 1), _reg(other, f), _reg(first, f))
+                return first
+        quotient = _floor_quotient(atom, first, arguments[1], f)
+        return quotient if atom.function == "floordiv" else f.sub(first, f.mul(quotient, arguments[1]))
 
 
 def _reg(value: Int, f: FunctionBuilder) -> Int:

@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from compiler.diagnostics import Location, error, model_error
-from compiler.ir.dims import Dim, Size, at_least, bcast, product, symbols_of
+from compiler.ir.dims import Dim, Size, always_broadcast, at_least, bcast, product, symbols_of
 from compiler.ir.dtypes import I64, DType
 from compiler.ir.fold_sizes import fold_known, known_elements
 from compiler.ir.module import Attribute, Attributes, Block, Op, Parameter, Value
@@ -224,7 +224,7 @@ class Builder:
             if isinstance(size, int) and isinstance(total, int):
                 self.fail("broadcast-mismatch", f"sizes {size} and {total} cannot be broadcast together")
             for other in sizes:
-                if other not in (1, size):
+                if not always_broadcast(size, other):
                     message = f"sizes {other} and {size} must be equal or 1"
                     left, right = sorted((other, size), key=str)
                     self.guard(left, right, "broadcast", message)

@@ -13,11 +13,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import gcd
 from typing import Union
 
 Dim = Union[int, "Size"]
 Range = tuple[int | None, int | None]
 Bounds = Mapping[str, tuple[int, int | None]]
+
+# Divisors are multiplied no further, so that nothing overflows where a size is computed in i64.
+LARGEST_DIVISOR = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,11 @@ def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
     return (((), dim),) if dim else ()
 
 
+def constant_of(dim: Dim) -> int:
+    """The number among the terms of `dim`."""
+    return dict(_terms(dim)).get((), 0)
+
+
 def _sum(dims: Iterable[Dim]) -> Dim:
     total: dict[Monomial, int] = {}
     for dim in dims:
@@ -180,7 +189,7 @@ def _polynomial_quotient(a: Dim, b: Dim) -> Dim | None:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """The floor of `a / b`; 0 where `b` is 0."""
+    """The floor of `a / b`; 0 where `b` is 0, but a factor that cancels is taken to be above 0."""
     if b == 0:
         return 0
     if isinstance(a, int) and isinstance(b, int):
@@ -193,10 +202,33 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         rest = _collect({monomial: factor for monomial, factor in _terms(a) if factor % b})
         if whole:
             return _sum((_collect(whole), floordiv(rest, b)))
-        constant = dict(_terms(rest)).get((), 0)
+        constant = constant_of(rest)
         if constant and constant // b:
             return floordiv(rest - constant // b * b, b) + constant // b
+        if b > 0:
+            return _divided_again(a, b)
     return _atom("floordiv", (a, b))
+
+
+def _divided_again(a: Dim, b: int) -> Dim:
+    """floordiv(floordiv(p, n) + r, b) = floordiv(p + n*r, n*b) for numbers n and b above 0; 0 where 0 <= a < b."""
+    quotients = [(monomial[0], factor) for monomial, factor in _terms(a) if _is_quotient(monomial)]
+    if len(quotients) == 1 and quotients[0][1] == 1:
+        quotient = quotients[0][0]
+        assert isinstance(quotient, Apply), quotient
+        inner, divisor = quotient.arguments
+        if isinstance(divisor, int) and divisor * b <= LARGEST_DIVISOR:
+            return floordiv(inner + divisor * (a - Size((((quotient,), 1),))), divisor * b)
+    low, high = _range(a, {})
+    return 0 if low is not None and low >= 0 and high is not None and high < b else _atom("floordiv", (a, b))
+
+
+def _is_quotient(monomial: Monomial) -> bool:
+    """Whether the product is one size divided by one number above 0."""
+    if len(monomial) != 1 or not isinstance(monomial[0], Apply) or monomial[0].function != "floordiv":
+        return False
+    divisor = monomial[0].arguments[1]
+    return isinstance(divisor, int) and divisor > 0
 
 
 def mod(a: Dim, b: Dim) -> Dim:
@@ -217,9 +249,10 @@ def mod(a: Dim, b: Dim) -> Dim:
 def _flatten(function: str, dims: Iterable[Dim]) -> list[Dim]:
     flat: list[Dim] = []
     for dim in dims:
-        atom = _only_atom(dim)
+        offset = constant_of(dim) if function == "max" else 0
+        atom = _only_atom(dim - offset)
         if isinstance(atom, Apply) and atom.function == function:
-            flat += atom.arguments
+            flat += [argument + offset for argument in atom.arguments]
         else:
             flat.append(dim)
     return flat
@@ -243,7 +276,9 @@ def _extremum(function: str, dims: Iterable[Dim], keeps_first: Callable[[Dim, Di
         kept = [other for other in kept if not keeps_first(dim, other)] + [dim]
     if len(kept) == 1:
         return kept[0]
-    return _atom(function, sorted(kept, key=str))
+    # max(c, x) is written c + max(0, x - c), so that one plus such a maximum is a maximum again.
+    offset = sum(dim for dim in kept if isinstance(dim, int)) if function == "max" else 0
+    return _atom(function, sorted((dim - offset for dim in kept), key=str)) + offset
 
 
 def minimum(*dims: Dim) -> Dim:
@@ -257,14 +292,17 @@ def maximum(*dims: Dim) -> Dim:
 
 
 def bcast(*dims: Dim) -> Dim:
-    """The broadcast of sizes that are equal or 1: a 1 yields to the other, a 0 stays 0; min(512, N) yields to N."""
+    """The broadcast of sizes that are equal or 1: a 1 yields to the other, a 0 stays 0.
+
+    min(512, N) and max(1, N) yield to N.
+    """
     kept: list[Dim] = []
     for dim in _flatten("bcast", dims):
         if isinstance(dim, int) and dim != 1:
             return dim
         if dim != 1 and dim not in kept:
             kept.append(dim)
-    kept = [dim for dim in kept if not _is_capped(dim, kept)]
+    kept = [dim for dim in kept if not _is_capped(dim, kept) and not _is_raised(dim, kept)]
     if not kept:
         return 1
     return kept[0] if len(kept) == 1 else _atom("bcast", sorted(kept, key=str))
@@ -283,6 +321,16 @@ def _is_capped(dim: Dim, others: Iterable[Dim]) -> bool:
     return len(sizes) == 1 and sizes[0] in others and min(caps, default=1) >= 1
 
 
+def _is_raised(dim: Dim, others: Iterable[Dim]) -> bool:
+    """Whether `dim` is max(1, x) with x one of `others`: broadcast together they are x, even where x is 0."""
+    return any(dim == maximum(1, other) for other in others if other is not dim)
+
+
+def always_broadcast(a: Dim, b: Dim) -> bool:
+    """Whether the sizes are equal, or one of them is 1, whatever the symbols are."""
+    return a == b or 1 in (a, b) or _is_raised(a, (b,)) or _is_raised(b, (a,))
+
+
 def lower_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
     """A number that `dim` is never below, or None where none is known."""
     return _range(dim, bounds or {})[0]
@@ -295,8 +343,12 @@ def upper_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
 
 def _range(dim: Dim, bounds: Bounds) -> Range:
     """Both bounds at once: asked for one by one, they would cost twice as much for each level of nesting."""
-    low: int | None = 0
-    high: int | None = 0
+    remainder = _remainder_in(dim)
+    if remainder is not None:
+        rest, span = remainder
+        low, high = _range(rest, bounds)
+        return low, None if high is None else high + span
+    low, high = 0, 0
     for monomial, factor in _terms(dim):
         least, greatest = _product_range([_atom_range(atom, bounds) for atom in monomial])
         if factor < 0:
@@ -304,6 +356,28 @@ def _range(dim: Dim, bounds: Bounds) -> Range:
         low = None if low is None or least is None else low + factor * least
         high = None if high is None or greatest is None else high + factor * greatest
     return low, high
+
+
+def _remainder_in(dim: Dim) -> tuple[Dim, int] | None:
+    """(r, m) where `dim` is r + f * (q - n * floordiv(q, n)), the last between 0 and m; None where it is not."""
+    for monomial, factor in _terms(dim):
+        if factor > -2 or not _is_quotient(monomial):
+            continue
+        (atom,) = monomial
+        assert isinstance(atom, Apply), atom
+        inner, divisor = atom.arguments
+        assert isinstance(divisor, int), atom
+        # floordiv(p, k * n) is floordiv(floordiv(p, k), n).
+        number = gcd(factor, divisor)
+        quotient = floordiv(inner, divisor // number)
+        rest = dim + factor // number * (quotient - number * Size(((monomial, 1),)))
+        if number > 1 and _variable_terms(rest) < _variable_terms(dim) - 1:
+            return rest, -factor // number * (number - 1)
+    return None
+
+
+def _variable_terms(dim: Dim) -> int:
+    return sum(1 for monomial, _ in _terms(dim) if monomial)
 
 
 def _product_range(factors: list[Range]) -> Range:

@@ -116,16 +116,25 @@ def _array(elements: Sequence[Dim]) -> np.ndarray:
 
 
 def _divide(a: Dim, b: Dim) -> Dim | None:
-    """Truncated division; decided where both sides are certainly of one sign, or plain integers."""
+    """Truncated division; decided where the divisor is certainly above 0, or both are plain integers."""
     if isinstance(a, int) and isinstance(b, int):
         return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return floordiv(a, b) if at_least(a, 0) and at_least(b, 0) else Undecided
+    if at_least(a, 0):
+        return floordiv(a, b) if at_least(b, 0) else Undecided
+    if not at_least(b, 1):
+        return Undecided
+    if at_least(a, 1 - b):
+        return maximum(0, floordiv(a, b))
+    return floordiv(maximum(a, 0), b) - floordiv(maximum(-a, 0), b)
 
 
 def _remainder(a: Dim, b: Dim) -> Dim | None:
     if isinstance(a, int) and isinstance(b, int):
         return 0 if b == 0 else abs(a) % abs(b) * (1 if a >= 0 else -1)
-    return mod(a, b) if at_least(a, 0) and at_least(b, 1) else Undecided
+    if at_least(a, 0) and at_least(b, 1):
+        return mod(a, b)
+    quotient = _divide(a, b) if at_least(b, 1) else Undecided
+    return Undecided if quotient is None else a - b * quotient
 
 
 def _equal(a: Dim, b: Dim) -> int | None:

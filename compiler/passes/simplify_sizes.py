@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compiler.ir.builder import SymbolTable
-from compiler.ir.dims import Dim, Size, symbols_of
+from compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
 from compiler.ir.module import Block, Module, Op, Parameter, Value
 from compiler.ir.rewriter import PassBuilder, map_bodies, prune
 from compiler.ir.types import TensorType, type_symbols
@@ -53,12 +53,15 @@ def _relation(guard: Op, facts: SizeFacts) -> Fact:
 
 
 def _plain(guard: Op) -> Op:
-    """min(n, x) broadcasts with x exactly where x <= n, for a number n of at least 2"""
+    """min(n, x) broadcasts with x exactly where x <= n, for a number n >= 2; max(n, x) is x exactly where x >= n"""
     relation, left, right = guard.text("relation"), guard.dim("left"), guard.dim("right")
     for size, other in ((left, right), (right, left)):
         limit = _limit(size, other)
         if relation == "broadcast" and limit is not None:
             return _with(guard, "at_least", limit, other)
+        least = constant_of(size)
+        if relation == "equal" and isinstance(size, Size) and size == maximum(least, other):
+            return _with(guard, "at_least", other, least)
     return guard
 
 

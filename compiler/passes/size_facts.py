@@ -1,9 +1,21 @@
 """What is known about the symbols of sizes at a place of the program: ranges, and which are equal to what."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from compiler.ir.dims import Dim, Size, at_least, bcast, floordiv, lower_bound, maximum, minimum, mod, symbols_of
+from compiler.ir.dims import (
+    Dim,
+    Size,
+    always_broadcast,
+    at_least,
+    bcast,
+    floordiv,
+    lower_bound,
+    maximum,
+    minimum,
+    mod,
+    symbols_of,
+)
 from compiler.ir.module import Attribute, Op
 from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
@@ -16,11 +28,17 @@ class SizeFacts:
 
     ranges: Mapping[str, tuple[int, int | None]]
     equal: Mapping[str, Dim]
+    _simplified: dict[Dim, Dim] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def dim(self, dim: Dim) -> Dim:
         """`dim` in as few symbols and functions as the facts allow."""
         if isinstance(dim, int):
             return dim
+        if dim not in self._simplified:
+            self._simplified[dim] = self._simplify(dim)
+        return self._simplified[dim]
+
+    def _simplify(self, dim: Size) -> Dim:
         total: Dim = 0
         for monomial, factor in dim.terms:
             term: Dim = factor
@@ -80,14 +98,14 @@ class SizeFacts:
         """Whether `left` `relation` `right` is certain."""
         if relation == "at_least":
             return at_least(left, right, self.ranges)
-        return left == right or (relation == "broadcast" and 1 in (left, right))
+        return left == right or (relation == "broadcast" and always_broadcast(left, right))
 
     def after(self, guard: Op) -> "SizeFacts":
         """The facts where `guard` has held, too."""
         relation, left, right = guard.text("relation"), self.dim(guard.dim("left")), self.dim(guard.dim("right"))
         if relation == "equal":
             return self._with_equal(left, right)
-        return self._with_least(left, right) if relation == "at_least" else self
+        return self._with_least(left - right) if relation == "at_least" else self
 
     def _with_equal(self, left: Dim, right: Dim) -> "SizeFacts":
         for dim, other in sorted(((right, left), (left, right)), key=lambda pair: not str(pair[0]).startswith("?")):
@@ -98,16 +116,27 @@ class SizeFacts:
                 return replace(self, equal={**equal, name: other})
         return self
 
-    def _with_least(self, left: Dim, right: Dim) -> "SizeFacts":
-        low, high = single_symbol(left), single_symbol(right)
-        ranges = dict(self.ranges)
-        if low is not None and isinstance(right, int):
-            least, greatest = ranges.get(low, (0, None))
-            ranges[low] = (right if low.startswith("?") and low not in ranges else max(least, right), greatest)
-        elif high is not None and isinstance(left, int):
-            least, greatest = ranges.get(high, (-(2**63) if high.startswith("?") else 0, None))
-            ranges[high] = (least, left if greatest is None else min(greatest, left))
-        return replace(self, ranges=ranges)
+    def _with_least(self, excess: Dim) -> "SizeFacts":
+        """The facts where `excess` is at least 0, too; of one with several terms nothing is learnt."""
+        terms = dict(excess.terms) if isinstance(excess, Size) else {}
+        constant = terms.pop((), 0)
+        if len(terms) != 1:
+            return self
+        ((monomial, factor),) = terms.items()
+        if len(monomial) != 1:
+            return self
+        atom = monomial[0]
+        if not isinstance(atom, str):
+            divisor = atom.arguments[-1]
+            divides = atom.function == "floordiv" and factor == 1 and isinstance(divisor, int) and divisor > 0
+            return self._with_least(atom.arguments[0] + divisor * constant) if divides else self
+        least, greatest = self.ranges.get(atom, (-(2**63) if atom.startswith("?") else 0, None))
+        if factor > 0:
+            least = max(least, -(constant // factor))
+        else:
+            limit = constant // -factor
+            greatest = limit if greatest is None else min(greatest, limit)
+        return replace(self, ranges={**self.ranges, atom: (least, greatest)})
 
 
 def single_symbol(dim: Dim) -> str | None:

@@ -4,8 +4,9 @@ The arena is a row of slots, each as large as the largest value it ever holds, w
 sizes. A value moves into a slot that is free while it lives; else it gets a slot of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from compiler.ir.dims import Bounds, Dim, at_least, floordiv
 from compiler.ir.module import Value
@@ -16,7 +17,10 @@ ALIGNMENT_BYTES = 64
 
 @dataclass(eq=False)
 class _Slot:
+    """A part of the arena: as large as the largest of `sizes`, the others being provably at most that."""
+
     size_bytes: Dim
+    sizes: set[Dim]
     free_after: int
 
 
@@ -33,14 +37,20 @@ def place_buffers(lives: Sequence[tuple[Value, int, int]], bounds: Bounds) -> Pl
     """Places values given as (value, first launch, last launch), in order of their first launch."""
     slots: list[_Slot] = []
     chosen: dict[Value, _Slot] = {}
+
+    @cache
+    def holds(large: Dim, small: Dim) -> bool:
+        return at_least(large, small, bounds)
+
     for value, first, last in lives:
         size = value_bytes(value)
-        slot = _best_slot(slots, size, first, bounds)
+        slot = _best_slot(slots, size, first, holds)
         if slot is None:
-            slot = _Slot(size, last)
+            slot = _Slot(size, set(), last)
             slots.append(slot)
-        elif not at_least(slot.size_bytes, size, bounds):
+        elif not holds(slot.size_bytes, size):
             slot.size_bytes = size
+        slot.sizes.add(size)
         slot.free_after = last
         chosen[value] = slot
     starts: dict[int, Dim] = {}
@@ -53,15 +63,13 @@ def place_buffers(lives: Sequence[tuple[Value, int, int]], bounds: Bounds) -> Pl
     return Placement(offsets, end, lifetimes)
 
 
-def _best_slot(slots: Sequence[_Slot], size: Dim, first: int, bounds: Bounds) -> _Slot | None:
+def _best_slot(slots: Sequence[_Slot], size: Dim, first: int, holds: Callable[[Dim, Dim], bool]) -> _Slot | None:
     """A slot free from launch `first` on: the first that is large enough, else the last that may grow to be."""
     free = [slot for slot in slots if slot.free_after < first]
-    fitting = [slot for slot in free if at_least(slot.size_bytes, size, bounds)]
+    fitting = [slot for slot in free if holds(slot.size_bytes, size)]
     if fitting:
-        return min(
-            fitting, key=lambda slot: sum(at_least(slot.size_bytes, other.size_bytes, bounds) for other in fitting)
-        )
-    growing = [slot for slot in free if at_least(size, slot.size_bytes, bounds)]
+        return min(fitting, key=lambda slot: sum(holds(slot.size_bytes, other.size_bytes) for other in fitting))
+    growing = [slot for slot in free if all(holds(size, other) for other in slot.sizes)]
     return growing[-1] if growing else None
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from compiler.diagnostics import DiagnosedModelError, Location
 from compiler.ir.builder import Builder, SymbolTable
-from compiler.ir.dims import Dim, Size, bcast, floordiv, minimum
+from compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U8, DType
 from compiler.ir.module import Op, Value
 from compiler.ir.types import TensorType
@@ -176,6 +176,12 @@ def test_a_chain_of_shape_arithmetic_becomes_a_size() -> None:
         (lambda b, s: b.add(s, 1), (N + 1, M + 1, 9)),
         (lambda b, s: b.sub(s, s), (0, 0, 0)),
         (lambda b, s: b.div(s, 2), (floordiv(N, 2), floordiv(M, 2), 4)),
+        (lambda b, s: b.div(b.sub(s, 1), 2), (maximum(0, floordiv(N - 1, 2)), maximum(0, floordiv(M - 1, 2)), 3)),
+        (
+            lambda b, s: b.slice(b.div(b.sub(s, 5), 2), (0,), (1,)),
+            (floordiv(maximum(N - 5, 0), 2) - floordiv(maximum(5 - N, 0), 2),),
+        ),
+        (lambda b, s: b.slice(b.rem(b.sub(s, 1), 2), (1,), (2,)), (M - 1 - 2 * maximum(0, floordiv(M - 1, 2)), 1)),
         (lambda b, s: b.min(s, 5), (minimum(N, 5), minimum(M, 5), 5)),
         (lambda b, s: b.cast(s, I32), (N, M, 8)),
         (lambda b, s: b.reduce(s, "prod", [0]), (8 * N * M,)),
@@ -201,7 +207,7 @@ def test_sizes_are_followed(make: object, known: tuple[Dim, ...]) -> None:
         lambda b, s: b.less(s, 4),
         lambda b, s: b.cast(s, F32),
         lambda b, s: b.cast(s, U8),
-        lambda b, s: b.div(b.sub(s, 5), 2),
+        lambda b, s: b.div(s, b.sub(s, 5)),
         lambda b, s: b.pow(s, 2),
         lambda b, s: b.gather(s, b.parameter("i", TensorType(I64, ())), 0),
         lambda b, s: b.unsqueeze(b.unsqueeze(s, [0]), [0]),

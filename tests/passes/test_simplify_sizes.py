@@ -74,6 +74,24 @@ def test_a_clipped_size_that_must_broadcast_is_not_clipped() -> None:
         interpret(after, {"x": np.ones(9, np.float32), "y": y})
 
 
+def test_a_size_that_must_be_its_maximum_with_a_number_is_at_least_that() -> None:
+    """What 1 + (N - 1) // 2 is to exporters, max(1, ...) here, must be the size of a strided convolution."""
+    half = "floordiv(N + 1, 2)"
+    module = program(
+        f"""  %0 = slice %x {{shape = [{half}], starts = [0], steps = [2]}} : f32[{half}]
+  %1 = slice %x {{shape = [max(0, {half} - 1) + 1], starts = [0], steps = [2]}} : f32[max(0, {half} - 1) + 1]
+  guard {{left = {half}, message = "empty", relation = "equal", right = max(0, {half} - 1) + 1}}
+  %2 = reshape %1 {{shape = [{half}]}} : f32[{half}]
+  %3 = add %0, %2 : f32[{half}]
+  return %3"""
+    )
+    after = simplified(module)
+    assert guards(after) == [f"{half} at_least 1"]
+    assert {str(op.result.type) for op in after.main.body.ops if op.results} == {f"f32[{half}]"}
+    with pytest.raises(InputError, match="empty"):
+        interpret(after, {"x": np.ones(0, np.float32), "y": np.ones(1, np.float32)})
+
+
 def test_declared_ranges_decide_guards_and_sizes() -> None:
     body = """  guard {left = 8, message = "a", relation = "at_least", right = N}
   guard {left = N, message = "b", relation = "at_least", right = 2}
