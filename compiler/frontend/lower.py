@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
-from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer
-from compiler.frontend.operators.control_flow import expect_case, joined_branches
-from compiler.frontend.operators.host_values import of_declared_shape, with_element
+from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
+from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
+from compiler.frontend.operators.host_values import of_declared_shape, of_rank, with_element
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size
 from compiler.ir.dtypes import DType
-from compiler.ir.module import Function, Module, Value
+from compiler.ir.module import Block, Function, Module, Value
 from compiler.ir.types import (
     MapType,
     OptionalType,
@@ -33,7 +33,10 @@ from runtime.errors import InputError
 SizeRange = tuple[int, int | None]
 
 MOST_SPLITS = 3
-"""How many conditions may decide on ranks one after another: each doubles what follows it."""
+"""How many conditions, or operands of unknown rank, may stand one after another: each multiplies what follows it."""
+
+MOST_AXES = 6
+"""The greatest rank that an operand of unknown rank may have."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ class _Walk:
         self.unsupported: list[tuple[Location, str]] = []
         self.met: Counter[Location] = Counter()
         self.assumed: dict[tuple[Location, int], bool] = {}
+        self.ranked: dict[Value, Value] = {}
 
     def finish(self) -> None:
         """Raises what was found."""
@@ -193,11 +197,14 @@ class _Walk:
                     if inlined:
                         raise
                     return self._split(split, met, graph, place, scope, ir)
+                except RankUnknown as split:
+                    return self._split_by_rank(split, met, graph, place, scope, ir)
         with ir.at(Location(graph.nodes[-1].location.graph if graph.nodes else "main")):
             return [self._declared(info, scope.get(info.name), ir) for info in graph.outputs]
 
     def _node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
-        operands = tuple(scope[name] if name else None for name in node.inputs)
+        named = (scope[name] if name else None for name in node.inputs)
+        operands = tuple(None if value is None else self.ranked.get(value, value) for value in named)
         if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
             return (None,) * len(node.outputs)
         self.met[node.location] += 1
@@ -259,6 +266,37 @@ class _Walk:
         del self.assumed[split.case]
         return outputs
 
+    def _split_by_rank(
+        self,
+        split: RankUnknown,
+        met: Counter[Location],
+        graph: Graph,
+        place: int,
+        scope: dict[str, Value | None],
+        ir: Builder,
+    ) -> list[Value | None]:
+        """The outputs of `graph` where only data tells the rank of an operand of node `place`: a case for each rank."""
+        before, value = (len(self.findings), len(self.unsupported)), split.value
+        blocks: dict[int, Block] = {}
+        for rank in range(MOST_AXES + 1):
+            nested, self.met = ir.nested(), met.copy()
+            self.ranked[value] = of_rank(value, rank, nested)
+            results = self._from_node(graph, place, dict(scope), nested)
+            if self._taken_back(*before) is None:
+                blocks[rank] = nested.block((), [result for result in results if result is not None])
+        del self.ranked[value]
+        if len(blocks) > 1:
+            view = Node(graph.nodes[place], (), _Subgraph(self, graph.nodes[place], scope, ir))
+            return [*cases_of_rank(value, blocks, view, ir)]
+        if not blocks:
+            self.unsupported.append((graph.nodes[place].location, str(split)))
+            return [None] * len(graph.outputs)
+        (rank,) = blocks
+        self.met, self.ranked[value] = met.copy(), of_rank(value, rank, ir)
+        outputs = self._from_node(graph, place, scope, ir)
+        del self.ranked[value]
+        return outputs
+
     def _taken_back(self, findings: int, unsupported: int) -> str | None:
         """Forgets what was found beyond these numbers; the first of it."""
         new = [*(finding.message for finding in self.findings[findings:])]
@@ -273,6 +311,11 @@ class _Walk:
             return (None,) * node.output_count
         try:
             lowered = lowering(node, ir)
+        except RankUnknown as split:
+            if len(self.ranked) < MOST_SPLITS and split.value not in self.ranked:
+                raise
+            self.unsupported.append((node.location, str(split)))
+            return (None,) * node.output_count
         except NotYetSupported as reason:
             self.unsupported.append((node.location, str(reason)))
             return (None,) * node.output_count

@@ -49,6 +49,14 @@ class NotYetSupported(Exception):
     """A legal node that the frontend cannot lower yet; collected, and raised as one UnsupportedError."""
 
 
+class RankUnknown(NotYetSupported):
+    """An operand whose rank only data tells: what follows is lowered for each rank that it may have."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__("the rank of an operand is only known at run time; give the input a shape with shapes=")
+        self.value = value
+
+
 class RanksDiffer(Exception):
     """A condition decides of which rank the results of a node are: what follows is lowered for each case.
 
@@ -133,7 +141,7 @@ class Node:
         if not isinstance(value.type, TensorType):
             self.unsupported(f"an operand is {value.type}, not a tensor")
         if value.type.shape is None:
-            self.unsupported("the rank of an operand is only known at run time; give the input a shape with shapes=")
+            raise RankUnknown(value)
         return value
 
     @property

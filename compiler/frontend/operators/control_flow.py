@@ -3,7 +3,7 @@
 A condition that is known chooses its branch while the program is built.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -46,6 +46,18 @@ def joined_branches(condition: Value, blocks: Sequence[Block], node: Node, ir: B
     types = [joined(node, ir, a, b, local) for a, b in zip(blocks[0].results, blocks[1].results, strict=True)]
     captures, closed = close_blocks(blocks)
     return ir.if_(condition, captures, closed, types)
+
+
+def cases_of_rank(value: Value, blocks: Mapping[int, Block], node: Node, ir: Builder) -> tuple[Value, ...]:
+    """The results of the block for the rank that a value has; of the last one where it is none of the others."""
+    (rank, first), *others = blocks.items()
+    (found,) = ir.host("rank_of", (value,), (TensorType(I64, ()),), {})
+    if len(others) == 1:
+        last = others[0][1]
+    else:
+        nested = ir.nested()
+        last = nested.block((), cases_of_rank(value, dict(others), node, nested))
+    return joined_branches(ir.equal(found, rank), (first, last), node, ir)
 
 
 def expect_case(condition: Value, is_true: bool, reason: str, ir: Builder) -> None:

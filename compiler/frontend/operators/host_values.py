@@ -106,3 +106,8 @@ def of_declared_shape(value: Value, declared: TensorType, ir: Builder) -> Value:
     sizes = [dim if isinstance(dim, int) else ir.fresh_symbol("declared") for dim in shape]
     wanted = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
     return ir.host("expect_shape", (value,), (TensorType(value.tensor.dtype, tuple(sizes)),), {"shape": wanted})[0]
+
+
+def of_rank(value: Value, rank: int, ir: Builder) -> Value:
+    """A tensor whose rank only data tells as one of this rank, which the call checks."""
+    return of_declared_shape(value, TensorType(value.tensor.dtype, (ANY_SIZE,) * rank), ir)

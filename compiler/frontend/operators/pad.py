@@ -48,7 +48,7 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
         pads = _for_all_axes(pads, axes, data.rank, ir)
         known_axes = tuple(range(data.rank))
     known = ir.known(pads)
-    if known is not None and all(at_least(pad, 0) or at_least(0, pad) for pad in known):
+    if known is not None:
         return _pad_known(data, known_axes, known, fill, node, ir)
     lows, highs = _halves(pads, ir)
     parts = [ir.max(ir.neg(lows), 0), ir.max(ir.neg(highs), 0), ir.max(lows, 0), ir.max(highs, 0)]

@@ -22,7 +22,8 @@ from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
-DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+# "foward" is how the schemas of version 1 spell their default.
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True), "foward": (False,)}
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,15 @@ PLAIN_ESCAPE = re.compile(r"\\(x\{[0-9A-Fa-f]+\}|x[0-9A-Fa-f]{2}|[0-7]{2,3}|0|[a
 
 
 class UnknownSyntax(ValueError):
-    """A pattern that RE2 does not take, or that cannot be said in Python."""
+    """A pattern that RE2 does not take."""
+
+
+class NotInPython(ValueError):
+    """A pattern of RE2 that cannot be said in Python."""
 
 
 def python_pattern(pattern: str) -> str:
-    """The same expression for Python's `re`. Raises UnknownSyntax; `re` itself finds what is malformed."""
+    """The same expression for Python's `re`, which finds what else is malformed. Raises UnknownSyntax, NotInPython."""
     return _Translation(pattern).run()
 
 
@@ -116,6 +120,8 @@ class _Translation:
 
     def category(self, found: re.Match[str], *, in_class: bool) -> str:
         name = found[2] or found[4]
+        if len(name) > 2:
+            raise NotInPython(f"\\p{{{name}}} names a script of Unicode")
         members = letters_of(name, is_negated=(found[1] == "P") != bool(found[3]))
         if not members:
             self.refuse(f"\\p{{{name}}} is no general category of Unicode")
@@ -178,7 +184,7 @@ class _Translation:
     def flags(self, found: re.Match[str]) -> str:
         on, off, end = found[1], (found[2] or "-")[1:], found[3]
         if "U" in on + off:
-            self.refuse("flag U cannot be said in Python")
+            raise NotInPython("flag U makes repetitions lazy")
         self.place += found.end()
         text = f"(?{on}{'-' + off if off else ''}:"
         if end == ":":

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.regular_expressions import UnknownSyntax, python_pattern
+from compiler.frontend.operators.regular_expressions import NotInPython, UnknownSyntax, python_pattern
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, maximum
 from compiler.ir.dtypes import BOOL, I64, STRING
@@ -50,6 +50,8 @@ def regex_full_match(node: Node, ir: Builder) -> Value:
     try:
         translated = python_pattern(pattern)
         re.compile(translated)
+    except NotInPython as reason:
+        node.unsupported(f"pattern {pattern!r}: {reason}")
     except (UnknownSyntax, re.error) as problem:
         node.fail("regular-expression", f"pattern {pattern!r}: {problem}", rule="ONNX RegexFullMatch, pattern")
     type = TensorType(BOOL, x.shape)

@@ -3,6 +3,7 @@
 What the text leaves open is as ONNX Runtime has it: one score for two classes is that of the second.
 """
 
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -132,7 +133,7 @@ def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
     if min(map(np.min, children), default=0) < 0:
         message = "a node names a child that is not there"
         node.fail("attribute-value", message, rule=f"ONNX {node.operator}, nodes_truenodeids")
-    called = np.concatenate([child[~is_leaf] for child in children])
+    called = set(np.concatenate([child[~is_leaf] for child in children]).tolist())
     forest = Forest(
         features=np.where(is_leaf, 0, columns["featureids"]),
         thresholds=thresholds,
@@ -140,6 +141,22 @@ def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
         nan_is_true=np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * len(keys)) != 0,
         when_true=children[0],
         when_false=children[1],
-        roots=np.setdiff1d(own, called),
+        roots=_roots(keys, called, is_leaf, node),
     )
     return forest, numbers
+
+
+def _roots(keys: Sequence[tuple[int, int]], called: Set[int], is_leaf: np.ndarray, node: Node) -> np.ndarray:
+    """The number of the node of each tree that no other leads to: its first, or else the only branch."""
+    trees: dict[int, list[int]] = {}
+    for number, (tree, _) in enumerate(keys):
+        trees.setdefault(tree, []).append(number)
+    roots = []
+    for tree, own in trees.items():
+        free = [number for number in own if number not in called and not is_leaf[number]]
+        found = free if own[0] in called else own[:1]
+        if len(found) != 1:
+            message = f"of the branches of tree {tree} {len(found)} may be its root"
+            node.fail("tree-root", message, rule=f"ONNX {node.operator}, nodes_treeids")
+        roots += found
+    return np.array(roots, np.int64)

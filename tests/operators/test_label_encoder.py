@@ -1,0 +1,89 @@
+"""LabelEncoder and CategoryMapper, with keys of every type."""
+
+from math import nan
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+from compiler.diagnostics import DiagnosedModelError
+from tests.operators.host_models import TARGETS, run_ml, texts
+from tests.support.arrays import assert_same
+
+
+@pytest.mark.parametrize("version", [2, 4])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 31, 32, 33])
+def test_integers_among_many_keys(version: int, target: str, symbolic: bool, count: int) -> None:
+    keys = (np.random.default_rng(count).permutation(count) * 2 - 7).tolist()
+    x = np.arange(-9, 2 * count).reshape(1, -1)
+    values = {key: place for place, key in enumerate(keys)}
+    expected = np.array([[values.get(element, -5) for element in x[0].tolist()]])
+    attributes = {"keys_int64s": keys, "values_int64s": list(range(count)), "default_int64": -5}
+    (y,) = run_ml("LabelEncoder", {"X": x}, version=version, symbolic=symbolic, target=target, **attributes)
+    assert_same(y, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_texts_and_numbers(target: str) -> None:
+    x = texts("b", "q", "a")
+    to_numbers = {"keys_strings": ["a", "b"], "values_floats": [1.0, 2.0]}
+    (numbers,) = run_ml("LabelEncoder", {"X": x}, version=2, target=target, **to_numbers)
+    assert_same(numbers, np.array([2, -0.0, 1], np.float32))
+    to_texts = {"keys_floats": [1.0, 2.0], "values_strings": ["a", "b"], "default_string": "?"}
+    assert_same(*run_ml("LabelEncoder", {"X": numbers}, version=2, target=target, **to_texts), texts("b", "?", "a"))
+
+
+def test_nan_is_a_key_and_the_last_of_equal_keys_counts() -> None:
+    x = np.array([nan, 1, -0.0, np.inf], np.float32)
+    attributes = {"keys_floats": [1.0, nan, 1.0, 0.0], "values_int64s": [1, 2, 3, 4]}
+    assert_same(*run_ml("LabelEncoder", {"X": x}, version=4, **attributes), np.array([2, 3, 4, -1]))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 1)])
+def test_shapes_stay(shape: tuple[int, ...]) -> None:
+    attributes = {"keys_int64s": [0], "values_strings": ["zero"]}
+    (y,) = run_ml("LabelEncoder", {"X": np.zeros(shape, np.int64)}, version=4, **attributes)
+    assert_same(y, np.full(shape, "zero", object))
+
+
+@pytest.mark.parametrize(
+    ("values", "default", "expected"),
+    [
+        (np.array([4, 5], np.int16), np.array([9], np.int16), np.array([4, 9, 5], np.int16)),
+        (np.array([4, 5], np.int32), None, np.array([4, -1, 5], np.int32)),
+        (np.array([4, 5], np.float64), None, np.array([4, -0.0, 5], np.float64)),
+        (texts("x", "y"), None, texts("x", "_Unused", "y")),
+    ],
+)
+def test_tensors_as_attributes(values: np.ndarray, default: np.ndarray | None, expected: np.ndarray) -> None:
+    attributes = {"keys_tensor": np.array([1.0, 3.0]), "values_tensor": values, "default_tensor": default}
+    given = {name: numpy_helper.from_array(value) for name, value in attributes.items() if value is not None}
+    assert_same(*run_ml("LabelEncoder", {"X": np.array([1.0, 2.0, 3.0])}, version=4, **given), expected)
+
+
+def test_places_of_classes() -> None:
+    classes = {"classes_strings": ["b", "a"], "default_string": "?", "default_int64": -7}
+    assert_same(*run_ml("LabelEncoder", {"X": texts("a", "q", "b")}, **classes), np.array([1, -7, 0]))
+    assert_same(*run_ml("LabelEncoder", {"X": np.array([1, 0, 2, -1])}, **classes), texts("a", "b", "?", "?"))
+
+
+def test_category_mapper() -> None:
+    table = {"cats_strings": ["b", "a"], "cats_int64s": [4, 5]}
+    assert_same(*run_ml("CategoryMapper", {"X": texts("a", "q")}, **table), np.array([5, -1]))
+    assert_same(*run_ml("CategoryMapper", {"X": np.array([4, 7])}, **table), texts("b", "_Unused"))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"keys_int64s": [1], "values_int64s": [1, 2]}, "1 keys have 2 values"),
+        ({"keys_int64s": [1], "keys_floats": [1.0], "values_int64s": [1]}, "2 attributes keys_"),
+        ({"keys_int64s": [1]}, "0 attributes values_"),
+        ({"keys_floats": [1.0], "values_int64s": [1]}, "X is i64, the keys are f32"),
+    ],
+)
+def test_what_does_not_fit_is_refused(attributes: dict[str, object], reason: str) -> None:
+    with pytest.raises(DiagnosedModelError, match=reason):
+        run_ml("LabelEncoder", {"X": np.array([1])}, version=4, **attributes)

@@ -1,0 +1,80 @@
+"""ZipMap, CastMap and DictVectorizer: between tensors and maps."""
+
+import numpy as np
+import pytest
+
+from compiler.diagnostics import DiagnosedModelError
+from runtime.errors import InputError
+from tests.operators.host_models import TARGETS, run_ml, texts
+from tests.support.arrays import assert_same
+
+X = np.array([[0.25, 0.75], [1, 0]], np.float32)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("keys", [[4, 5], ["a", "b"]])
+def test_zip_map(target: str, keys: list[int] | list[str]) -> None:
+    name = "classlabels_strings" if isinstance(keys[0], str) else "classlabels_int64s"
+    (y,) = run_ml("ZipMap", {"X": X}, symbolic=True, target=target, **{name: keys})
+    assert y == tuple(dict(zip(keys, row, strict=True)) for row in X.tolist())
+    assert isinstance(y, tuple)
+    assert {np.asarray(value).dtype for row in y for value in row.values()} == {np.dtype(np.float32)}
+    assert run_ml("ZipMap", {"X": X[0]}, target=target, **{name: keys})[0] == y[:1]
+
+
+def test_zip_map_of_no_rows() -> None:
+    assert run_ml("ZipMap", {"X": X[:0]}, classlabels_int64s=[4, 5]) == ((),)
+
+
+@pytest.mark.parametrize("keys", [[4], [4, 5, 6]])
+def test_zip_map_needs_a_key_for_each_column(keys: list[int]) -> None:
+    with pytest.raises(DiagnosedModelError, match="differ in number"):
+        run_ml("ZipMap", {"X": X}, classlabels_int64s=keys)
+
+
+FLOATS = {7: -2.75, 0: 1.5, 1: 0.5}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("x", "attributes", "expected"),
+    [
+        (FLOATS, {}, np.array([[1.5, 0.5, -2.75]], np.float32)),
+        (FLOATS, {"cast_to": "TO_INT64"}, np.array([[1, 0, -2]])),
+        (FLOATS, {"cast_to": "TO_STRING"}, texts("1.500000", "0.500000", "-2.750000")[np.newaxis]),
+        (FLOATS, {"map_form": "SPARSE", "max_map": 3}, np.array([[1.5, 0.5, 0]], np.float32)),
+        ({1: "4", 0: "1.5"}, {}, np.array([[1.5, 4]], np.float32)),
+        ({1: "4", 0: "1.5"}, {"cast_to": "TO_INT64"}, np.array([[1, 4]])),
+        ({1: "b", 0: "a"}, {"cast_to": "TO_STRING"}, texts("a", "b")[np.newaxis]),
+    ],
+)
+def test_cast_map(target: str, x: dict[int, object], attributes: dict[str, object], expected: np.ndarray) -> None:
+    x = {key: np.float32(value) if isinstance(value, float) else value for key, value in x.items()}
+    assert_same(*run_ml("CastMap", {"X": x}, target=target, **attributes), expected)
+
+
+def test_cast_map_refuses_what_it_cannot_place_or_read() -> None:
+    with pytest.raises(InputError, match="key -1 of a sparse map is negative"):
+        run_ml("CastMap", {"X": {-1: np.float32(1)}}, map_form="SPARSE", max_map=3)
+    with pytest.raises(InputError, match="no number"):
+        run_ml("CastMap", {"X": {0: "one"}})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("x", "vocabulary", "expected"),
+    [
+        ({"a": np.float32(4), "c": np.float32(8)}, ["a", "c", "b", "z"], np.array([[4, 8, 0, 0]], np.float32)),
+        ({3: np.float64(4), 9: np.float64(1)}, [5, 3], np.array([[0, 4]], np.float64)),
+        ({"a": np.int64(4)}, ["b", "a"], np.array([[0, 4]])),
+        ({3: "x"}, [3, 4], texts("x", "")[np.newaxis]),
+    ],
+)
+def test_dict_vectorizer(target: str, x: dict[object, object], vocabulary: list[object], expected: np.ndarray) -> None:
+    name = "string_vocabulary" if isinstance(vocabulary[0], str) else "int64_vocabulary"
+    assert_same(*run_ml("DictVectorizer", {"X": x}, target=target, **{name: vocabulary}), expected)
+
+
+def test_dict_vectorizer_needs_a_vocabulary_of_its_keys() -> None:
+    with pytest.raises(DiagnosedModelError, match="of the other kind"):
+        run_ml("DictVectorizer", {"X": {3: np.float32(1)}}, string_vocabulary=["a"])

@@ -1,0 +1,129 @@
+"""Conditions that decide on ranks: what follows is built for each, and an impossible case is an error of the call."""
+
+import numpy as np
+import pytest
+
+from compiler.diagnostics import DiagnosedModelError
+from compiler.frontend.check import check_model
+from compiler.frontend.lower import lower_model
+from compiler.frontend.read import read_model
+from compiler.ir.module import walk
+from runtime.errors import InputError
+from tests.operators.host_models import TARGETS, run_text
+from tests.support.arrays import assert_same
+from tests.support.models import model_from_text
+
+# As PyTorch exports x.squeeze(1): a case that is undecided while the model is built.
+SQUEEZED = """g (float[N, M] x) => ({output} y) {{
+    size = Shape<start = 1, end = 2>(x)
+    one = Constant<value_ints = [1]>()
+    alone = Equal(size, one)
+    z = If (alone) <then_branch = t () => (float[] a) {{ a = Squeeze(x, one) }},
+                    else_branch = e () => (float[] b) {{ b = Identity(x) }}>
+    {rest}
+}}"""
+COLUMN, MATRIX = np.ones((3, 1), np.float32), np.full((3, 2), 2, np.float32)
+
+
+def op_names(text: str) -> set[str]:
+    module = lower_model(check_model(read_model(model_from_text('<ir_version: 10, opset_import: ["" : 21]>\n' + text))))
+    return {op.name for op in walk(module.main.body)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_follows_is_built_for_each_rank(target: str) -> None:
+    rest = "w = Neg(z) axes = Constant<value_ints = [-1]>() y = ReduceSum<keepdims = 0>(w, axes)"
+    text = SQUEEZED.format(output="float[]", rest=rest)
+    assert_same(*run_text(text, {"x": COLUMN}, target), np.array(-3, np.float32))
+    assert_same(*run_text(text, {"x": MATRIX}, target), np.array([-4, -4, -4], np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_case_that_what_follows_excludes_is_an_error_of_the_call(target: str) -> None:
+    text = SQUEEZED.format(output="float[K, L]", rest="y = Transpose<perm = [1, 0]>(z)")
+    assert "if" not in op_names(text)
+    assert_same(*run_text(text, {"x": MATRIX}, target), MATRIX.T.copy())
+    with pytest.raises(InputError, match="the condition of an If cannot be True"):
+        run_text(text, {"x": COLUMN}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_declared_rank_decides_on_the_case(target: str) -> None:
+    text = SQUEEZED.format(output="float[K]", rest="y = Neg(z)")
+    assert "if" not in op_names(text)
+    assert_same(*run_text(text, {"x": COLUMN}, target), -np.ones(3, np.float32))
+
+
+def test_what_no_case_allows_is_an_error_of_the_model() -> None:
+    with pytest.raises(DiagnosedModelError):
+        op_names(SQUEEZED.format(output="float[K]", rest="y = Transpose<perm = [1, 2, 0]>(z)"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_case_within_a_branch_that_is_chosen(target: str) -> None:
+    text = """g (float[N] x, bool c) => (float[N] y) {
+        yes = Constant<value = bool {1}>()
+        z = If (yes) <then_branch = t () => (float[] a) {
+            a = If (c) <then_branch = tt () => (float[] i) { i = Constant<value = float {2.0}>() },
+                        else_branch = te () => (float[] j) { j = Constant<value_floats = [3.0]>() }>
+        }, else_branch = e () => (float[] b) { b = Identity(x) }>
+        y = Mul(x, z)
+    }"""
+    x = np.arange(3, dtype=np.float32)
+    for holds, factor in ((True, 2), (False, 3)):
+        assert_same(*run_text(text, {"x": x, "c": np.array(holds)}, target), x * np.float32(factor))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_more_cases_than_are_told_apart_become_values_of_any_rank(target: str) -> None:
+    chain = "".join(
+        f"""
+        z{n} = If (c) <then_branch = t{n} () => (float[] a{n}) {{ a{n} = Constant<value = float {{{n}.0}}>() }},
+                       else_branch = e{n} () => (float[] b{n}) {{ b{n} = Constant<value_floats = [{n}.0]>() }}>"""
+        for n in range(5)
+    )
+    outputs = ", ".join(f"float[] z{n}" for n in range(5))
+    results = run_text(f"g (bool c) => ({outputs}) {{{chain} }}", {"c": np.array(True)}, target)
+    for n, found in enumerate(results):
+        assert_same(found, np.array(n, np.float32))
+
+
+# Operands of which only data tells the rank.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 1, 3), (0, 3)])
+def test_an_input_of_any_rank(target: str, shape: tuple[int, ...]) -> None:
+    text = """g (float[] x, float[3] b) => (float[] y, int64[N] s) {
+        y = Add(x, b) t = Neg(y) s = Shape(t)
+    }"""
+    x, b = np.full(shape, 2, np.float32), np.arange(3, dtype=np.float32)
+    y, s = run_text(text, {"x": x, "b": b}, target)
+    assert_same(y, x + b)
+    assert_same(s, np.array((x + b).shape))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_follows_tells_the_rank(target: str) -> None:
+    text = "g (float[] x) => (float[N, M] y) { z = Neg(x) y = Transpose<perm = [1, 0]>(z) }"
+    assert op_names(text) & {"if", "while"} == set()
+    assert_same(*run_text(text, {"x": MATRIX}, target), -MATRIX.T)
+    with pytest.raises(InputError, match="the model declares"):
+        run_text(text, {"x": MATRIX[0]}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("place", [0, 1])
+def test_elements_of_several_ranks(target: str, place: int) -> None:
+    text = """g (float x, float[N] v, int64 p) => (float[] y) {
+        s = SequenceConstruct(x, v)
+        taken = SequenceAt(s, p)
+        y = Neg(taken)
+    }"""
+    x, v = np.array(1, np.float32), np.array([0, 2], np.float32)
+    assert_same(*run_text(text, {"x": x, "v": v, "p": np.array(place)}, target), np.negative((x, v)[place]))
+
+
+def test_two_operands_of_any_rank() -> None:
+    x, y = np.ones((2, 1), np.float32), np.arange(3, dtype=np.float32)
+    assert_same(*run_text("g (float[] x, float[] y) => (float[] z) { z = Mul(x, y) }", {"x": x, "y": y}), x * y)

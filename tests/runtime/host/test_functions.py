@@ -1,0 +1,79 @@
+"""The table of host functions, and those that no operator's tests reach in every detail."""
+
+import numpy as np
+import pytest
+
+from runtime.errors import InputError
+from runtime.host import MEANINGS
+from runtime.host.functions import FUNCTIONS
+from runtime.host.values import HostValue, as_array, as_map, as_sequence, as_texts
+from tests.support.arrays import assert_same
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def call(name: str, *operands: HostValue, **attributes: object) -> tuple[HostValue, ...]:
+    return FUNCTIONS[name](operands, attributes)
+
+
+def test_no_function_has_the_name_of_a_primitive() -> None:
+    assert not FUNCTIONS.keys() & MEANINGS.keys()
+
+
+def test_every_function_says_what_it_computes() -> None:
+    assert [name for name, function in FUNCTIONS.items() if not function.__doc__ or "->" not in function.__doc__] == []
+
+
+@pytest.mark.parametrize(
+    ("read", "value"), [(as_array, ()), (as_array, None), (as_sequence, X), (as_map, ()), (as_texts, X)]
+)
+def test_a_value_of_another_kind_is_a_defect_of_ours(read: object, value: HostValue) -> None:
+    assert callable(read)
+    with pytest.raises(AssertionError):
+        read(value)
+
+
+def test_functions_change_no_operand() -> None:
+    sequence = (X, X + 1)
+    call("sequence_insert", sequence, X)
+    call("sequence_erase", sequence)
+    assert len(sequence) == 2
+    assert_same(X, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (-1, 3), (-1, -1)])
+def test_a_declared_shape_is_checked(shape: tuple[int, ...]) -> None:
+    (y,) = call("expect_shape", X, shape=shape)
+    assert y is X
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (-1,), (-1, -1, 1), ()])
+def test_another_shape_is_an_input_error(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"a value has the shape \[2, 3\], the model declares"):
+        call("expect_shape", X, shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "axis", "is_new"), [((X, X[0]), 0, False), ((X, X[:, :2]), 0, False), ((X, X[:1]), 0, True)]
+)
+def test_elements_that_cannot_be_joined(arrays: tuple[np.ndarray, ...], axis: int, is_new: bool) -> None:
+    with pytest.raises(InputError, match=r"elements of shapes \[2, 3\], .* cannot be joined along axis 0"):
+        call("concatenate_sequence", arrays, axis=axis, new_axis=is_new)
+
+
+def test_seeds_wrap_and_draws_repeat() -> None:
+    shape = np.array([2, 3])
+    (first,), (second,) = (call("mersenne_twister_uniform", shape, seed=seed) for seed in (7, 7 + 2**32))
+    assert_same(as_array(first), as_array(second))
+    assert_same(as_array(first), np.random.RandomState(7).uniform(size=(2, 3)))
+
+
+def test_the_last_of_equal_texts_counts() -> None:
+    keys, x = np.array(["a", "b", "a"], object), np.array([["a", "?"], ["b", ""]], object)
+    (y,) = call("text_positions", x, keys)
+    assert_same(as_array(y), np.array([[2, 3], [1, 3]]))
+
+
+def test_warnings_of_numpy_are_silenced() -> None:
+    (y,) = call("short_time_fourier_transform", np.full((1, 2, 1), np.inf, np.float32), np.array(1), np.ones(2))
+    assert np.isnan(as_array(y)).any()
