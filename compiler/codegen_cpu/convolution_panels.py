@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
-from compiler.codegen_cpu.domain import epilogue_leaves
 from compiler.codegen_cpu.element_types import memory_type, to_memory
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
@@ -19,6 +18,7 @@ from compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, r
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
 from compiler.ir.module import Op
+from compiler.planning.domain import epilogue_leaves
 from compiler.planning.views import operand_view, row_major
 
 FILTERS = 512

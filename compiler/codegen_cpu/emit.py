@@ -1,15 +1,15 @@
 """KernelPlan to Artifact: kernels to object code, segments to native functions, steps to a program."""
 
-from compiler.codegen_cpu.decompose import decompose_kernel
-from compiler.codegen_cpu.kernels import EMITTERS
+from compiler.codegen_cpu.kernels import EMITTERS, PACKERS
 from compiler.codegen_cpu.micro_kernels import write_micro_kernel
-from compiler.codegen_cpu.weights import WeightBlock
 from compiler.codegen_host.image import build_image
 from compiler.codegen_host.llvm_ir import ModuleBuilder
 from compiler.codegen_host.machine import compile_object
 from compiler.codegen_host.segments import NativeKernel, segment_function
+from compiler.codegen_host.weights import WeightBlock
 from compiler.codegen_host.write_program import write_program
 from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.decompose import decompose_kernel
 from compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
 from compiler.target import Target
 from runtime.artifact import Artifact
@@ -17,7 +17,7 @@ from runtime.artifact import Artifact
 
 def emit(plan: KernelPlan, target: Target) -> Artifact:
     """The artifact of `plan`: one image for `target`, the weights in the layouts that its kernels read."""
-    weights = WeightBlock()
+    weights = WeightBlock(PACKERS)
     codes = [
         EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
         for index, kernel in enumerate(plan.kernels)

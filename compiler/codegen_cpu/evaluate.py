@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from compiler.codegen_cpu.conversions import emit_cast
-from compiler.codegen_cpu.domain import is_uniform
 from compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
 from compiler.codegen_cpu.philox import philox
 from compiler.codegen_cpu.scalars import emit_pointwise
@@ -20,6 +19,7 @@ from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.domain import is_uniform
 from compiler.planning.views import operand_view, row_major
 from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 

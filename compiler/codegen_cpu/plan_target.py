@@ -10,6 +10,7 @@ from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.types import TensorType
 from compiler.planning.fuse_kernels import ANCHORS
 from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
+from compiler.planning.matrix_products import sums_shared_letters
 from compiler.target import Target
 
 FUNCTIONS = {"pointwise", "movement", "generator", "random"}
@@ -73,7 +74,7 @@ def _nonempty_reduce(op: Op) -> bool:
 _CHECKS = {
     "cast": _cast,
     "reduce": _nonempty_reduce,
-    "dot": contraction.is_native,
+    "dot": sums_shared_letters,
     "reduce_window": _has_axes,
     "arg_reduce_window": _has_axes,
     "scatter_along": _has_axes,

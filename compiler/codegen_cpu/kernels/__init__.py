@@ -2,11 +2,10 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Callable, Mapping
 
 from compiler.codegen_cpu.kernel_function import KernelCode
+from compiler.codegen_host.weights import Packers
 from compiler.planning.kernel_plan import Kernel
 from compiler.target import Target
 
@@ -17,12 +16,8 @@ EMITTERS: Mapping[str, Callable[[Kernel, str, Target], KernelCode]] = {
 }
 """The code generator of each kernel kind."""
 
-PACKED_SHAPES: Mapping[str, Callable[[Sequence[str | int]], tuple[int, ...]]] = {
-    kind: module.packed_shape for kind, module in _modules.items() if hasattr(module, "packed_shape")
-}
-"""The shape of a constant in a layout of a kernel kind; a layout begins with the kind."""
-
-PACKERS: Mapping[str, Callable[[np.ndarray, Sequence[str | int], np.ndarray], None]] = {
-    kind: module.pack_weight for kind, module in _modules.items() if hasattr(module, "pack_weight")
-}
-"""What writes a constant in a layout of a kernel kind to an array of the packed shape."""
+PACKERS = Packers(
+    {kind: module.packed_shape for kind, module in _modules.items() if hasattr(module, "packed_shape")},
+    {kind: module.pack_weight for kind, module in _modules.items() if hasattr(module, "pack_weight")},
+)
+"""The layouts of constants, each named by the kernel kind that reads it."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from compiler.codegen_cpu.domain import Domain, affine_domain
 from compiler.codegen_cpu.element_types import memory_type, to_memory
 from compiler.codegen_cpu.evaluate import Evaluator, Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
 from compiler.codegen_host.llvm_values import Int, Reg
 from compiler.ir.dims import Dim, floordiv, minimum, product
+from compiler.planning.domain import Domain, affine_domain
 from compiler.planning.kernel_plan import Kernel
 from compiler.planning.views import row_major
 from compiler.target import Target

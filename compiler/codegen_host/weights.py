@@ -1,11 +1,11 @@
 """The weights of an image: every constant once in each layout that something reads, aligned, in one block of bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
-from compiler.codegen_cpu.kernels import PACKED_SHAPES, PACKERS
 from runtime.cpu import allocate_aligned
 from runtime.texts import encode_texts
 
@@ -16,10 +16,23 @@ HUGE_PAGES_FROM_BYTES = 32 << 20
 Layout = Sequence[str | int]
 
 
+@dataclass(frozen=True)
+class Packers:
+    """The layouts of a code generator by their first word: the shape of a packed array, and what writes to it."""
+
+    shapes: Mapping[str, Callable[[Layout], tuple[int, ...]]] = field(default_factory=dict)
+    writers: Mapping[str, Callable[[np.ndarray, Layout, np.ndarray], None]] = field(default_factory=dict)
+
+    def shape(self, array: np.ndarray, layout: Layout) -> tuple[int, ...]:
+        """The shape of `array` in a layout; its own where that is empty."""
+        return self.shapes[str(layout[0])](layout) if layout else array.shape
+
+
 class WeightBlock:
     """Collects arrays and says where each will lie."""
 
-    def __init__(self) -> None:
+    def __init__(self, packers: Packers) -> None:
+        self._packers = packers
         self._places: dict[tuple[int, tuple[str | int, ...]], int] = {}
         self._arrays: list[tuple[int, np.ndarray, Layout]] = []
         self._end = 0
@@ -30,7 +43,7 @@ class WeightBlock:
         if key not in self._places:
             if array.dtype.hasobject:
                 array = encode_texts(array)
-            size = array.itemsize * prod(packed_shape(array, layout))
+            size = array.itemsize * prod(self._packers.shape(array, layout))
             self._places[key] = self._end
             self._arrays.append((self._end, array, layout))
             self._end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
@@ -42,18 +55,13 @@ class WeightBlock:
         block = allocate_aligned(self._end, huge_pages=self._end >= HUGE_PAGES_FROM_BYTES)
         end = 0
         for offset, array, layout in self._arrays:
-            shape = packed_shape(array, layout)
+            shape = self._packers.shape(array, layout)
             block[end:offset] = 0
             end = offset + array.itemsize * prod(shape)
             place = block[offset:end].view(array.dtype).reshape(shape)
             if layout:
-                PACKERS[str(layout[0])](array, layout, place)
+                self._packers.writers[str(layout[0])](array, layout, place)
             else:
                 place[...] = array
         block[end:] = 0
         return block
-
-
-def packed_shape(array: np.ndarray, layout: Layout) -> tuple[int, ...]:
-    """The shape of `array` in a layout: its own, or what the kernel kind that the layout begins with makes of it."""
-    return PACKED_SHAPES[str(layout[0])](layout) if layout else array.shape
