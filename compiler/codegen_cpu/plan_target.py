@@ -63,6 +63,10 @@ def _cast(op: Op) -> bool:
     return op.text("round_mode") == "nearest" or not op.dtype().is_float
 
 
+def _channels_first(op: Op) -> bool:
+    return not op.flag("channels_last")
+
+
 def _has_axes(op: Op) -> bool:
     return op.operands[0].rank > 0
 
@@ -75,6 +79,7 @@ _CHECKS = {
     "cast": _cast,
     "reduce": _nonempty_reduce,
     "dot": sums_shared_letters,
+    "convolution": _channels_first,
     "reduce_window": _has_axes,
     "arg_reduce_window": _has_axes,
     "scatter_along": _has_axes,

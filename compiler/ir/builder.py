@@ -533,14 +533,17 @@ class Builder:
         groups: int = 1,
         input_dilations: Sequence[int] | None = None,
         dtype: DType | None = None,
+        *,
+        channels_last: bool = False,
     ) -> Value:
-        """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation."""
-        channels = self.require_equal(x.shape[1], w.shape[1] * groups, "the channels differ", "channels")
+        """x: T[N, C, *S] (or T[N, *S, C]), w: T[M, C/groups, *K] -> [N, M, *O] (or [N, *O, M]), cross-correlation."""
+        axis = x.rank - 1 if channels_last else 1
+        channels = self.require_equal(x.shape[axis], w.shape[1] * groups, "the channels differ", "channels")
         if isinstance(channels, int):
             w = self.with_shape(w, (w.shape[0], channels // groups, *w.shape[2:]))
         else:
             channels = w.shape[1] * groups
-        x = self.with_shape(x, (x.shape[0], channels, *x.shape[2:]))
+        x = self.with_shape(x, (*x.shape[:axis], channels, *x.shape[axis + 1 :]))
         return self._one(
             "convolution",
             x,
@@ -552,6 +555,7 @@ class Builder:
             input_dilations=tuple(input_dilations or (1,) * len(strides)),
             groups=groups,
             dtype=dtype or x.dtype,
+            channels_last=channels_last,
         )
 
     def reduce_window(

@@ -91,7 +91,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "arg_reduce": "kind: str, axis: int, last: bool",
     "dot": "equation: str, dtype: dtype",
     "convolution": (
-        "strides: ints, low: dims, high: dims, dilations: ints, input_dilations: ints, groups: int, dtype: dtype"
+        "strides: ints, low: dims, high: dims, dilations: ints, input_dilations: ints, groups: int, dtype: dtype, "
+        "channels_last: bool"
     ),
     "reduce_window": _WINDOW,
     "arg_reduce_window": _WINDOW,

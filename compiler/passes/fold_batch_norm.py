@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.ir.builder import Builder
 from compiler.ir.module import Module, Op, Value
-from compiler.ir.primitives.contractions import parse_equation
+from compiler.ir.primitives.contractions import channel_axis, parse_equation
 from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from compiler.passes.matching import constant_of, made_by, unbroadcast
 from compiler.passes.notes import note_refusal
@@ -111,7 +111,7 @@ def _per_channel(value: Value, axis: int | None) -> tuple[int | None, np.ndarray
 def _scaled_convolution(op: Op, affine: Affine, build: Rewriter) -> Value | None:
     """M filters, of which each is scaled by its own factor."""
     weights = _own_constant(op.operands[1], build)
-    if weights is None or affine.axis not in (None, 1):
+    if weights is None or affine.axis not in (None, channel_axis(op)):
         return None
     scaled = _scaled(weights, affine.factor, 0)
     return build.op("convolution", [op.operands[0], build.constant(scaled)], op.attributes)[0]

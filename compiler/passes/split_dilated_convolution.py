@@ -29,6 +29,8 @@ def split(op: Op, build: Rewriter) -> Outcome:
     if max(spread) == 1:
         return None
     weights, lows = build.known_array(w), op.dims("low")
+    if op.flag("channels_last"):
+        return Refusal("the channels are last")
     if weights is None or set(op.ints("strides")) | set(op.ints("dilations")) != {1}:
         return Refusal("the filters are no constant, or the windows have steps")
     if not all(isinstance(low, int) for low in lows):

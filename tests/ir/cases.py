@@ -130,7 +130,7 @@ def _window(**changes: object) -> Attributes:
 
 def _convolution(**changes: object) -> Attributes:
     plain = {"strides": (1,), "low": (2,), "high": (1,), "dilations": (1,), "input_dilations": (1,), "groups": 1}
-    return {**plain, "dtype": F32, **changes}
+    return {**plain, "dtype": F32, "channels_last": False, **changes}
 
 
 _ATTENTION = {"scale": 0.5, "causal": False, "softcap": 0.0}
@@ -189,6 +189,20 @@ _TABLE: tuple[Case, ...] = (
     Case("convolution", (tensor(F32, N, M, 4), tensor(F32, 2, M, 3)), _convolution()),
     Case("convolution", (tensor(F32, N, 4, 5), tensor(F32, 6, 2, 2)), _convolution(groups=2, strides=(2,))),
     Case("convolution", (tensor(F32, N, 1, 3), tensor(F32, 2, 1, 2)), _convolution(input_dilations=(3,))),
+    Case("convolution", (tensor(F32, N, 4, M), tensor(F32, 2, M, 3)), _convolution(channels_last=True)),
+    Case(
+        "convolution",
+        (tensor(F32, N, 5, 3, 4), tensor(F32, 6, 2, 2, 1)),
+        _convolution(
+            groups=2,
+            strides=(2, 1),
+            low=(2, 0),
+            high=(1, 0),
+            dilations=(1, 1),
+            input_dilations=(1, 2),
+            channels_last=True,
+        ),
+    ),
     # Windows
     Case("reduce_window", (_odd(F32, N, 2, 5),), _window()),
     Case("reduce_window", (tensor(F32, N, 2, 5),), _window(kind="sum", dilations=(1, 1, 2))),

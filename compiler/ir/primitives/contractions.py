@@ -61,11 +61,22 @@ def window_size(size: Dim, window: Dim, stride: int, low: Dim, high: Dim, dilati
     return floordiv(size + low + high - (window - 1) * dilation - 1, stride) + 1
 
 
+def channel_axis(op: Op) -> int:
+    """The axis of the channels in the input and the result of a convolution."""
+    return op.results[0].rank - 1 if op.flag("channels_last") else 1
+
+
+def spatial_axes(op: Op) -> tuple[int, ...]:
+    """The spatial axes of the input and the result of a convolution; those of its filters begin at 2."""
+    return tuple(axis for axis in range(1, op.results[0].rank) if axis != channel_axis(op))
+
+
 def _convolution(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation.
 
-    `input_dilations` puts that many minus one zeros between the elements of x, which makes it the transpose of a
-    strided convolution. A dimension O that would be negative is a TypeRuleError where it is decided.
+    With `channels_last` x is T[N, *S, C] and the result [N, *O, M]; w is the same. `input_dilations` puts that many
+    minus one zeros between the elements of x, which makes it the transpose of a strided convolution. A dimension O that
+    would be negative is a TypeRuleError where it is decided.
     """
     x, w = tensors(operands, 2)
     spatial, groups = x.rank - 2, int_of(attributes, "groups")
@@ -77,28 +88,34 @@ def _convolution(operands: Sequence[Type], attributes: Attributes, blocks: Seque
         raise TypeRuleError(f"strides, dilations and padding do not all have {spatial} entries")
     if min((groups, *strides, *dilations, *spread)) < 1:
         raise TypeRuleError("groups, strides and dilations are at least 1")
-    channels, filters = x.known_shape[1], w.known_shape[0]
+    channels_last = attributes.get("channels_last")
+    if not isinstance(channels_last, bool):
+        raise TypeRuleError(f"channels_last is {channels_last}, not true or false")
+    batch, *rest = x.known_shape
+    channels, lengths = (rest[-1], rest[:-1]) if channels_last else (rest[0], rest[1:])
+    filters = w.known_shape[0]
     if channels != w.known_shape[1] * groups:
         raise TypeRuleError(f"{x} has {channels} channels, {w} in {groups} groups takes {w.known_shape[1] * groups}")
     if isinstance(filters, int) and filters % groups:
         raise TypeRuleError(f"{filters} filters cannot be split into {groups} groups")
     sizes: list[Dim] = []
-    for axis in range(spatial):
-        length = x.known_shape[2 + axis]
-        length = (length - 1) * spread[axis] + 1 if spread[axis] != 1 else length
+    for axis, length in enumerate(lengths):
+        spread_length = (length - 1) * spread[axis] + 1 if spread[axis] != 1 else length
         sizes.append(
-            window_size(length, w.known_shape[2 + axis], strides[axis], low[axis], high[axis], dilations[axis])
+            window_size(spread_length, w.known_shape[2 + axis], strides[axis], low[axis], high[axis], dilations[axis])
         )
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise TypeRuleError(f"the window of {w} is larger than the padded {x}")
-    return (TensorType(_dtype(attributes), (x.known_shape[0], filters, *sizes)),)
+    shape = (batch, *sizes, filters) if channels_last else (batch, filters, *sizes)
+    return (TensorType(_dtype(attributes), shape),)
 
 
 def _convolution_axes(op: Op) -> tuple[AxisLink, ...]:
-    links = [AxisLink("map", (0, None), (0,))]
+    links, channels = [AxisLink("map", (0, None), (0,))], channel_axis(op)
     if op.int("groups") == 1:
-        links += [AxisLink("map", (None, 0), (1,)), AxisLink("reduce", (1, 1), (None,), "sum")]
-    return (*links, *(AxisLink("window", (axis, axis), (axis,)) for axis in range(2, op.results[0].rank)))
+        links += [AxisLink("map", (None, 0), (channels,)), AxisLink("reduce", (channels, 1), (None,), "sum")]
+    windows = enumerate(spatial_axes(op), start=2)
+    return (*links, *(AxisLink("window", (axis, place), (axis,)) for place, axis in windows))
 
 
 define(Primitive("dot", "contraction", _dot, _dot_axes))

@@ -4,7 +4,7 @@ from math import inf
 
 from compiler.ir.builder import Builder
 from compiler.ir.module import Op, Value
-from compiler.ir.primitives.contractions import parse_equation
+from compiler.ir.primitives.contractions import parse_equation, spatial_axes
 from compiler.ir.rewriter import rule
 from compiler.passes.matching import is_number, made_by, unbroadcast
 
@@ -43,18 +43,20 @@ def convolve_padded(op: Op, build: Builder) -> Value | None:
     if padded is None or not is_number(padded.operands[1], 0) or any(step != 1 for step in op.ints("input_dilations")):
         return None
     low, high = padded.dims("low"), padded.dims("high")
-    if set(low[:2] + high[:2]) != {0}:
+    places = spatial_axes(op)
+    if any(low[axis] != 0 or high[axis] != 0 for axis in range(padded.result.rank) if axis not in places):
         return None
     return build.convolution(
         padded.operands[0],
         op.operands[1],
         op.ints("strides"),
-        [mine + theirs for mine, theirs in zip(op.dims("low"), low[2:], strict=True)],
-        [mine + theirs for mine, theirs in zip(op.dims("high"), high[2:], strict=True)],
+        [mine + theirs for mine, theirs in zip(op.dims("low"), (low[axis] for axis in places), strict=True)],
+        [mine + theirs for mine, theirs in zip(op.dims("high"), (high[axis] for axis in places), strict=True)],
         op.ints("dilations"),
         op.int("groups"),
         op.ints("input_dilations"),
         op.dtype(),
+        channels_last=op.flag("channels_last"),
     )
 
 

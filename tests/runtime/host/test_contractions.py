@@ -182,3 +182,13 @@ def test_convolution_of_f16_accumulates_in_f32() -> None:
     x, w = np.ones((1, 5000, 1), np.float16), np.ones((1, 5000, 1), np.float16)
     assert float(convolve(x, w, np.float16)[0, 0, 0]) == float(np.float16(5000))
     assert math.isinf(float(convolve(x * np.float16(100), w, np.float16)[0, 0, 0]))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_channels_last_moves_the_channels_of_input_and_result_only(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    x, w = rng.integers(-9, 9, (2, 4, *(5, 6, 3)[:rank])), rng.integers(-9, 9, (6, 2, *(2, 3, 1)[:rank]))
+    given: Attributes = {"groups": 2, "low": (1, 0, 2)[:rank], "strides": (2, 1, 3)[:rank]}
+    expected = np.moveaxis(convolve(x, w, given=given), 1, -1)
+    actual = convolve(np.moveaxis(x, 1, -1), w, given={**given, "channels_last": True})
+    np.testing.assert_array_equal(actual, expected)
