@@ -8,6 +8,9 @@ The file is a zip archive of stored members, each beginning on a page, so that t
     provenance.json   versions, digest of the model, which kernels come from which nodes
     report.json       what was compiled, and what was declined
     code/TARGET.so    the native image of each target
+    kernels.json      the kernels of a GPU, in order, where there are some (runtime/device_code.py)
+    kernels/KEY.cubin the machine code of each kernel
+    kernels/KEY.py    the source it was compiled from, for people
     weights           the constants
 
 The same artifact gives the same bytes.
@@ -24,18 +27,19 @@ from pathlib import Path
 
 import numpy as np
 
+from runtime.device_code import DeviceCode, encode_device_code
 from runtime.encoding import encode_program
 from runtime.errors import DeviceError
 from runtime.program import JsonValue, Parameter, Program
 
 __all__ = [
-    "FORMAT", "FORMAT_VERSION", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
-    "Artifact", "to_json", "write_artifact",
+    "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
+    "Artifact", "cubin_member", "source_member", "to_json", "write_artifact",
 ]  # fmt: skip
 
-FORMAT, FORMAT_VERSION = "onnxc", 1
-MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, WEIGHTS = (
-    "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "weights",
+FORMAT, FORMAT_VERSION = "onnxc", 2
+MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, WEIGHTS = (
+    "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json", "weights",
 )  # fmt: skip
 
 PAGE_BYTES = 4096
@@ -55,7 +59,8 @@ class Artifact:
     """A compiled model.
 
     images: the linked native image of each target, none for a program of host steps alone. weights: bytes, on a cache
-    line. features: the instruction sets that each image needs, by LLVM's names.
+    line. features: the instruction sets that each image needs, by LLVM's names. device: the kernels that the images
+    launch on a GPU, None for a program that has no use for one.
     """
 
     program: Program
@@ -64,6 +69,7 @@ class Artifact:
     provenance: Mapping[str, JsonValue] = field(default_factory=dict)
     report: JsonValue = ""
     features: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    device: DeviceCode | None = None
 
 
 def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> None:
@@ -95,12 +101,34 @@ def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
         assert member not in members, member
         members[member] = image
         images.append({"target": target, "member": member, "features": sorted(artifact.features.get(target, ()))})
+    if artifact.device is not None:
+        members |= _device_members(artifact.device)
     members[WEIGHTS] = np.ascontiguousarray(artifact.weights).data
     sizes = {name: len(data) for name, data in members.items()}
     manifest: JsonValue = {
         "format": FORMAT, "version": FORMAT_VERSION, "sizes": sizes, "images": images,
+        "device": None if artifact.device is None else artifact.device.architecture,
     }  # fmt: skip
     return {MANIFEST: to_json(manifest)} | members
+
+
+def cubin_member(key: str) -> str:
+    """The member that holds the machine code of a kernel."""
+    return f"kernels/{key}.cubin"
+
+
+def source_member(key: str) -> str:
+    """The member that holds the source of a kernel."""
+    return f"kernels/{key}.py"
+
+
+def _device_members(device: DeviceCode) -> dict[str, bytes]:
+    members = {KERNELS: to_json(encode_device_code(device))}
+    for kernel in device.kernels:
+        assert cubin_member(kernel.key) not in members, kernel.key
+        members[cubin_member(kernel.key)] = kernel.cubin
+        members[source_member(kernel.key)] = kernel.source.encode()
+    return members
 
 
 def to_json(value: JsonValue) -> bytes:

@@ -17,8 +17,21 @@ from typing import Literal
 
 import numpy as np
 
-from runtime.artifact import FORMAT, FORMAT_VERSION, MANIFEST, PROGRAM, PROVENANCE, REPORT, WEIGHTS, Artifact
+from runtime.artifact import (
+    FORMAT,
+    FORMAT_VERSION,
+    KERNELS,
+    MANIFEST,
+    PROGRAM,
+    PROVENANCE,
+    REPORT,
+    WEIGHTS,
+    Artifact,
+    cubin_member,
+    source_member,
+)
 from runtime.cpu import CACHE_LINE_BYTES, allocate_aligned, host_features, load_image
+from runtime.device_code import DeviceCode, decode_device_code
 from runtime.encoding import DecodeError, decode_program
 from runtime.engine import ProgramEngine, launches_of
 from runtime.errors import DeviceError, InputError
@@ -63,6 +76,7 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
     with _Archive(Path(path)) as archive:
         images = {image.target: archive.member(image.member) for image in archive.images}
         encoded, provenance, report = (archive.json(name) for name in (PROGRAM, PROVENANCE, REPORT))
+        device = archive.device_code()
         data = archive.weights(resident=weights == "resident")
         try:
             program = decode_program(encoded, data.nbytes)
@@ -71,7 +85,7 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
         if not isinstance(provenance, Mapping):
             raise archive.malformed(f"{PROVENANCE} is no object")
         features = {image.target: image.features for image in archive.images}
-    return Artifact(program, images, data, provenance, report, features)
+    return Artifact(program, images, data, provenance, report, features, device)
 
 
 def verify_artifact(path: str | os.PathLike[str]) -> None:
@@ -143,6 +157,23 @@ class _Archive:
     def json(self, name: str) -> JsonValue:
         """The value in a member."""
         return self._parse(name, self.member(name))
+
+    def device_code(self) -> DeviceCode | None:
+        """The kernels of a GPU, if the manifest tells of some."""
+        architecture = self.manifest.get("device", "")
+        if architecture is None:
+            return None
+        try:
+            code = decode_device_code(
+                self.json(KERNELS),
+                lambda key: self.member(cubin_member(key)),
+                lambda key: self.member(source_member(key)).decode(),
+            )
+        except (DecodeError, UnicodeDecodeError) as problem:
+            raise self.malformed(f"{KERNELS}: {problem}") from problem
+        if code.architecture != architecture:
+            raise self.malformed(f"{MANIFEST}: device is {architecture!r}, the kernels are for {code.architecture}")
+        return code
 
     def weights(self, resident: bool) -> np.ndarray:
         """The weights, which cannot be written to."""

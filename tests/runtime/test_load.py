@@ -137,8 +137,9 @@ def test_a_truncated_file_is_damaged(path: Path, part: float) -> None:
 
 
 def test_another_version_is_told(path: Path) -> None:
-    rewrite(path, change_manifest("version", 2))
-    assert refused(path).code == "artifact-version"
+    for version in (1, 3, None, "2"):
+        rewrite(path, change_manifest("version", version))
+        assert refused(path).code == "artifact-version"
 
 
 @pytest.mark.parametrize("name", ["program.json", "provenance.json", "report.json", "code", "weights"])
@@ -172,6 +173,8 @@ def test_a_changed_member_is_found(path: Path, name: str) -> None:
         ("images", [1]),
         ("images", [{"target": 1}]),
         ("images", [{"target": "cpu", "member": "../x", "features": []}]),
+        ("device", "sm_90"),
+        ("device", 90),
     ],
 )
 def test_a_wrong_manifest_is_damaged(path: Path, key: str, value: object) -> None:
