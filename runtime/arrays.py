@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from runtime.device_value import DeviceValue
 from runtime.dtypes import STRING, DType, dtype_kind, dtype_name
 from runtime.errors import InputError
 
@@ -58,6 +59,8 @@ def describe(value: object) -> str:
     if isinstance(value, np.ndarray):
         order = "" if value.dtype.isnative else " in foreign byte order"
         return type_text(dtype_name(value.dtype.newbyteorder("=")), value.shape) + order
+    if isinstance(value, DeviceValue):
+        return f"{type_text(dtype_name(value.dtype), value.shape)} on the device"
     return f"a {type(value).__qualname__}"
 
 

@@ -12,13 +12,14 @@ from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError
 from runtime.fast_call import FastCall, Shapes, write_fast_call
 from runtime.launch import NativeLaunch
-from runtime.program import Body, Guard, If, Launch, Program, Release, Step, While
+from runtime.program import Body, Constant, Guard, If, Launch, Program, Release, Step, While
 from runtime.signature import default_shape
 from runtime.stats import Stats
 from runtime.steps import (
     PreparedBody,
     Surroundings,
     guard_check,
+    native_step,
     prepare_body,
     run_body,
     symbols_in,
@@ -26,12 +27,15 @@ from runtime.steps import (
 )
 from runtime.thread_pool import PoolHandle
 from runtime.values import as_array, own_values
-from runtime.workspaces import WorkspacePool
+from runtime.workspaces import Workspace, WorkspacePool
 
 if TYPE_CHECKING:
     from runtime.host.values import HostValue
 
-__all__ = ["Engine", "ProgramEngine", "launches_of"]
+__all__ = [
+    "Engine", "ProgramEngine", "constant_view", "default_arrays", "is_direct", "launch_orders", "launches_of",
+    "native_launches", "without_input_guards",
+]  # fmt: skip
 
 FastFunction = Callable[..., tuple[np.ndarray, ...] | None]
 
@@ -76,12 +80,12 @@ class ProgramEngine:
         self.pool = pool
         body, guards = without_input_guards(program.body)
         self.guards = [guard_check(guard) for guard in guards]
-        launches = [self._native_launch(step, image, locations) for step in launches_of(body)]
-        frame_words = max((launch.frame_words for launch in launches), default=0)
-        pool_address = pool.address if pool is not None else 0
-        self.workspaces = WorkspacePool(frame_words, pool_address, read_address(weights))
+        launches = native_launches(body, image, len(program.symbols), locations)
+        self.frame_words = max((launch.frame_words for launch in launches.values()), default=0)
+        addresses = pool.address if pool is not None else 0, read_address(weights)
+        self.workspaces = WorkspacePool(lambda: Workspace(self.frame_words, *addresses))
         self.body = self._prepared_body(body, launches)
-        self.direct = launches[0] if _is_direct(body) else None
+        self.direct = next(iter(launches.values())) if is_direct(body) else None
         self.fast = self._fast_call(self.direct) if self.direct is not None else None
 
     def run(
@@ -93,7 +97,7 @@ class ProgramEngine:
             workspace.calls += 1
             if self.direct is not None and given is not None:
                 found = self.direct.at(sizes)
-                order, results = self._orders(self.direct)
+                order, results = launch_orders(self.program.body, self.direct)
                 outputs = [given[results.index(k)] for k in range(len(results))]
                 if tuple(output.shape for output in outputs) == found.shapes:
                     self.direct.run(found, [*(as_array(values[k]) for k in order), *outputs], workspace)
@@ -115,12 +119,7 @@ class ProgramEngine:
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
-        found: dict[int, np.ndarray] = {}
-        for index, parameter in enumerate(self.program.inputs):
-            shape = default_shape(parameter)
-            if parameter.default is not None and shape is not None:
-                found[index] = weights_view(self.weights, parameter.default, DTYPES[parameter.dtype], shape)
-        return found
+        return default_arrays(self.program, self.weights)
 
     def stats(self) -> Stats:
         """What has run so far; a fast call counts itself, and is one launch."""
@@ -129,15 +128,13 @@ class ProgramEngine:
         launches = spaces.launches if self.direct is None else calls
         return Stats(calls=calls, launches=launches, arena_bytes=spaces.arena_bytes)
 
-    def _prepared_body(self, body: Body, launches: Sequence[NativeLaunch]) -> PreparedBody:
-        native = {id(launch.step): launch for launch in launches}
-        around = Surroundings(self.program.symbols, self.weights, lambda step: native[id(step)])
+    def _prepared_body(self, body: Body, launches: Mapping[int, NativeLaunch]) -> PreparedBody[Workspace]:
+        around = Surroundings(
+            self.program.symbols,
+            lambda constant: constant_view(self.weights, constant),
+            lambda step: native_step(step, launches[id(step)]),
+        )
         return prepare_body(body, around, frozenset())
-
-    def _native_launch(self, step: Launch, image: Image | None, locations: Sequence[str]) -> NativeLaunch:
-        if image is None:
-            raise DeviceError("the program has native code, and there is no image", code="image-missing")
-        return NativeLaunch(step, image.function(step.entry, 1), len(self.program.symbols), locations)
 
     def _fast_call(self, launch: NativeLaunch) -> FastCall | None:
         dtypes: list[DType] = []
@@ -146,13 +143,8 @@ class ProgramEngine:
             if parameter.dtype not in DTYPES or parameter.dtype == "string":
                 return None
             dtypes.append(DTYPES[parameter.dtype])
-        return write_fast_call(launch, dtypes, *self._orders(launch), self.workspaces)
-
-    def _orders(self, launch: NativeLaunch) -> tuple[list[int], list[int]]:
-        """Which input of the program each input of the launch is, which output of the launch each result is."""
-        body = self.program.body
-        order = [body.parameters.index(slot) for slot in launch.step.inputs]
-        return order, [launch.step.outputs.index(slot) for slot in body.results]
+        orders = launch_orders(self.program.body, launch)
+        return write_fast_call(launch, dtypes, *orders, self.workspaces, self.frame_words)
 
 
 def without_input_guards(body: Body) -> tuple[Body, tuple[Guard, ...]]:
@@ -182,7 +174,40 @@ def launches_of(body: Body) -> list[Launch]:
     return found
 
 
-def _is_direct(body: Body) -> bool:
+def native_launches(
+    body: Body, image: Image | None, symbol_count: int, locations: Sequence[str]
+) -> dict[int, NativeLaunch]:
+    """The launches of a body in order, by the `id` of their step."""
+    found: dict[int, NativeLaunch] = {}
+    for step in launches_of(body):
+        if image is None:
+            raise DeviceError("the program has native code, and there is no image", code="image-missing")
+        found[id(step)] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations)
+    return found
+
+
+def launch_orders(body: Body, launch: NativeLaunch) -> tuple[list[int], list[int]]:
+    """Of a direct body: the input of the program that each input of the launch is, the output that each result is."""
+    order = [body.parameters.index(slot) for slot in launch.step.inputs]
+    return order, [launch.step.outputs.index(slot) for slot in body.results]
+
+
+def constant_view(weights: np.ndarray, constant: Constant) -> np.ndarray:
+    """A constant of a body, as a view of the weights."""
+    return weights_view(weights, constant.offset, DTYPES[constant.spec.dtype], tuple(map(int, constant.spec.shape)))
+
+
+def default_arrays(program: Program, weights: np.ndarray) -> dict[int, np.ndarray]:
+    """The values of the inputs that a call may leave out, by number, as views of the weights."""
+    found: dict[int, np.ndarray] = {}
+    for index, parameter in enumerate(program.inputs):
+        shape = default_shape(parameter)
+        if parameter.default is not None and shape is not None:
+            found[index] = weights_view(weights, parameter.default, DTYPES[parameter.dtype], shape)
+    return found
+
+
+def is_direct(body: Body) -> bool:
     """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once."""
     steps = [step for step in body.steps if not isinstance(step, Release)]
     if len(steps) != 1 or not isinstance(steps[0], Launch):

@@ -13,7 +13,7 @@ from runtime.addresses import ADDRESS, memory
 from runtime.arrays import READY_FLAGS
 from runtime.dtypes import DType
 from runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
-from runtime.workspaces import WorkspacePool
+from runtime.workspaces import Workspace, WorkspacePool
 
 __all__ = ["FastCall", "Shapes", "write_fast_call"]
 
@@ -76,9 +76,10 @@ def write_fast_call(
     input_dtypes: Sequence[DType],
     order: Sequence[int],
     results: Sequence[int],
-    workspaces: WorkspacePool,
+    workspaces: WorkspacePool[Workspace],
+    status: int,
 ) -> FastCall:
-    """The call of a program of this launch alone.
+    """The call of a program of this launch alone; `status` is the word of a workspace where the status block begins.
 
     Input k of the launch is input `order[k]` of the program; result k of the program is output `results[k]` of the
     launch.
@@ -97,7 +98,7 @@ def write_fast_call(
         output_shapes=f"({''.join(f'{y}_shape, ' for y in outputs)})",
         allocate="; ".join(f"{y} = empty({y}_shape, {y}_dtype)" for y in outputs) or "pass",
         store="; ".join(f"words[{place}] = {ADDRESS.format(x)}" for place, x in stored) or "pass",
-        status=workspaces.frame_words,
+        status=status,
         results="".join(f"{outputs[k]}, " for k in results),
     )
     known: dict[Shapes, LaunchSizes] = {}

@@ -16,7 +16,7 @@ from runtime.addresses import read_address
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import DeviceError, InputError
 from runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
-from runtime.workspaces import Workspace
+from runtime.workspaces import AnyWorkspace, Workspace
 
 __all__ = ["LaunchSizes", "NativeLaunch"]
 
@@ -83,7 +83,7 @@ class NativeLaunch:
         if words[workspace.status]:
             self.fail(workspace)
 
-    def fail(self, workspace: Workspace) -> NoReturn:
+    def fail(self, workspace: AnyWorkspace) -> NoReturn:
         """Raises what the status block says: code, number of the location, value, size."""
         code, place, value, size, *_ = workspace.take_status()
         location = self.locations[place] if 0 <= place < len(self.locations) else ""

@@ -6,11 +6,12 @@ Every InputError names the input, what came, and what was expected.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
 from runtime.arrays import describe, import_array
+from runtime.device_value import DeviceValue
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import InputError
 from runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
@@ -18,8 +19,15 @@ from runtime.values import import_value, is_optional_type
 
 if TYPE_CHECKING:
     from runtime.host.values import HostValue
+    from runtime.values import SlotValue
 
-__all__ = ["MISSING", "Signature", "TensorInfo", "program_signature", "shapes_of", "tensor_info"]
+__all__ = ["MISSING", "ImportTensor", "Signature", "TensorInfo", "program_signature", "shapes_of", "tensor_info"]
+
+
+T = TypeVar("T", bound=np.ndarray | DeviceValue)
+
+# How a tensor that a caller passes becomes one that native code can read: as `runtime.arrays.import_array`.
+ImportTensor = Callable[[object, DType, str, str], T]
 
 
 @dataclass(frozen=True)
@@ -98,26 +106,34 @@ class Signature:
 
     def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple["HostValue", ...]:
         """Each value as one of its input's type; defaults for those that are MISSING, or None."""
+        return self.import_with(import_array, values, defaults)
+
+    def import_with(
+        self, import_tensor: ImportTensor[T], values: Sequence[object], defaults: Mapping[int, np.ndarray]
+    ) -> "tuple[HostValue | T, ...]":
+        """As `import_values`, where tensors that are inputs of their own come through `import_tensor`."""
         missing = [index for index in self.required if values[index] is MISSING or values[index] is None]
         if missing:
             names = ", ".join(f'"{self.inputs[index].name}"' for index in missing)
             raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
-        return tuple(self._import(index, value, defaults) for index, value in enumerate(values))
+        return tuple(self._import(import_tensor, index, value, defaults) for index, value in enumerate(values))
 
-    def _import(self, index: int, value: object, defaults: Mapping[int, np.ndarray]) -> "HostValue":
+    def _import(
+        self, import_tensor: ImportTensor[T], index: int, value: object, defaults: Mapping[int, np.ndarray]
+    ) -> "HostValue | T":
         info = self.inputs[index]
         if value is MISSING or value is None:
             # An optional that is left out is absent.
             return defaults.get(index)
         if info.dtype is None:
             return import_value(value, info.text, f'input "{info.name}"')
-        array = import_array(value, info.dtype, f'input "{info.name}"', info.text)
-        if info.shape is not None and array.ndim != len(info.shape):
-            message = f'input "{info.name}" is {describe(array)} of rank {array.ndim}, expected {info.text}'
+        array = import_tensor(value, info.dtype, f'input "{info.name}"', info.text)
+        if info.shape is not None and len(array.shape) != len(info.shape):
+            message = f'input "{info.name}" is {describe(array)} of rank {len(array.shape)}, expected {info.text}'
             raise InputError(message, code="input-rank")
         return array
 
-    def bind_sizes(self, values: Sequence["HostValue"]) -> tuple[int, ...]:
+    def bind_sizes(self, values: Sequence["SlotValue"]) -> tuple[int, ...]:
         """The value of every symbol, 0 for those that no input binds."""
         shapes = shapes_of(values)
         sizes = [0] * len(self.symbols)
@@ -135,7 +151,7 @@ class Signature:
     def _check_sizes(self) -> Callable[[Sequence[int]], tuple[int, ...]]:
         return compile_sizes([check.size for check in self.checks])
 
-    def _wrong_size(self, check: Check, size: int, values: Sequence["HostValue"]) -> InputError:
+    def _wrong_size(self, check: Check, size: int, values: Sequence["SlotValue"]) -> InputError:
         info = self.inputs[check.slot]
         assert info.shape is not None, info
         shapes = shapes_of(values)
@@ -187,9 +203,9 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
     return TensorInfo(parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, may_be_absent)
 
 
-def shapes_of(values: Sequence["HostValue"]) -> tuple[tuple[int, ...], ...]:
+def shapes_of(values: Sequence["SlotValue"]) -> tuple[tuple[int, ...], ...]:
     """The shape of each array, and an empty one for what is no tensor."""
-    return tuple(value.shape if isinstance(value, np.ndarray) else () for value in values)
+    return tuple(value.shape if isinstance(value, np.ndarray | DeviceValue) else () for value in values)
 
 
 def default_shape(parameter: Parameter) -> tuple[int, ...] | None:

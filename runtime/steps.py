@@ -8,7 +8,7 @@ import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from runtime.program import (
     BindSizes,
     Body,
     Check,
+    Constant,
     Guard,
     Host,
     If,
@@ -34,19 +35,25 @@ from runtime.program import (
     compile_sizes,
 )
 from runtime.texts import decode_texts
-from runtime.values import as_array
+from runtime.values import as_array, host_value, shape_of, stack_tensors
 from runtime.workspaces import Workspace
 
 if TYPE_CHECKING:
     from runtime.host import Meaning
     from runtime.host.functions import HostFunction
-    from runtime.host.values import HostValue
+    from runtime.values import SlotValue
 
-__all__ = ["PreparedBody", "Surroundings", "guard_check", "prepare_body", "run_body", "symbols_in", "weights_view"]
+__all__ = [
+    "PreparedBody", "RunStep", "Slots", "Surroundings", "Symbols", "guard_check", "native_step", "prepare_body",
+    "run_body", "symbols_in", "weights_view",
+]  # fmt: skip
 
-Slots = list["HostValue"]
+# The workspace of a call, which only launches look into.
+W = TypeVar("W")
+
+Slots = list["SlotValue"]
 Symbols = list[int]
-RunStep = Callable[[Slots, Symbols, Workspace], None]
+RunStep = Callable[[Slots, Symbols, W], None]
 
 _SYMBOL = re.compile(r"s\[(\d+)\]")
 
@@ -58,32 +65,30 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
-    """What the bodies of a program share: its symbols, its weights, and how its launches become native ones."""
+class Surroundings(Generic[W]):
+    """What the bodies of a program share: its symbols, its constants, and how its launches run."""
 
     symbols: Sequence[Symbol]
-    weights: np.ndarray
-    native_launch: Callable[[Launch], NativeLaunch]
+    constant: Callable[[Constant], "SlotValue"]
+    prepare_launch: Callable[[Launch], RunStep[W]]
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedBody:
+class PreparedBody(Generic[W]):
     """A body ready to run; `template` are its slots with the constants in them."""
 
     template: Slots
     parameters: tuple[int, ...]
     results: tuple[int, ...]
-    bind: Callable[[Sequence["HostValue"], Symbols], Symbols]
-    steps: tuple[RunStep, ...]
+    bind: Callable[[Sequence["SlotValue"], Symbols], Symbols]
+    steps: tuple[RunStep[W], ...]
 
 
-def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> PreparedBody:
+def prepare_body(body: Body, around: Surroundings[W], known: frozenset[int]) -> PreparedBody[W]:
     """The body ready to run; `known` are the symbols that have a value when it starts."""
     template: Slots = [None] * body.slots
     for constant in body.constants:
-        spec = constant.spec
-        shape = tuple(map(int, spec.shape))
-        template[constant.slot] = weights_view(around.weights, constant.offset, DTYPES[spec.dtype], shape)
+        template[constant.slot] = around.constant(constant)
     known |= _symbols_of(body.bindings)
     steps = []
     for step in body.steps:
@@ -94,8 +99,8 @@ def prepare_body(body: Body, around: Surroundings, known: frozenset[int]) -> Pre
 
 
 def run_body(
-    body: PreparedBody, arguments: Sequence["HostValue"], symbols: Symbols, workspace: Workspace
-) -> list["HostValue"]:
+    body: PreparedBody[W], arguments: Sequence["SlotValue"], symbols: Symbols, workspace: W
+) -> list["SlotValue"]:
     """The results of the body, which may share memory with its arguments and with constants."""
     slots = body.template.copy()
     for slot, argument in zip(body.parameters, arguments, strict=True):
@@ -115,10 +120,10 @@ def weights_view(weights: np.ndarray, offset: int, dtype: DType, shape: tuple[in
     return array
 
 
-def _prepare_step(step: Step, around: Surroundings, known: frozenset[int]) -> RunStep:
+def _prepare_step(step: Step, around: Surroundings[W], known: frozenset[int]) -> RunStep[W]:
     match step:
         case Launch():
-            return _prepare_launch(step, around.native_launch(step))
+            return around.prepare_launch(step)
         case Host():
             return _prepare_host(step, known)
         case BindSizes():
@@ -133,7 +138,9 @@ def _prepare_step(step: Step, around: Surroundings, known: frozenset[int]) -> Ru
             return _prepare_release(step)
 
 
-def _prepare_launch(step: Launch, launch: NativeLaunch) -> RunStep:
+def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
+    """The launch as a step on the host: outputs are new arrays."""
+
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         sizes = launch.at(tuple(symbols))
         outputs = launch.new_outputs(sizes)
@@ -144,11 +151,11 @@ def _prepare_launch(step: Launch, launch: NativeLaunch) -> RunStep:
     return run
 
 
-def _prepare_host(step: Host, known: frozenset[int]) -> RunStep:
+def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
     function, attributes = _host_function(step.function), compile_attributes(step.attributes)
     bindings = _new_bindings(step.bindings, known)
 
-    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
         results = function([slots[slot] for slot in step.inputs], attributes(symbols))
         _put(slots, step.outputs, results)
         _bind(bindings, slots, symbols)
@@ -156,12 +163,13 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep:
     return run
 
 
-def _host_function(name: str) -> "HostFunction":
+def _host_function(name: str) -> "Callable[[Sequence[SlotValue], Mapping[str, object]], Sequence[SlotValue]]":
     """A host function, or the meaning of a primitive, by its name; only a program that has one loads them."""
     functions: Mapping[str, HostFunction] = importlib.import_module("runtime.host.functions").FUNCTIONS
     meanings: Mapping[str, Meaning] = importlib.import_module("runtime.host").MEANINGS
     if name in functions:
-        return functions[name]
+        function = functions[name]
+        return lambda values, attributes: function([host_value(value) for value in values], attributes)
     if name not in meanings:
         message = f"there is no host function {name}: the program is of another version of onnxc"
         raise DeviceError(message, code="unknown-host-function")
@@ -169,10 +177,10 @@ def _host_function(name: str) -> "HostFunction":
     return lambda values, attributes: meaning([as_array(value) for value in values], attributes)
 
 
-def _prepare_bind_sizes(step: BindSizes, declared: Sequence[Symbol]) -> RunStep:
+def _prepare_bind_sizes(step: BindSizes, declared: Sequence[Symbol]) -> RunStep[W]:
     targets = [(symbol, declared[symbol]) for symbol in step.symbols]
 
-    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
         for (index, symbol), value in zip(targets, as_array(slots[step.slot]).tolist(), strict=True):
             # A question mark begins the name of a number that may be of any sign.
             if not symbol.name.startswith("?") and value < symbol.low:
@@ -201,16 +209,16 @@ def symbols_in(text: str) -> frozenset[int]:
     return frozenset(map(int, _SYMBOL.findall(text)))
 
 
-def _prepare_guard(step: Guard) -> RunStep:
+def _prepare_guard(step: Guard) -> RunStep[W]:
     check = guard_check(step)
     return lambda slots, symbols, workspace: check(symbols)
 
 
-def _prepare_if(step: If, around: Surroundings, known: frozenset[int]) -> RunStep:
+def _prepare_if(step: If, around: Surroundings[W], known: frozenset[int]) -> RunStep[W]:
     then, otherwise = (prepare_body(body, around, known) for body in (step.then, step.otherwise))
     bindings = _new_bindings(step.bindings, known)
 
-    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
         body = then if _is_true(slots[step.condition]) else otherwise
         arguments = [slots[slot] for slot in step.inputs]
         _put(slots, step.outputs, run_body(body, arguments, body.bind(arguments, symbols), workspace))
@@ -219,25 +227,25 @@ def _prepare_if(step: If, around: Surroundings, known: frozenset[int]) -> RunSte
     return run
 
 
-def _prepare_while(step: While, around: Surroundings, known: frozenset[int]) -> RunStep:
+def _prepare_while(step: While, around: Surroundings[W], known: frozenset[int]) -> RunStep[W]:
     body, carried_count = prepare_body(step.body, around, known), len(step.carried)
     bindings = _new_bindings(step.bindings, known | {step.trip_symbol})
     empty_scans = [_prepare_empty_scan(spec, known) for spec in step.scans]
 
-    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
         carried, captures = ([slots[slot] for slot in part] for part in (step.carried, step.captures))
         limit, going = as_array(slots[step.limit]).item(), _is_true(slots[step.condition])
-        scans: list[list[np.ndarray]] = [[] for _ in step.scans]
+        scans: list[list[SlotValue]] = [[] for _ in step.scans]
         iteration = 0
         while iteration < limit and going:
-            arguments: list[HostValue] = [np.array(iteration, np.int64), *carried, *captures]
+            arguments: list[SlotValue] = [np.array(iteration, np.int64), *carried, *captures]
             condition, *results = run_body(body, arguments, body.bind(arguments, symbols), workspace)
             carried, going = results[:carried_count], _is_true(condition)
             for scan, element in zip(scans, results[carried_count:], strict=True):
-                scan.append(as_array(element))
+                scan.append(element)
             iteration += 1
         symbols[step.trip_symbol] = iteration
-        stacked = [np.stack(s) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)]
+        stacked = [stack_tensors(s) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)]
         _put(slots, step.outputs, [*carried, *stacked])
         _bind(bindings, slots, symbols)
 
@@ -251,8 +259,8 @@ def _prepare_empty_scan(spec: TensorSpec, known: frozenset[int]) -> Callable[[Sy
     return lambda symbols: np.empty((0, *sizes(symbols)), dtype)
 
 
-def _prepare_release(step: Release) -> RunStep:
-    def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+def _prepare_release(step: Release) -> RunStep[W]:
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
         for slot in step.slots:
             slots[slot] = None
 
@@ -261,17 +269,17 @@ def _prepare_release(step: Release) -> RunStep:
 
 def _prepare_parameters(
     parameters: Sequence[int], bindings: Sequence[Binding], checks: Sequence[Check]
-) -> Callable[[Sequence["HostValue"], Symbols], Symbols]:
+) -> Callable[[Sequence["SlotValue"], Symbols], Symbols]:
     """How the arguments of a nested body make its symbols from those around it."""
     numbers = {slot: index for index, slot in enumerate(parameters)}
     sizes = compile_sizes([check.size for check in checks])
 
-    def bind(arguments: Sequence["HostValue"], outer: Symbols) -> Symbols:
+    def bind(arguments: Sequence["SlotValue"], outer: Symbols) -> Symbols:
         symbols = outer.copy()
         for binding in bindings:
-            symbols[binding.symbol] = as_array(arguments[numbers[binding.slot]]).shape[binding.axis]
+            symbols[binding.symbol] = shape_of(arguments[numbers[binding.slot]])[binding.axis]
         for check, size in zip(checks, sizes(symbols), strict=True):
-            shape = as_array(arguments[numbers[check.slot]]).shape
+            shape = shape_of(arguments[numbers[check.slot]])
             if shape[check.axis] != size:
                 message = f"axis {check.axis} of a value in a subgraph is {shape[check.axis]}, expected {size}"
                 raise InputError(message, code="sizes-disagree")
@@ -280,24 +288,24 @@ def _prepare_parameters(
     return bind
 
 
-def _put(slots: Slots, places: Sequence[int], values: Sequence["HostValue"]) -> None:
+def _put(slots: Slots, places: Sequence[int], values: Sequence["SlotValue"]) -> None:
     for place, value in zip(places, values, strict=True):
         slots[place] = value
 
 
-def _ready(value: "HostValue") -> np.ndarray:
+def _ready(value: "SlotValue") -> np.ndarray:
     """An array as native code reads it; host steps may give views, such as a transposed one."""
     array = as_array(value)
     return array if is_ready(array) else array.copy(order="C")
 
 
-def _is_true(value: "HostValue") -> bool:
+def _is_true(value: "SlotValue") -> bool:
     return bool(as_array(value).item())
 
 
 def _bind(bindings: Sequence[Binding], slots: Slots, symbols: Symbols) -> None:
     for binding in bindings:
-        symbols[binding.symbol] = as_array(slots[binding.slot]).shape[binding.axis]
+        symbols[binding.symbol] = shape_of(slots[binding.slot])[binding.axis]
 
 
 def _new_bindings(bindings: Sequence[Binding], known: frozenset[int]) -> tuple[Binding, ...]:

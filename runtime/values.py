@@ -10,19 +10,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from runtime.arrays import describe, import_array
+from runtime.device_value import DeviceValue
 from runtime.dtypes import DTYPES
 from runtime.errors import InputError
 
 if TYPE_CHECKING:
     from runtime.host.values import HostValue, MapKey
 
-__all__ = ["as_array", "import_value", "is_optional_type", "own_values"]
+    # What a slot of a program holds while it runs.
+    SlotValue = HostValue | DeviceValue
+
+__all__ = ["as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "stack_tensors"]
 
 
-def as_array(value: "HostValue") -> np.ndarray:
-    """A value that is a tensor; any other is a broken invariant of the compiler."""
-    assert isinstance(value, np.ndarray), type(value)
-    return value
+def as_array(value: "SlotValue") -> np.ndarray:
+    """A value that is a tensor, in the memory of the host; any other is a broken invariant of the compiler."""
+    if isinstance(value, np.ndarray):
+        return value
+    assert isinstance(value, DeviceValue), type(value)
+    return value.host()
+
+
+def host_value(value: "SlotValue") -> "HostValue":
+    """A value of any type, in the memory of the host."""
+    return value.host() if isinstance(value, DeviceValue) else value
+
+
+def shape_of(value: "SlotValue") -> tuple[int, ...]:
+    """The shape of a value that is a tensor, wherever it lies."""
+    assert isinstance(value, np.ndarray | DeviceValue), type(value)
+    return value.shape
+
+
+def stack_tensors(tensors: Sequence["SlotValue"]) -> "SlotValue":
+    """At least one tensor, all of a shape, along a new first axis; on the device if they are all there."""
+    on_device = [tensor for tensor in tensors if isinstance(tensor, DeviceValue)]
+    if len(on_device) == len(tensors):
+        return on_device[0].stacked(on_device)
+    return np.stack([as_array(tensor) for tensor in tensors])
 
 
 def is_optional_type(text: str) -> bool:
@@ -66,10 +91,10 @@ def _wrong_type(value: object, text: str, what: str) -> InputError:
     return InputError(f"{what} is {describe(value)}, expected {text}", code="input-type")
 
 
-def own_values(results: Sequence["HostValue"], arguments: Sequence["HostValue"]) -> list["HostValue"]:
-    """The results as values that share memory with nothing: views, arguments and repeated arrays are copied."""
+def own_values(results: Sequence["SlotValue"], arguments: Sequence["SlotValue"]) -> list["HostValue"]:
+    """The results on the host, sharing memory with nothing: views, arguments and repeated arrays are copied."""
     seen = {id(argument) for argument in arguments}
-    return [_own(result, seen) for result in results]
+    return [_own(host_value(result), seen) for result in results]
 
 
 def _own(result: "HostValue", seen: set[int]) -> "HostValue":

@@ -6,6 +6,8 @@ arena grows to the largest that its calls have needed and is kept.
 
 import ctypes
 from array import array
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,9 +16,25 @@ from runtime.cpu import HUGE_PAGE_BYTES, allocate_aligned
 from runtime.errors import DeviceError
 from runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
-__all__ = ["STATUS_WORDS", "Workspace", "WorkspacePool"]
+__all__ = ["STATUS_WORDS", "AnyWorkspace", "Workspace", "WorkspacePool"]
 
 STATUS_WORDS = 8
+
+
+class AnyWorkspace(Protocol):
+    """What the pool asks of a workspace, and a failed launch."""
+
+    calls: int
+    launches: int
+
+    @property
+    def arena_bytes(self) -> int: ...
+
+    def take_status(self) -> tuple[int, ...]:
+        """The status block, which is clear again afterwards."""
+
+
+W = TypeVar("W", bound=AnyWorkspace)
 
 
 class Workspace:
@@ -49,6 +67,10 @@ class Workspace:
             self.words[FRAME_ARENA] = read_address(self.arena)
         self.sizes = sizes
 
+    @property
+    def arena_bytes(self) -> int:
+        return self.arena.nbytes
+
     def take_status(self) -> tuple[int, ...]:
         """The status block, which is clear again afterwards."""
         status = tuple(self.words[self.status : self.status + STATUS_WORDS])
@@ -56,21 +78,20 @@ class Workspace:
         return status
 
 
-class WorkspacePool:
+class WorkspacePool(Generic[W]):
     """The workspaces of one executable: those that no call uses now are in `free`."""
 
-    def __init__(self, frame_words: int, pool_address: int, weights_address: int) -> None:
-        self.frame_words = frame_words
-        self._addresses = (pool_address, weights_address)
-        self._all: list[Workspace] = []
-        self.free: list[Workspace] = []
+    def __init__(self, create: Callable[[], W]) -> None:
+        self._create = create
+        self._all: list[W] = []
+        self.free: list[W] = []
 
-    def take(self) -> Workspace:
+    def take(self) -> W:
         """A workspace for the caller alone; to be appended to `free` when the call is over."""
         try:
             return self.free.pop()
         except IndexError:
-            workspace = Workspace(self.frame_words, *self._addresses)
+            workspace = self._create()
             self._all.append(workspace)
             return workspace
 
@@ -85,7 +106,7 @@ class WorkspacePool:
     @property
     def arena_bytes(self) -> int:
         """The bytes of all arenas together."""
-        return sum(workspace.arena.nbytes for workspace in tuple(self._all))
+        return sum(workspace.arena_bytes for workspace in tuple(self._all))
 
 
 def _allocate(nbytes: int) -> np.ndarray:

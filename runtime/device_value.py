@@ -1,0 +1,26 @@
+"""Tensors on a device, as the steps of a program see them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from runtime.dtypes import DType
+
+__all__ = ["DeviceValue"]
+
+
+class DeviceValue:
+    """A tensor in the memory of a device; runtime/gpu/arrays.py says how it got there."""
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def host(self) -> np.ndarray:
+        """The elements in the memory of the host; asked again, the same array."""
+        raise NotImplementedError
+
+    def stacked(self, values: Sequence["DeviceValue"]) -> "DeviceValue":
+        """The values, of this one's shape and device, along a new first axis."""
+        raise NotImplementedError
