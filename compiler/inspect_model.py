@@ -37,4 +37,4 @@ def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
     loaded = read_model(source)
     checked = check_model(loaded)
     expect_known_dims(checked, options.inputs)
-    return annotate_model(loaded, infer_types(checked, options.inputs))
+    return annotate_model(loaded, checked, infer_types(checked, options.inputs))

@@ -81,7 +81,10 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order of execution; `inputs` includes those that an initializer backs."""
+    """Nodes in an order of execution; `inputs` includes those that an initializer backs.
+
+    `path` tells where the graph is within the model, as in main/If_3.then_branch.
+    """
 
     name: str
     inputs: tuple[ValueInfo, ...]
@@ -89,6 +92,7 @@ class Graph:
     initializers: Mapping[str, Tensor]
     nodes: tuple[GraphNode, ...]
     value_infos: Mapping[str, ValueInfo]
+    path: str = "main"
 
     def __str__(self) -> str:
         lines = [f"graph {self.name}({', '.join(map(str, self.inputs))}) {{"]

@@ -1,95 +1,242 @@
 """Type and shape inference: the types that lowering finds, and a model that declares them.
 
-Lowering types every value as it builds it, so there is nothing to infer here.
+Lowering types every value as it builds it, so there is nothing to infer here: what was found in several cases, or at
+several calls of a function, becomes one type for each value, and its sizes get names.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from compiler.frontend.element_types import number_of
-from compiler.frontend.graph import CheckedModel
-from compiler.frontend.lower import InputOptions, lower_typed
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, TypeProto, ValueInfoProto
+from compiler.frontend.declare_types import complete_type, is_complete
+from compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
+from compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from compiler.frontend.lower import FoundType, InputOptions, lower_typed
+from compiler.frontend.operators.joined_types import joined_element
+from compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from compiler.frontend.read import LoadedModel
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.frontend.size_names import ValueKey, name_sizes
+from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type, type_symbols
 
-__all__ = ["annotate_model", "infer_types"]
+__all__ = ["InferredTypes", "TypedValue", "annotate_model", "infer_types"]
+
+FUNCTION_VALUE_INFO = 10
+"""The IR version from which functions declare types of their values."""
 
 
-def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Mapping[str, Type]:
-    """The type of every value of the model, functions inlined, by name.
+@dataclass(frozen=True)
+class TypedValue:
+    """A value of the graph at `path`, and its type; `reason` tells why the rank is not known, where it is not."""
+
+    path: str
+    name: str
+    type: Type
+    reason: str = ""
+
+    def __str__(self) -> str:
+        place = "" if self.path == "main" else f"{self.path}: "
+        return f"{place}{self.name}: {self.type}"
+
+
+@dataclass(frozen=True)
+class InferredTypes:
+    """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs."""
+
+    values: tuple[TypedValue, ...]
+    bound: frozenset[str]
+
+    def find(self, name: str, path: str = "main") -> Type:
+        """The type of the value `name` of the graph at `path`."""
+        return next(value.type for value in self.values if (value.path, value.name) == (path, name))
+
+
+def infer_types(model: CheckedModel, options: InputOptions | None = None) -> InferredTypes:
+    """The type of every value of the model and of the graphs in it.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node cannot be lowered yet.
     """
-    return lower_typed(model, options).types
+    lowered = lower_typed(model, options)
+    bound = frozenset().union(*(type_symbols(value.type) for value in lowered.module.main.body.parameters))
+    declared = dict(_declared_types(model.graph))
+    types = name_sizes(_one_type_each(lowered.types, declared), declared, bound, _all_symbols(declared.values()))
+    reasons = _rank_reasons(model.graph, types)
+    return InferredTypes(tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items()), bound)
 
 
-def annotate_model(model: LoadedModel, types: Mapping[str, Type]) -> ModelProto:
-    """A copy of the model that declares these types for its values; inputs, and complete outputs, stay as they are."""
+def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
+    """A type for each value that holds in all cases that were told apart; the declared one where that has a rank."""
+    joined: dict[ValueKey, Type | None] = {}
+    for case in found:
+        key = case.path, case.name
+        before = joined.get(key, case.type)
+        joined[key] = None if before is None else joined_element(before, case.type)
+    types = {key: type for key, type in joined.items() if type is not None}
+    return {key: declared[key] if is_rankless(type) and key in declared else type for key, type in types.items()}
+
+
+def is_rankless(type: Type) -> bool:
+    """Whether it is a tensor, or made of tensors, whose rank only data decides."""
+    match type:
+        case TensorType(shape=shape):
+            return shape is None
+        case SequenceType(element) | OptionalType(element):
+            return is_rankless(element)
+        case MapType():
+            return False
+
+
+def _declared_types(graph: Graph) -> Iterator[tuple[ValueKey, Type]]:
+    """What the model declares of its values, those of the graphs in it included."""
+    for info in (*graph.inputs, *graph.value_infos.values(), *graph.outputs):
+        if info.type is not None:
+            yield (graph.path, info.name), info.type
+    for node in graph.nodes:
+        for inner in node.subgraphs():
+            yield from _declared_types(inner)
+
+
+def _all_symbols(types: Iterable[Type]) -> frozenset[str]:
+    return frozenset().union(*map(type_symbols, types))
+
+
+# Ranks that only data decides
+
+
+def _rank_reasons(
+    graph: Graph, types: Mapping[ValueKey, Type], around: Mapping[str, str] | None = None
+) -> dict[ValueKey, str]:
+    """Why values have no rank: the first node or input on the way to them that decides it by data."""
+    reasons: dict[ValueKey, str] = {}
+    known = dict(around or {})
+    for info in graph.inputs:
+        if _has_no_rank(graph, info.name, types):
+            known[info.name] = f"{info.name} is an input without a shape"
+            reasons[graph.path, info.name] = known[info.name]
+    for node in graph.nodes:
+        for inner in node.subgraphs():
+            reasons |= _rank_reasons(inner, types, known)
+        inherited = next((known[name] for name in node.inputs if name in known), _own_reason(node))
+        for name in node.outputs:
+            if _has_no_rank(graph, name, types):
+                reasons[graph.path, name] = known[name] = inherited
+    return reasons
+
+
+def _has_no_rank(graph: Graph, name: str, types: Mapping[ValueKey, Type]) -> bool:
+    type = types.get((graph.path, name))
+    return type is not None and is_rankless(type)
+
+
+def _own_reason(node: GraphNode) -> str:
+    return f"{node.schema.identity} gives it a rank that data decides, at {node.location}"
+
+
+# Writing
+
+
+def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTypes) -> ModelProto:
+    """A copy of the model that declares these types for its values, those of its functions included.
+
+    What is declared of inputs and outputs stays and is completed; everything else in the model stays as it is.
+    """
     annotated = ModelProto()
     annotated.CopyFrom(model.proto)
-    definitions = Counter(name for graph in _graphs(annotated.graph) for name in _defined(graph))
-    # Branches may use one name for values of different types.
-    unique = {name: types[name] for name, times in definitions.items() if times == 1 and name in types}
-    for graph in _graphs(annotated.graph):
-        _annotate(graph, unique)
+    found = {(value.path, value.name): value.type for value in types.values}
+    places = dict(_places(annotated))
+    for path, place in places.items():
+        if isinstance(place.container, GraphProto) and not place.is_expanded:
+            own = {name: type for (where, name), type in found.items() if where == path}
+            _annotate_graph(place.container, own, types.bound)
+    if annotated.ir_version >= FUNCTION_VALUE_INFO:
+        for container, own in _expanded_types(checked.graph, places, found).values():
+            _annotate_values(container, own, types.bound)
     return annotated
 
 
-def _annotate(graph: GraphProto, types: Mapping[str, Type]) -> None:
-    outputs = {info.name for info in graph.output}
-    for info in graph.output:
-        if info.name in types and not _is_complete(info):
-            write_type(types[info.name], info.type)
-    declared = {info.name: info for info in graph.value_info}
-    for name in _defined(graph):
-        if name in types and name not in outputs:
-            info = declared.get(name) or graph.value_info.add(name=name)
-            info.type.Clear()
-            write_type(types[name], info.type)
+@dataclass(frozen=True)
+class _Place:
+    """The graph or function at a path; `is_expanded` within the expansion of a function."""
+
+    container: GraphProto | FunctionProto
+    is_expanded: bool
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph, and those in the attributes of its nodes."""
+def _places(model: ModelProto) -> Iterator[tuple[str, _Place]]:
+    functions = {function.key: function for function in map(ModelFunction, model.functions)}
+    yield from _places_within(model.graph, "main", functions, is_expanded=False)
+
+
+def _places_within(
+    container: GraphProto | FunctionProto,
+    path: str,
+    functions: Mapping[FunctionKey, ModelFunction],
+    *,
+    is_expanded: bool,
+) -> Iterator[tuple[str, _Place]]:
+    yield path, _Place(container, is_expanded)
+    for index, node in enumerate(container.node):
+        called, inside = functions.get(node_key(node)), f"{path}/{node.op_type}_{index}"
+        if called is not None:
+            yield from _places_within(called.proto, inside, functions, is_expanded=True)
+        for label, graph in subgraphs(node):
+            yield from _places_within(graph, f"{inside}.{label}", functions, is_expanded=is_expanded)
+
+
+def _expanded_types(
+    graph: Graph, places: Mapping[str, _Place], found: Mapping[ValueKey, Type]
+) -> Mapping[int, tuple[GraphProto | FunctionProto, dict[str, Type]]]:
+    """For each container within functions, the types that its values have at all calls."""
+    joined: dict[int, tuple[GraphProto | FunctionProto, dict[str, Type | None]]] = {}
+    for inner in _all_graphs(graph):
+        for node in inner.nodes:
+            place = places.get(node.location.graph)
+            if place is None or not place.is_expanded:
+                continue
+            proto = _proto_of(node, place.container)
+            if proto is None:
+                continue
+            _, own = joined.setdefault(id(place.container), (place.container, {}))
+            for name, final in zip(proto.output, node.outputs, strict=False):
+                type = found.get((inner.path, final))
+                if type is not None:
+                    before = own.get(name, type)
+                    own[name] = None if before is None else joined_element(before, type)
+    return {
+        key: (container, {name: type for name, type in own.items() if name and type is not None})
+        for key, (container, own) in joined.items()
+    }
+
+
+def _all_graphs(graph: Graph) -> Iterator[Graph]:
     yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from _graphs(inner)
+    for node in graph.nodes:
+        for inner in node.subgraphs():
+            yield from _all_graphs(inner)
 
 
-def _defined(graph: GraphProto) -> list[str]:
-    return [name for node in graph.node for name in node.output if name]
+def _proto_of(node: GraphNode, container: GraphProto | FunctionProto) -> NodeProto | None:
+    """The node in the model that a checked node is; None for copies that expansion made."""
+    index = node.location.index
+    if index is None or index >= len(container.node) or container.node[index].op_type != node.operator:
+        return None
+    return container.node[index]
 
 
-def _is_complete(info: ValueInfoProto) -> bool:
-    """Whether the element type, and for a tensor every size, is declared."""
-    if info.type.WhichOneof("value") != "tensor_type":
-        return info.type.WhichOneof("value") is not None
-    tensor = info.type.tensor_type
-    return bool(tensor.elem_type) and tensor.HasField("shape") and all(d.WhichOneof("value") for d in tensor.shape.dim)
+def _annotate_graph(graph: GraphProto, types: Mapping[str, Type], bound: frozenset[str]) -> None:
+    for info in (*graph.input, *graph.output):
+        if info.name in types and not is_complete(info.type):
+            complete_type(types[info.name], info.type, bound, keeps=True)
+    _annotate_values(graph, types, bound)
 
 
-def write_type(type: Type, proto: TypeProto) -> None:
-    """Sets `proto` to the type; sizes that are no numbers become names."""
-    match type:
-        case TensorType(dtype, shape):
-            proto.tensor_type.elem_type = number_of(dtype)
-            if shape is None:
-                proto.tensor_type.ClearField("shape")
-                return
-            proto.tensor_type.shape.SetInParent()
-            del proto.tensor_type.shape.dim[:]
-            for dim in shape:
-                added = proto.tensor_type.shape.dim.add()
-                if isinstance(dim, int):
-                    added.dim_value = dim
-                else:
-                    added.dim_param = str(dim)
-        case SequenceType(element):
-            write_type(element, proto.sequence_type.elem_type)
-        case OptionalType(element):
-            write_type(element, proto.optional_type.elem_type)
-        case MapType(key, value):
-            proto.map_type.key_type = number_of(key)
-            write_type(value, proto.map_type.value_type)
+def _annotate_values(container: GraphProto | FunctionProto, types: Mapping[str, Type], bound: frozenset[str]) -> None:
+    """Declares the values that nodes define, but for the outputs of a graph, which are declared as such."""
+    outputs = {info.name for info in container.output} if isinstance(container, GraphProto) else set()
+    declared: dict[str, ValueInfoProto] = {info.name: info for info in container.value_info}
+    for name in _defined(container.node):
+        if name in types and name not in outputs:
+            info = declared.get(name) or container.value_info.add(name=name)
+            complete_type(types[name], info.type, bound, keeps=False)
+
+
+def _defined(nodes: Sequence[NodeProto]) -> Iterator[str]:
+    return (name for node in nodes for name in node.output if name)

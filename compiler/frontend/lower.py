@@ -6,6 +6,7 @@ it. All nodes that cannot be lowered are reported together.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import compiler.frontend.operators  # noqa: F401  (fills the registry)
@@ -54,11 +55,20 @@ class InputOptions:
 
 
 @dataclass(frozen=True)
+class FoundType:
+    """A type that the value `name` of the graph at `path` has, in one of the cases told apart or at one of its uses."""
+
+    path: str
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
 class Lowered:
-    """The module, and the type that was inferred for each ONNX value of the main graph and its subgraphs."""
+    """The module, and each type that was found for an ONNX value: one for each time that the value was lowered."""
 
     module: Module
-    types: Mapping[str, Type]
+    types: Sequence[FoundType]
 
 
 def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Module:
@@ -66,13 +76,15 @@ def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Mod
 
     Raises ModelError with all type findings, else UnsupportedError with all nodes that cannot be lowered yet.
     """
-    return lower_typed(model, options).module
+    return _lowered(model, options or InputOptions(), _Walk()).module
 
 
 def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Lowered:
-    """As `lower_model`, with the types of the ONNX values."""
-    options = options or InputOptions()
-    walk = _Walk()
+    """As `lower_model`, with the types of the ONNX values, also of those in branches that are never taken."""
+    return _lowered(model, options or InputOptions(), _Walk(types_all=True))
+
+
+def _lowered(model: CheckedModel, options: InputOptions, walk: "_Walk") -> Lowered:
     ir = walk.ir
     scope: dict[str, Value | None] = {}
     parameters, defaults = [], {}
@@ -152,9 +164,11 @@ def _expect_known_names(options: InputOptions, inputs: Sequence[str], ir: Builde
 class _Walk:
     """The state of one lowering: the builder, the types found, and the findings so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, types_all: bool = False) -> None:
         self.ir = Builder()
-        self.types: dict[str, Type] = {}
+        self.types_all = types_all
+        self.types: list[FoundType] = []
+        self.walked: set[str] = set()
         self.findings: list[Diagnostic] = []
         self.unsupported: list[tuple[Location, str]] = []
         self.met: Counter[Location] = Counter()
@@ -176,9 +190,9 @@ class _Walk:
 
     def graph(self, graph: Graph, scope: dict[str, Value | None], ir: Builder, *, inlined: bool) -> list[Value | None]:
         """Lowers the nodes of `graph` in order; the values of its outputs, None where a finding is in the way."""
-        for name, value in scope.items():
-            if value is not None:
-                self.types[name] = value.type
+        self.walked.add(graph.path)
+        for name in (*(info.name for info in graph.inputs), *graph.initializers):
+            self.record(graph, name, scope.get(name), ir)
         return self._from_node(graph, 0, scope, ir, inlined=inlined)
 
     def _from_node(
@@ -189,15 +203,17 @@ class _Walk:
         Cases are told apart by the graph that has a block of its own, not by those `inlined` into it.
         """
         for place, node in enumerate(graph.nodes[start:], start):
-            met = self.met.copy()
+            met, first = self.met.copy(), len(self.types)
             with ir.at(node.location):
                 try:
                     self._bind(node, graph, scope, self._node(node, scope, ir), ir)
                 except RanksDiffer as split:
                     if inlined:
                         raise
+                    del self.types[first:]
                     return self._split(split, met, graph, place, scope, ir)
                 except RankUnknown as split:
+                    del self.types[first:]
                     return self._split_by_rank(split, met, graph, place, scope, ir)
         with ir.at(Location(graph.nodes[-1].location.graph if graph.nodes else "main")):
             return [self._declared(info, scope.get(info.name), ir) for info in graph.outputs]
@@ -209,13 +225,26 @@ class _Walk:
             return (None,) * len(node.outputs)
         self.met[node.location] += 1
         case = (node.location, self.met[node.location])
-        subgraph = _Subgraph(self, node, scope, ir)
+        subgraph = _Subgraph(self, node, scope, ir, len(self.types))
         may_split = len(self.assumed) < MOST_SPLITS
         try:
-            return self._lower(Node(node, operands, subgraph, may_split, self.assumed.get(case)), ir)
+            results = self._lower(Node(node, operands, subgraph, may_split, self.assumed.get(case)), ir)
         except RanksDiffer as split:
             split.case = split.case or case
             raise
+        if self.types_all:
+            self._type_what_never_runs(node, subgraph, ir)
+        return results
+
+    def _type_what_never_runs(self, node: GraphNode, subgraph: "_Subgraph", ir: Builder) -> None:
+        """Finds the types in the branches that a known condition rules out, as far as they have any."""
+        for graph in node.subgraphs():
+            if graph.inputs or graph.path in self.walked:
+                continue
+            before = len(self.findings), len(self.unsupported)
+            with suppress(NotYetSupported, RanksDiffer):
+                subgraph(graph, (), ir.nested())
+            self._taken_back(*before)
 
     def _bind(
         self,
@@ -228,8 +257,12 @@ class _Walk:
         for name, result in zip(node.outputs, results, strict=False):
             if name:
                 scope[name] = value = self._declared(graph.value_infos.get(name), result, ir)
-                if value is not None:
-                    self.types[name] = value.type
+                self.record(graph, name, value, ir)
+
+    def record(self, graph: Graph, name: str, value: Value | None, _ir: Builder) -> None:
+        """Notes the type of what the value `name` became."""
+        if value is not None:
+            self.types.append(FoundType(graph.path, name, value.type))
 
     def _split(
         self,
@@ -245,22 +278,25 @@ class _Walk:
         The node and all after it are lowered once for each case. A case that cannot be is an error of the call.
         """
         assert split.case is not None, split
-        before = len(self.findings), len(self.unsupported)
+        before, known = (len(self.findings), len(self.unsupported)), len(self.types)
         blocks, reasons = [], []
         for holds in (True, False):
             nested, self.met = ir.nested(), met.copy()
-            self.assumed[split.case] = holds
+            self.assumed[split.case], first = holds, len(self.types)
             results = self._from_node(graph, place, dict(scope), nested)
             blocks.append(nested.block((), [result for result in results if result is not None]))
             reasons.append(self._taken_back(*before))
+            if reasons[-1] is not None:
+                del self.types[first:]
         possible = [holds for holds, reason in zip((True, False), reasons, strict=True) if reason is None]
         node = graph.nodes[place]
         if len(possible) == 2:
             del self.assumed[split.case]
-            view = Node(node, (), _Subgraph(self, node, scope, ir))
+            view = Node(node, (), _Subgraph(self, node, scope, ir, len(self.types)))
             return [*joined_branches(split.condition, blocks, view, ir)]
         if len(possible) == 1:
             expect_case(split.condition, possible[0], str(reasons[int(possible[0])]), ir)
+        del self.types[known:]
         self.met, self.assumed[split.case] = met.copy(), possible == [True] or not possible
         outputs = self._from_node(graph, place, scope, ir)
         del self.assumed[split.case]
@@ -278,20 +314,24 @@ class _Walk:
         """The outputs of `graph` where only data tells the rank of an operand of node `place`: a case for each rank."""
         before, value = (len(self.findings), len(self.unsupported)), split.value
         blocks: dict[int, Block] = {}
+        known = len(self.types)
         for rank in range(MOST_AXES + 1):
-            nested, self.met = ir.nested(), met.copy()
+            nested, self.met, first = ir.nested(), met.copy(), len(self.types)
             self.ranked[value] = of_rank(value, rank, nested)
             results = self._from_node(graph, place, dict(scope), nested)
             if self._taken_back(*before) is None:
                 blocks[rank] = nested.block((), [result for result in results if result is not None])
+            else:
+                del self.types[first:]
         del self.ranked[value]
         if len(blocks) > 1:
-            view = Node(graph.nodes[place], (), _Subgraph(self, graph.nodes[place], scope, ir))
+            view = Node(graph.nodes[place], (), _Subgraph(self, graph.nodes[place], scope, ir, len(self.types)))
             return [*cases_of_rank(value, blocks, view, ir)]
         if not blocks:
             self.unsupported.append((graph.nodes[place].location, str(split)))
             return [None] * len(graph.outputs)
         (rank,) = blocks
+        del self.types[known:]
         self.met, self.ranked[value] = met.copy(), of_rank(value, rank, ir)
         outputs = self._from_node(graph, place, scope, ir)
         del self.ranked[value]
@@ -351,6 +391,11 @@ class _Subgraph:
     node: GraphNode
     scope: Mapping[str, Value | None]
     outer: Builder
+    first_type: int
+
+    def forget(self) -> None:
+        """The types found since the node was come to are those of an attempt."""
+        del self.walk.types[self.first_type :]
 
     def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
         inner = dict(self.scope)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.infer import write_type
+from compiler.frontend.declare_types import write_type
 from compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
 from compiler.frontend.read import SupportsSerialize
 from compiler.frontend.schemas import newest_opset

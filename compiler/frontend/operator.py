@@ -75,6 +75,9 @@ class SubgraphLowering(Protocol):
     def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
         """The results of `graph` with its inputs bound to `parameters`; ops are made by `ir`."""
 
+    def forget(self) -> None:
+        """What was lowered so far for this node was an attempt: the types found in it count no more."""
+
 
 @dataclass(frozen=True)
 class Node:

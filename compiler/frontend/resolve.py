@@ -92,6 +92,7 @@ class _Resolver:
             initializers,
             tuple(nodes),
             {name: _value_info(name, info, scope.types) for name, info in known},
+            path,
         )
 
     def _is_constant(self, name: str, constants: Mapping[str, Tensor], path: str) -> bool:

@@ -19,6 +19,11 @@ _UNKNOWN_NAMES = frozenset({"", "?", "*", "None", "none"})
 _TERM_LIMIT = 64
 
 
+def names_a_size(text: str) -> bool:
+    """Whether a dim_param tells anything."""
+    return text.strip() not in _UNKNOWN_NAMES and not text.strip().startswith("?")
+
+
 def type_text(proto: TypeProto, depth: int = TYPE_DEPTH_LIMIT) -> str | None:
     """The type as schemas write it, tensor(float) or seq(map(int64, float)); None where it is not told in full."""
     if depth == 0:
@@ -101,7 +106,7 @@ class TypeReader:
 
     def _named(self, text: str) -> Dim | None:
         """The size that a dim_param stands for; None where it stands for nothing."""
-        if text in _UNKNOWN_NAMES or text.startswith("?"):
+        if not names_a_size(text):
             return None
         told = _expression(text)
         if isinstance(told, int):

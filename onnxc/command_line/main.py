@@ -215,21 +215,28 @@ def check_command(model: Path) -> None:
 @DIM
 @SHAPE
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
+@click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
 @reporting_errors
 def infer_command(
-    model: Path, dims: Mapping[str, Range], shapes: Mapping[str, tuple[int, ...]], output: Path | None
+    model: Path, dims: Mapping[str, Range], shapes: Mapping[str, tuple[int, ...]], output: Path | None, *, report: bool
 ) -> None:
     """Print the type of every value of MODEL.
 
-    That is its element type and its shape, in the names of the symbolic sizes.
+    That is its element type and its shape, in the names of the symbolic sizes. What lies within a graph of a node has
+    the place of that graph before its name. The annotated model refers to the same external data, in the same place.
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
             output.write_bytes(onnxc.infer(model, dims, shapes).SerializeToString())
+        if output is not None and not report:
             return
         types = infer_types(check_model(read_model(model)), make_options("interpreter", dims, shapes).inputs)
-    for name, kind in types.items():
-        click.echo(f"{name}: {kind}")
+    for value in types.values:
+        if not report or value.reason:
+            click.echo(f"{value}\n  {value.reason}" if report else str(value))
+    if report:
+        ranked = sum(not value.reason for value in types.values)
+        click.echo(f"{ranked} of {len(types.values)} values have a known rank")
 
 
 @main.command("inspect")

@@ -4,7 +4,7 @@ import pytest
 from onnx import ModelProto, TensorProto, TypeProto, checker, helper
 
 import onnxc
-from compiler.frontend.infer import write_type
+from compiler.frontend.declare_types import write_type
 from compiler.frontend.operator import OPERATORS
 from compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
 from compiler.ir.dims import Size
@@ -73,7 +73,7 @@ def test_values_of_branches_are_declared_in_their_graphs() -> None:
         assert (info.name, info.type) == (name, helper.make_tensor_type_proto(1, ["N"]))
 
 
-def test_a_name_of_two_values_is_left_alone() -> None:
+def test_a_name_of_two_values_is_declared_in_the_graph_of_each() -> None:
     text = """<ir_version: 8, opset_import: ["": 17]>
     m (bool c, float[N] x) => (y) {
       y = If (c) <
@@ -82,7 +82,9 @@ def test_a_name_of_two_values_is_left_alone() -> None:
       >
     }"""
     model = infer(model_from_text(text))
-    assert [len(attribute.g.value_info) for attribute in model.graph.node[0].attribute] == [0, 0]
+    (then,), (otherwise,) = (attribute.g.value_info for attribute in model.graph.node[0].attribute)
+    assert (then.name, then.type) == ("p", helper.make_tensor_type_proto(1, ["N"]))
+    assert (otherwise.name, otherwise.type) == ("p", helper.make_tensor_type_proto(7, [1]))
 
 
 def test_a_contradiction_is_a_model_error() -> None:

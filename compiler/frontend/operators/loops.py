@@ -37,6 +37,7 @@ def while_loop(
     types, loose = [value.type for value in initial], set[Dim]()
     unfilled = [is_never_filled(value) for value in initial]
     for _ in range(GENERALISATIONS * (len(initial) + 1)):
+        node.lower_subgraph.forget()
         nested = ir.nested()
         iteration = nested.parameter("iteration", TensorType(I64, ()))
         parameters = [nested.parameter(f"carried{place}", type) for place, type in enumerate(types)]

@@ -1,0 +1,83 @@
+"""Types written into a model: what is declared there stays, what is missing is added.
+
+Denotations, documentation, metadata and fields that are not known here stay where they are: a message is completed,
+never replaced.
+"""
+
+from collections.abc import Mapping
+
+from compiler.frontend.element_types import number_of
+from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto
+from compiler.frontend.size_names import lone_symbol
+from compiler.frontend.value_types import names_a_size
+from compiler.ir.dims import Dim, symbols_of
+from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
+
+__all__ = ["complete_type", "is_complete", "write_type"]
+
+_KINDS: Mapping[type, str] = {
+    TensorType: "tensor_type",
+    SequenceType: "sequence_type",
+    OptionalType: "optional_type",
+    MapType: "map_type",
+}
+
+
+def write_type(type: Type, proto: TypeProto) -> None:
+    """Completes `proto`, in which nothing need be told yet, by the type."""
+    complete_type(type, proto, frozenset(), keeps=True)
+
+
+def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps: bool) -> None:
+    """Adds to `proto` what the type `found` tells beyond it.
+
+    Unless it `keeps` all that is declared, a declared size gives way to one in the symbols that inputs `bind`, which
+    tells more; a number that inference does not know is kept.
+    """
+    kind = proto.WhichOneof("value")
+    if kind is not None and kind != _KINDS[type(found)]:
+        return
+    match found:
+        case TensorType(dtype, shape):
+            proto.tensor_type.elem_type = proto.tensor_type.elem_type or number_of(dtype)
+            if shape is not None:
+                _complete_shape(shape, proto.tensor_type, bound, keeps=keeps)
+        case SequenceType(element):
+            complete_type(element, proto.sequence_type.elem_type, bound, keeps=keeps)
+        case OptionalType(element):
+            complete_type(element, proto.optional_type.elem_type, bound, keeps=keeps)
+        case MapType(key, value):
+            proto.map_type.key_type = proto.map_type.key_type or number_of(key)
+            complete_type(value, proto.map_type.value_type, bound, keeps=keeps)
+
+
+def _complete_shape(shape: tuple[Dim, ...], proto: TypeProto.Tensor, bound: frozenset[str], *, keeps: bool) -> None:
+    if not proto.HasField("shape"):
+        proto.shape.SetInParent()
+        for _ in shape:
+            proto.shape.dim.add()
+    if len(proto.shape.dim) != len(shape):
+        return
+    for size, dim in zip(shape, proto.shape.dim, strict=True):
+        if not is_told(dim) or (not keeps and (isinstance(size, int) or symbols_of(size) <= bound)):
+            _write_size(size, dim)
+
+
+def _write_size(size: Dim, dim: TensorShapeProto.Dimension) -> None:
+    if isinstance(size, int):
+        dim.dim_value = size
+    elif size != ANY_SIZE:
+        dim.dim_param = lone_symbol(size) or str(size)
+
+
+def is_told(dim: TensorShapeProto.Dimension) -> bool:
+    """Whether a size is declared: a number, or a name."""
+    return dim.dim_value >= 0 if dim.WhichOneof("value") == "dim_value" else names_a_size(dim.dim_param)
+
+
+def is_complete(proto: TypeProto) -> bool:
+    """Whether the element type, and for a tensor every size, is declared."""
+    if proto.WhichOneof("value") != "tensor_type":
+        return proto.WhichOneof("value") is not None
+    tensor = proto.tensor_type
+    return bool(tensor.elem_type) and tensor.HasField("shape") and all(map(is_told, tensor.shape.dim))
