@@ -20,6 +20,7 @@ from compiler.ir.dtypes import I64
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.domain import is_uniform
+from compiler.planning.indices import given_indices
 from compiler.planning.views import operand_view, row_major
 from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
@@ -302,7 +303,7 @@ class Evaluator:
         if self.mask is not None and found.lanes > 1:
             outside = f.and_(outside, self.mask)
         any_outside = outside if outside.lanes == 1 else f.reduce_lanes("or", outside)
-        f.if_(any_outside, lambda: self._report(self.value(_unwrapped(indices), index), outside, size))
+        f.if_(any_outside, lambda: self._report(self.value(given_indices(indices), index), outside, size))
         return f.smax(f.smin(found, f.sub(length, f.constant(length.type, 1))), f.constant(found.type, 0))
 
     def _report(self, found: Reg, outside: Reg, size: Dim) -> None:
@@ -353,15 +354,6 @@ class Evaluator:
             for place, size in enumerate(sizes)
         ]
         return self._picked(data, (*index[:batch], *coordinates, *index[outer:]), sizes)
-
-
-def _unwrapped(indices: Value) -> Value:
-    """The indices before negative ones were counted from the end, as a message should show them."""
-    op = indices.op
-    if op is None or op.name != "select":
-        return indices
-    _, wrapped, given = op.operands
-    return given if wrapped.op is not None and wrapped.op.name == "add" and given in wrapped.op.operands else indices
 
 
 _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {

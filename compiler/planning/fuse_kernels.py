@@ -33,6 +33,7 @@ ANCHORS: dict[str, KernelKind] = {
     "sort": "ordering",
     "top_k": "ordering",
     "concatenate": "concatenate",
+    "attention": "attention",
 }
 
 # Anchors that read each operand element once or a few times compute it in place; the others want it in memory.

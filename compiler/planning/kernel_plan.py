@@ -17,6 +17,7 @@ from compiler.ir.printer import print_block
 
 KernelKind = Literal[
     "pointwise", "concatenate", "reduction", "contraction", "convolution", "window", "scatter", "scan", "ordering",
+    "attention",
 ]  # fmt: skip
 
 

@@ -49,6 +49,7 @@ __all__ = [
     "NATIVE",
     "Native",
     "assert_near",
+    "guarded",
     "make",
     "odd_values",
     "precision",
@@ -130,7 +131,7 @@ class Native:
         return [kernel.kind for kernel in self.plan.kernels]
 
     def _run(self, body: Body, arrays: Sequence[np.ndarray], symbols: list[int]) -> tuple[np.ndarray, ...]:
-        slots: dict[int, np.ndarray] = dict(zip(body.parameters, map(_guarded, arrays), strict=True))
+        slots: dict[int, np.ndarray] = dict(zip(body.parameters, map(guarded, arrays), strict=True))
         for binding in body.bindings:
             symbols[binding.symbol] = slots[binding.slot].shape[binding.axis]
         for constant in body.constants:
@@ -142,7 +143,7 @@ class Native:
                 case Host():
                     attributes = compile_attributes(step.attributes)(symbols)
                     results = MEANINGS[step.function]([slots[slot] for slot in step.inputs], attributes)
-                    slots.update(zip(step.outputs, map(_guarded, results), strict=True))
+                    slots.update(zip(step.outputs, map(guarded, results), strict=True))
                     for binding in step.bindings:
                         symbols[binding.symbol] = slots[binding.slot].shape[binding.axis]
                 case BindSizes():
@@ -157,10 +158,10 @@ class Native:
 
     def _launch(self, step: Launch, slots: dict[int, np.ndarray], symbols: Sequence[int]) -> None:
         outputs = [
-            _guarded(np.empty(compile_sizes(spec.shape)(symbols), numpy_dtype(spec.dtype)), poison=True)
+            guarded(np.empty(compile_sizes(spec.shape)(symbols), numpy_dtype(spec.dtype)), poison=True)
             for spec in step.specs
         ]
-        arena = _guarded(np.empty(compile_sizes([step.arena_bytes])(symbols), np.uint8), poison=True)
+        arena = guarded(np.empty(compile_sizes([step.arena_bytes])(symbols), np.uint8), poison=True)
         pool = pool_handle(self.image, self.threads)
         inputs = [slots[slot] for slot in step.inputs]
         fixed = (self.artifact.weights, arena, self.status)
@@ -170,7 +171,7 @@ class Native:
         slots.update(zip(step.outputs, outputs, strict=True))
 
 
-def _guarded(x: np.ndarray, poison: bool = False) -> np.ndarray:
+def guarded(x: np.ndarray, poison: bool = False) -> np.ndarray:
     """A copy that ends where a page begins that cannot be accessed; `poison` fills it with ones instead.
 
     The array keeps its pages mapped.

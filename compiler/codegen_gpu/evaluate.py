@@ -1,0 +1,285 @@
+"""The value of a block at an index: movement ops become index arithmetic, pointwise ops become expressions over tiles.
+
+An index is one position per axis, each a number, a uniform expression, or one that varies along dimensions of the tile.
+A load is masked along just the tile dimensions that its address varies along.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler.codegen_gpu.philox import philox
+from compiler.codegen_gpu.scalars import emit_cast, emit_pointwise, from_memory, literal, to_memory
+from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
+from compiler.ir.dims import Dim, at_least
+from compiler.ir.dtypes import I64, DType
+from compiler.ir.module import Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.planning.domain import is_uniform
+from compiler.planning.indices import given_indices
+from compiler.planning.views import View, operand_view, row_major
+from runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
+
+
+@dataclass
+class Evaluator:
+    """Evaluates values of one kernel block within one straight run of statements.
+
+    `pointers` are the buffers of parameters, and of whatever else is in memory; `bound` are values that are computed.
+    `lanes` are the places within the tile along each of its dimensions, `masks` say which of them exist, `condition`
+    which of these are wanted; both absent: all.
+    `reports` gives the status block and the number of the location, for indices that are data.
+    """
+
+    b: SourceBuilder
+    pointers: Mapping[Value, Expr]
+    reports: Callable[[], tuple[Expr, Expr]]
+    lanes: Mapping[int, Expr] = field(default_factory=dict)
+    masks: Mapping[int, Expr] = field(default_factory=dict)
+    condition: Expr | None = None
+    bound: dict[Value, Expr] = field(default_factory=dict)
+    memo: dict[tuple[Value, tuple[Int, ...]], Expr] = field(default_factory=dict)
+
+    def size(self, dim: Dim) -> Int:
+        """A size as a number of this kernel."""
+        return self.b.size(dim)
+
+    # Values
+
+    def value(self, value: Value, index: Sequence[Int]) -> Expr:
+        """`value` at `index`; it varies along no more dimensions than the index."""
+        if value in self.bound:
+            return self.bound[value]
+        key = (value, tuple(index))
+        if key not in self.memo:
+            self.memo[key] = self._emit(value, key[1])
+        return self.memo[key]
+
+    def _emit(self, value: Value, index: tuple[Int, ...]) -> Expr:
+        if value in self.pointers:
+            strides = [self.size(stride) for stride in row_major(value.shape)]
+            return self.load(value.dtype, self.pointers[value], self.linear(index, strides))
+        op = value.op
+        assert op is not None, f"{value} is in no buffer"
+        if PRIMITIVES[op.name].kind == "pointwise":
+            return emit_pointwise(op, [self.value(operand, index) for operand in op.operands], self.b)
+        if op.operands and is_uniform(value):
+            # Whatever the index, which may be one of a merged domain: another rank than the value has.
+            return self.value(op.operands[0], (0,) * op.operands[0].rank)
+        return _MOVEMENTS[op.name](self, op, index)
+
+    def wanted(self, condition: Expr | None) -> "Evaluator":
+        """An evaluator of what is wanted only where `condition` holds: elsewhere loads give zeros."""
+        return replace(self, condition=self.b.both(self.condition, condition), bound=dict(self.bound), memo={})
+
+    # Memory
+
+    def mask(self, dims: frozenset[int]) -> Expr | None:
+        """Which lanes of an address that varies along `dims` exist; None where all do."""
+        found = None
+        for dim in sorted(dims):
+            found = self.b.both(found, self.masks.get(dim))
+        return found
+
+    def load(self, dtype: DType, pointer: Expr, place: Int) -> Expr:
+        """The elements of a buffer at linear places."""
+        b = self.b
+        if self.condition is not None:
+            place = self.spread(place, self.condition.dims)
+        mask = b.both(self.mask(dims_of(place)), self.condition)
+        guard = "" if mask is None else f", mask={mask}, other=0"
+        return from_memory(b.let(f"tl.load({pointer} + {place}{guard})", dims_of(place)), dtype, b)
+
+    def load_view(self, view: View, index: Sequence[Int]) -> Expr:
+        """The elements of a strided view."""
+        place = self.linear(index, [self.size(stride) for stride in view.strides], self.size(view.offset))
+        return self.load(view.base.dtype, self.pointers[view.base], place)
+
+    def store(self, x: Expr, dtype: DType, pointer: Expr, place: Int, mask: Expr | None = None) -> None:
+        """Stores elements at linear places, those of lanes that exist and are in `mask`."""
+        dims = dims_of(place, x) | (mask.dims if mask is not None else frozenset())
+        place = self.spread(place, dims)
+        kept = self.b.both(self.mask(dims), mask)
+        guard = "" if kept is None else f", mask={kept}"
+        self.b.line(f"tl.store({pointer} + {place}, {to_memory(x, dtype, self.b)}{guard})")
+
+    def spread(self, x: Int, dims: frozenset[int]) -> Int:
+        """An integer repeated along further dimensions of the tile."""
+        missing = dims - dims_of(x)
+        if not missing:
+            return x
+        zeros = " + ".join(f"0 * {self.lanes[dim]}" for dim in sorted(missing))
+        return self.b.let(f"{x} + {zeros}", dims_of(x) | missing)
+
+    # Index arithmetic
+
+    def linear(self, index: Sequence[Int], strides: Sequence[Int], offset: Int = 0) -> Int:
+        """offset + the sum of position * stride."""
+        terms = [self.b.mul(place, stride) for place, stride in zip(index, strides, strict=True)]
+        uniform = [term for term in terms if not dims_of(term)]
+        varying = [term for term in terms if dims_of(term)]
+        return self.b.add(self.b.add(offset, *uniform), *varying)
+
+    # Movement and generators
+
+    def constant(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        array = op.array()
+        assert array.size == 1, f"a constant of {array.size} elements is not in the weights"
+        dtype = op.results[0].dtype
+        number = float(array.reshape(())) if dtype.is_float else array.reshape(()).item()
+        return literal(self.b, number, dtype)
+
+    def transpose(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        places = dict(zip(op.ints("permutation"), index, strict=True))
+        return self.value(op.operands[0], [places[axis] for axis in range(len(index))])
+
+    def broadcast(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        (operand,), shape = op.operands, op.dims("shape")
+        sizes = zip(op.ints("axes"), operand.shape, strict=True)
+        return self.value(operand, [self._repeated(index[axis], size, shape[axis]) for axis, size in sizes])
+
+    def _repeated(self, place: Int, size: Dim, result: Dim) -> Int:
+        """The position in an axis of `size` that is repeated to `result`."""
+        if size == result:
+            return place
+        if size == 1:
+            return 0
+        return self.b.mul(place, self.b.let(f"({self.size(size)} != 1).to(tl.int32)"))
+
+    def slice(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        moved = zip(index, op.ints("steps"), op.dims("starts"), strict=True)
+        places = [self.linear([place], [step], self.size(start)) for place, step, start in moved]
+        return self.value(op.operands[0], places)
+
+    def reshape(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        (operand,), shape = op.operands, op.dims("shape")
+        kept = [place for place, size in zip(index, shape, strict=True) if size != 1]
+        if [size for size in operand.shape if size != 1] == [size for size in shape if size != 1]:
+            places = iter(kept)
+            return self.value(operand, [0 if size == 1 else next(places) for size in operand.shape])
+        view = operand_view(op.results[0])
+        if view is not None and operand not in self.pointers and view.base in self.pointers:
+            return self.load_view(view, index)
+        place = self.linear(index, [self.size(stride) for stride in row_major(shape)])
+        if operand in self.pointers:
+            return self.load(operand.dtype, self.pointers[operand], place)
+        return self.value(operand, unravel(self.b, place, [self.size(size) for size in operand.shape]))
+
+    def pad(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """Loads inside only; everywhere else the padding value."""
+        b, (operand, fill) = self.b, op.operands
+        inside: Expr | None = None
+        places = []
+        for place, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
+            shifted = b.sub(place, self.size(low))
+            places.append(shifted)
+            if low != 0:
+                inside = b.both(inside, b.compare(shifted, ">=", 0))
+            if high != 0:
+                inside = b.both(inside, b.compare(shifted, "<", self.size(size)))
+        if inside is None:
+            return self.value(operand, places)
+        x, padding = self.wanted(inside).value(operand, places), self.value(fill, ())
+        return b.let(f"tl.where({inside}, {x}, {padding})", dims_of(inside, x))
+
+    def iota(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        return self._number(index[op.int("axis")], op.results[0])
+
+    def _number(self, x: Int, value: Value) -> Expr:
+        """A position in the element type of `value`."""
+        wide = self.b.let(f"tl.full([], {x}, tl.int64)" if isinstance(x, int) else f"{x}.to(tl.int64)", dims_of(x))
+        return emit_cast(wide, I64, value.dtype, self.b)
+
+    def sizes(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        b, numbers = self.b, [self.size(dim) for dim in op.dims("values")]
+        if not index:
+            return self._number(numbers[0], op.results[0])
+        result = self._number(numbers[0] if numbers else 0, op.results[0])
+        for place, number in enumerate(numbers[1:], 1):
+            x = self._number(number, op.results[0])
+            here = b.compare(index[0], "==", place) if isinstance(index[0], Expr) else b.let(f"{index[0] == place}")
+            result = b.let(f"tl.where({here}, {x}, {result})", dims_of(here, result))
+        return result
+
+    def random_bits(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        strides = [self.size(stride) for stride in row_major(op.dims("shape"))]
+        return philox(self.linear(index, strides), op.int("seed"), self.b)
+
+    # Indexed access
+
+    def position(self, indices: Value, index: Sequence[Int], size: Dim) -> Int:
+        """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
+        b, length, found = self.b, self.size(size), self.value(indices, index)
+        outside = b.let(f"({found} < 0) | ({found} >= {length})", found.dims)
+        wanted = b.both(self.mask(found.dims), self.condition if self._covers(found) else None)
+        self._report(indices, index, b.both(outside, wanted) or outside, length)
+        last = b.let(f"tl.maximum(tl.minimum({found}, {length} - 1), 0)", found.dims)
+        return last if b.wide else b.let(f"{last}.to(tl.int32)", found.dims)
+
+    def _covers(self, x: Expr) -> bool:
+        return self.condition is not None and self.condition.dims <= x.dims
+
+    def _report(self, indices: Value, index: Sequence[Int], outside: Expr, length: Int) -> None:
+        """Writes what is outside of an axis to the status block, unless something is there already."""
+        b, given = self.b, self.value(given_indices(indices), index)
+        status, location = self.reports()
+        every = b.let(f"{outside} | ({given} != {given})", dims_of(outside, given))
+        if every.dims:
+            bad = b.let(f"tl.max({every}.to(tl.int32), axis=None) != 0")
+            shown = f"tl.max(tl.where({every}, {given}, -{1 << 63}), axis=None)"
+        else:
+            bad, shown = every, f"{given}"
+        with b.block(f"if {bad}"):
+            first = f"tl.atomic_cas({status} + {STATUS_CODE}, tl.full([], 0, tl.int64), tl.full([], 1, tl.int64))"
+            with b.block(f"if {first} == 0"):
+                b.line(f"tl.store({status} + {STATUS_VALUE}, {shown})")
+                b.line(f"tl.store({status} + {STATUS_SIZE}, {length})")
+                b.line(f"tl.store({status} + {STATUS_LOCATION}, {location})")
+
+    def _picked(self, data: Value, places: Sequence[Int], sizes: Sequence[Dim]) -> Expr:
+        """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
+        condition: Expr | None = None
+        for size in sizes:
+            if not at_least(size, 1):
+                length = self.size(size)
+                known = self.b.let("0 == 1") if isinstance(length, int) else self.b.compare(length, ">", 0)
+                condition = self.b.both(condition, known)
+        return (self if condition is None else self.wanted(condition)).value(data, places)
+
+    def take(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """gather: data at (before..., indices[q...], after...)"""
+        data, indices = op.operands
+        axis, rank = op.int("axis"), indices.rank
+        position = self.position(indices, index[axis : axis + rank], data.shape[axis])
+        return self._picked(data, (*index[:axis], position, *index[axis + rank :]), [data.shape[axis]])
+
+    def gather_along(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """gather_along: data at (before..., indices[q...], after...), the other positions of the result its own"""
+        data, indices = op.operands
+        axis = op.int("axis")
+        position = self.position(indices, index, data.shape[axis])
+        return self._picked(data, (*index[:axis], position, *index[axis + 1 :]), [data.shape[axis]])
+
+    def gather_nd(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """gather_nd: data at (batch..., indices[batch..., q..., :]..., after...)"""
+        data, indices = op.operands
+        batch, depth = op.int("batch_dims"), indices.shape[-1]
+        assert isinstance(depth, int), indices
+        outer, sizes = indices.rank - 1, data.shape[batch : batch + depth]
+        coordinates = [self.position(indices, (*index[:outer], place), size) for place, size in enumerate(sizes)]
+        return self._picked(data, (*index[:batch], *coordinates, *index[outer:]), sizes)
+
+
+_MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Int, ...]], Expr]] = {
+    "constant": Evaluator.constant,
+    "transpose": Evaluator.transpose,
+    "broadcast": Evaluator.broadcast,
+    "slice": Evaluator.slice,
+    "reshape": Evaluator.reshape,
+    "pad": Evaluator.pad,
+    "iota": Evaluator.iota,
+    "sizes": Evaluator.sizes,
+    "random_bits": Evaluator.random_bits,
+    "gather": Evaluator.take,
+    "gather_along": Evaluator.gather_along,
+    "gather_nd": Evaluator.gather_nd,
+}

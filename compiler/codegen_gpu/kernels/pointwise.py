@@ -1,0 +1,89 @@
+"""Pointwise kernels: one value, computed element by element, in flat tiles or, where memory is crossed, square ones."""
+
+from collections.abc import Sequence
+
+from compiler.codegen_gpu.evaluate import Evaluator
+from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
+from compiler.codegen_gpu.kernel_source import KernelCode
+from compiler.codegen_gpu.source_builder import Expr, Int, unravel
+from compiler.ir.dims import Dim, floordiv, product
+from compiler.planning.domain import Domain, affine_domain
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.views import row_major
+from compiler.target import Target
+
+SQUARE = 64
+"""The side of a square tile: rows of 128 bytes or more on both sides of a transposition."""
+
+SMALLEST_CROSSED = 16
+"""Axes of fewer elements are not worth a square tile."""
+
+
+def emit(kernel: Kernel, target: Target) -> KernelCode:
+    """The code of a pointwise kernel."""
+    domain = affine_domain(kernel.block)
+    crossed = None if domain is None else crossed_axis(domain)
+    if domain is not None and crossed is not None:
+        return _emit_squares(open_kernel(kernel, target, rank=2), domain, crossed)
+    frame = open_kernel(kernel, target)
+    shape = domain.shape if domain is not None else frame.root.shape
+    strides = domain.output if domain is not None else row_major(shape)
+
+    def write(e: Evaluator, place: Int) -> None:
+        write_element(frame, e, domain, strides, unravel(frame.b, place, [frame.size(size) for size in shape]))
+
+    return frame.flat(product(shape), write)
+
+
+def write_element(
+    frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Int]
+) -> None:
+    """Computes and stores the root at an index of its domain."""
+    if domain is not None:
+        bind_leaves(e, domain, index)
+    root = frame.root
+    place = e.linear(index, [e.size(stride) for stride in strides])
+    e.store(e.value(root, index), root.dtype, frame.output(), place)
+
+
+def bind_leaves(e: Evaluator, domain: Domain, index: Sequence[Int]) -> None:
+    """Loads the strided accesses of a block at an index of its merged domain."""
+    for value, view in domain.leaves.items():
+        e.bound[value] = e.load_view(view, index)
+
+
+def crossed_axis(domain: Domain) -> int | None:
+    """The axis along which a leaf is dense in memory while the output is not, or None where there is none."""
+    if len(domain.shape) < 2 or domain.output[-1] != 1 or _is_small(domain.shape[-1]):
+        return None
+    for view in domain.leaves.values():
+        for axis in range(len(domain.shape) - 1):
+            if view.strides[axis] == 1 and view.strides[-1] not in (0, 1) and not _is_small(domain.shape[axis]):
+                return axis
+    return None
+
+
+def _is_small(size: Dim) -> bool:
+    return isinstance(size, int) and size < SMALLEST_CROSSED
+
+
+def _emit_squares(frame: KernelFrame, domain: Domain, crossed: int) -> KernelCode:
+    """Square tiles over the crossed axis and the last one; the other axes are programs."""
+    b, shape = frame.b, domain.shape
+    last = len(shape) - 1
+    others = [axis for axis in range(last) if axis != crossed]
+    tiles = [floordiv(shape[axis] + SQUARE - 1, SQUARE) for axis in (crossed, last)]
+    place: Int = b.program()
+    sizes = [shape[axis] for axis in others] + tiles
+    *outer, row, column = unravel(b, place, [frame.size(size) for size in sizes])
+    index: dict[int, Int] = dict(zip(others, outer, strict=True))
+    lanes, masks = dict[int, Expr](), dict[int, Expr]()
+    for dim, (axis, tile) in enumerate(((crossed, row), (last, column))):
+        lanes[dim] = b.lanes(dim, SQUARE)
+        index[axis] = b.add(b.mul(tile, SQUARE), lanes[dim])
+        size = shape[axis]
+        if not isinstance(size, int) or size % SQUARE:
+            masks[dim] = b.compare(index[axis], "<", frame.size(size))
+    e = frame.evaluator(lanes, masks)
+    write_element(frame, e, domain, domain.output, [index[axis] for axis in range(last + 1)])
+    return frame.code((product(sizes),), warps=8)

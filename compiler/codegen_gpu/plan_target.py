@@ -1,0 +1,33 @@
+"""What the GPU asks of planning: which ops have kernels, and how they are scheduled."""
+
+from collections.abc import Mapping
+
+from compiler.codegen_gpu.element_types import NATIVE_DTYPES
+from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.scalars import table_of
+from compiler.ir.module import Block
+from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
+from compiler.planning.native_ops import native_rule
+from compiler.target import Target
+
+INPUT_PRECISIONS = {"fp32": "tf32x3", "tf32": "tf32"}
+"""How f32 operands of a product meet the tensor cores: three products are as accurate as f32 itself."""
+
+
+def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
+    """The planner's view of a GPU; `precision` is the compile option."""
+
+    def schedule(kind: KernelKind, block: Block, constants: tuple[int, ...]) -> Mapping[str, int | str]:
+        if kind in ("contraction", "convolution", "attention"):
+            return {"input_precision": INPUT_PRECISIONS.get(precision, "tf32x3")}
+        return {}
+
+    return PlanTarget(str(target), is_native, schedule, _weight_layout)
+
+
+def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
+    return ()
+
+
+is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {})
+"""Whether an op has a kernel for its element types."""

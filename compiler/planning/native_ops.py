@@ -1,0 +1,64 @@
+"""Which ops a code generator has kernels for: what is common to all of them."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Op
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.types import TensorType
+from compiler.planning.fuse_kernels import ANCHORS
+from compiler.planning.matrix_products import sums_shared_letters
+
+_KINDS = ("pointwise", "movement", "generator", "random")
+_ALSO_LIGHT = ("gelu", "gather", "gather_along", "gather_nd")
+
+
+def native_rule(
+    dtypes: Collection[DType],
+    kernels: Collection[str],
+    pointwise: Callable[[DType], Collection[str]],
+    checks: Mapping[str, Callable[[Op], bool]],
+) -> Callable[[Op], bool]:
+    """The rule of a code generator that has these kernel kinds, and these pointwise primitives for an element type.
+
+    `checks` are what it asks of single primitives beyond what every kernel does.
+    """
+
+    def is_native(op: Op) -> bool:
+        kind = PRIMITIVES[op.name].kind
+        if op.name in ANCHORS:
+            if ANCHORS[op.name] not in kernels:
+                return False
+        elif kind not in _KINDS and op.name not in _ALSO_LIGHT:
+            return False
+        types = [operand.type for operand in op.operands] + list(op.result_types)
+        if not all(isinstance(t, TensorType) and t.shape is not None and t.dtype in dtypes for t in types):
+            return False
+        for rule in (_RULES.get(op.name), checks.get(op.name)):
+            if rule is not None and not rule(op):
+                return False
+        if kind == "pointwise" and op.name not in ("select", "cast", "bitcast"):
+            return op.name in pointwise(op.operands[0].dtype)
+        return True
+
+    return is_native
+
+
+def _cast(op: Op) -> bool:
+    return op.text("round_mode") == "nearest" or not op.dtype().is_float
+
+
+def _has_axes(op: Op) -> bool:
+    return op.operands[0].rank > 0
+
+
+def _nonempty_reduce(op: Op) -> bool:
+    return bool(op.ints("axes"))
+
+
+_RULES: Mapping[str, Callable[[Op], bool]] = {
+    "cast": _cast,
+    "reduce": _nonempty_reduce,
+    "dot": sums_shared_letters,
+    **dict.fromkeys(("reduce_window", "arg_reduce_window", "scatter_along", "scatter_nd", "sort", "top_k"), _has_axes),
+}

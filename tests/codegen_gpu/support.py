@@ -1,0 +1,195 @@
+"""Modules planned for a GPU and run by Triton's interpreter, beside the meanings of the primitives.
+
+Buffers end at a page that cannot be accessed; outputs, arenas and scratch memory are full of ones bits (NaN) before.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from compiler.codegen_gpu.kernel_source import Argument, KernelCode
+from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.plan_target import gpu_plan_target
+from compiler.ir.dims import evaluate
+from compiler.ir.interpreter import interpret, single_symbol
+from compiler.ir.module import Module, Op, Value
+from compiler.ir.types import TensorType
+from compiler.planning.check_plan import check_plan
+from compiler.planning.decompose import decompose_kernel
+from compiler.planning.kernel_plan import Buffer, HostStep, Kernel, KernelPlan, Launch, Segment
+from compiler.planning.plan import plan_kernels
+from compiler.target import Target, parse_target
+from runtime.host import MEANINGS
+from runtime.host.values import as_array
+from runtime.program import STATUS_CODE
+from tests.codegen_cpu.support import (
+    FLOATS,
+    INTEGERS,
+    NATIVE,
+    assert_near,
+    guarded,
+    make,
+    odd_values,
+    precision,
+    sample,
+)
+from tests.support.triton_interpreter import execute
+
+__all__ = [
+    "FLOATS", "INTEGERS", "NATIVE", "SM_80", "SM_90", "Device", "assert_near", "code_of", "make", "odd_values",
+    "precision", "sample",
+]  # fmt: skip
+
+SM_80, SM_90 = parse_target("cuda:sm_80"), parse_target("cuda:sm_90")
+_STATUS_WORDS = 8
+
+
+def code_of(kernel: Kernel, target: Target = SM_90) -> KernelCode:
+    """The sources and launches of a kernel of a plan."""
+    return EMITTERS[kernel.kind](decompose_kernel(kernel), target)
+
+
+class Device:
+    """A module planned for a GPU; a call runs its launches one after another, by the interpreter."""
+
+    def __init__(self, module: Module, target: Target = SM_90, precision: str = "fp32") -> None:
+        self.module, self.target = module, target
+        self.plan: KernelPlan = plan_kernels(module, gpu_plan_target(target, precision))
+        check_plan(self.plan)
+        self.code = cache(lambda number: code_of(self.plan.kernels[number], target))
+        self.status = np.zeros(_STATUS_WORDS, np.int64)
+
+    def kernels(self) -> list[str]:
+        """The kinds of the kernels."""
+        return [kernel.kind for kernel in self.plan.kernels]
+
+    def sources(self) -> list[str]:
+        """The texts of all kernels, in order."""
+        return [step.source.text for number in range(len(self.plan.kernels)) for step in self.code(number).steps]
+
+    def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The results; `status` is what the kernels reported."""
+        self.status[:] = 0
+        block = self.plan.function.body
+        values = dict(zip(block.parameters, map(guarded, arrays), strict=True))
+        symbols: dict[str, int] = {}
+        for value, array in list(values.items()):
+            _bind(value, array, symbols)
+        for step in self.plan.body.steps:
+            if isinstance(step, Segment):
+                self._segment(step, values, symbols)
+            else:
+                self._host(step, values, symbols)
+        return tuple(self._value(result, values) for result in block.results)
+
+    def check(self, *arrays: np.ndarray, bound: float = 0.0, reports: bool = False) -> None:
+        """The results are those of the meanings; floats within `bound`, a part of the largest one of the result."""
+        for found, wanted in zip(self(*arrays), self.interpreted(*arrays), strict=True):
+            assert_near(found, wanted, bound)
+        assert reports or not self.status[STATUS_CODE], self.status
+
+    def interpreted(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The results by the meanings."""
+        names = [parameter.producer.name for parameter in self.module.main.body.parameters]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tuple(map(as_array, interpret(self.module, dict(zip(names, arrays, strict=True)))))
+
+    def _value(self, value: Value, values: Mapping[Value, np.ndarray]) -> np.ndarray:
+        if value in values:
+            return values[value]
+        assert value.op is not None, value
+        return value.op.array()
+
+    def _host(self, step: HostStep, values: dict[Value, np.ndarray], symbols: dict[str, int]) -> None:
+        op: Op = step.op
+        if op.name == "guard":
+            return
+        operands = [self._value(operand, values) for operand in op.operands]
+        if op.name == "bind_sizes":
+            names = op.attributes["symbols"]
+            assert isinstance(names, tuple)
+            symbols.update(zip(map(str, names), operands[0].tolist(), strict=True))
+            return
+        attributes = {name: _resolved(value, symbols) for name, value in op.attributes.items()}
+        for result, array in zip(op.results, MEANINGS[op.name](operands, attributes), strict=True):
+            values[result] = guarded(np.asarray(array))
+            _bind(result, values[result], symbols)
+
+    def _segment(self, segment: Segment, values: dict[Value, np.ndarray], symbols: Mapping[str, int]) -> None:
+        outputs = [
+            guarded(np.empty([evaluate(dim, symbols) for dim in value.shape], value.dtype.numpy), poison=True)
+            for value in segment.outputs
+        ]
+        arena = guarded(np.empty(evaluate(segment.arena_bytes, symbols), np.uint8), poison=True)
+        inputs = [values[value] for value in segment.inputs]
+        for launch in segment.launches:
+
+            def address(buffer: Buffer) -> int:
+                match buffer.place:
+                    case "input":
+                        return _address(inputs[buffer.index])
+                    case "output":
+                        return _address(outputs[buffer.index])
+                    case "weight":
+                        weight = self.plan.weights[buffer.index]
+                        return _address(self._weight(weight.constant))
+                return _address(arena) + evaluate(buffer.offset, symbols)
+
+            self._launch(launch, [*map(address, launch.inputs)], [*map(address, launch.outputs)], symbols)
+        values.update(zip(segment.outputs, outputs, strict=True))
+
+    def _weight(self, number: int) -> np.ndarray:
+        array = np.ascontiguousarray(self.plan.constants[number])
+        self.__dict__.setdefault("kept", []).append(array)
+        return array
+
+    def _launch(
+        self, launch: Launch, inputs: Sequence[int], outputs: Sequence[int], symbols: Mapping[str, int]
+    ) -> None:
+        kernel, code = self.plan.kernels[launch.kernel], self.code(launch.kernel)
+        own = dict(zip(kernel.symbols, (evaluate(size, symbols) for size in launch.sizes), strict=True))
+        scratch = guarded(np.empty(evaluate(code.scratch_bytes, own), np.uint8), poison=True)
+
+        def value(argument: Argument) -> int:
+            match argument.kind:
+                case "input":
+                    return inputs[evaluate(argument.value, {})]
+                case "output":
+                    return outputs[evaluate(argument.value, {})]
+                case "status":
+                    return _address(self.status)
+                case "scratch":
+                    return _address(scratch) + evaluate(argument.value, own)
+                case "location":
+                    return 7
+            return evaluate(argument.value, own)
+
+        for step in code.steps:
+            x, y, z = (evaluate(size, own) for size in step.grid)
+            assert y < 1 << 16, step.grid
+            assert z < 1 << 16, step.grid
+            if min(x, y, z) > 0:
+                execute(step.source, (x, y, z), [value(argument) for argument in step.arguments])
+
+
+def _bind(value: Value, array: np.ndarray, symbols: dict[str, int]) -> None:
+    if isinstance(value.type, TensorType) and value.type.shape is not None:
+        for dim, size in zip(value.type.shape, array.shape, strict=True):
+            symbol = single_symbol(dim)
+            if symbol is not None:
+                symbols.setdefault(symbol, size)
+
+
+def _resolved(value: object, symbols: Mapping[str, int]) -> object:
+    if isinstance(value, tuple):
+        return tuple(_resolved(item, symbols) for item in value)
+    if hasattr(value, "terms"):
+        return evaluate(value, symbols)  # type: ignore[arg-type]
+    return getattr(value, "numpy", value)
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)

@@ -1,0 +1,126 @@
+"""Kernel sources executed by Triton's interpreter on host memory, without a GPU and without torch.
+
+The interpreter is chosen when triton is imported, so this module must be the first to import it in its process; sources
+are compiled in processes of their own, which know nothing of it.
+"""
+
+import linecache
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from types import SimpleNamespace
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import ml_dtypes
+import numpy as np
+import triton
+import triton.language as tl
+from triton.runtime import interpreter
+
+from compiler.codegen_gpu.kernel_source import KernelSource
+from runtime.host import MEANINGS
+
+__all__ = ["execute"]
+
+
+def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[int]) -> None:
+    """Runs every program of `grid` in order; `values` are the numbers and the addresses on the host."""
+    function = _function(source.text)
+    arguments = [_tensor(parameter.type, value) for parameter, value in zip(source.parameters, values, strict=True)]
+    scope = interpreter._patch_lang(function)
+    try:
+        interpreter.interpreter_builder.set_grid_dim(*grid)
+        with np.errstate(all="ignore"):
+            for x in range(grid[0]):
+                for y in range(grid[1]):
+                    for z in range(grid[2]):
+                        interpreter.interpreter_builder.set_grid_idx(x, y, z)
+                        function(*arguments)
+    finally:
+        scope.restore()
+
+
+def _tensor(type: str, value: int) -> tl.tensor:
+    """A parameter as the kernel sees it."""
+    found = tl.str_to_ty(type, None)
+    number = np.uint64 if type.startswith("*") else {"i32": np.int32, "i64": np.int64}[type]
+    return tl.tensor(interpreter.TensorHandle(np.array([value], number), found), found)
+
+
+@cache
+def _function(text: str) -> Callable[..., None]:
+    name = f"<kernel {sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, object] = {"triton": triton, "tl": tl, "libdevice": _LIBRARY, "__name__": "kernels"}
+    exec(compile(text, name, "exec"), names)
+    kernel = names["kernel"]
+    assert isinstance(kernel, interpreter.InterpretedFunction), "triton was imported before this module"
+    function: Callable[..., None] = kernel.rewrite()
+    return function
+
+
+def _library_function(meaning: str) -> Callable[..., tl.tensor]:
+    """A function of CUDA's device library, which the interpreter lacks, by the meaning of a primitive."""
+
+    def call(*operands: tl.tensor) -> tl.tensor:
+        arrays = np.broadcast_arrays(*(operand.handle.data for operand in operands))
+        (result,) = MEANINGS[meaning](arrays, {})
+        handle = interpreter.TensorHandle(result.astype(arrays[0].dtype), operands[0].dtype)
+        widest = max(operands, key=lambda operand: operand.handle.data.size)
+        return tl.tensor(handle, widest.type)
+
+    return call
+
+
+_NAMES = {"rint": "round", "fmod": "rem"} | {
+    name: name
+    for name in (
+        "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+        "erf", "pow",
+    )
+}  # fmt: skip
+_LIBRARY = SimpleNamespace(**{name: _library_function(meaning) for name, meaning in _NAMES.items()})
+
+
+def _patch() -> None:
+    """What Triton 3.6 to 3.9 get wrong: bf16, which is kept as bits, in products and conversions; extrema of NaN."""
+    builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
+    original, original_cast = builder.create_dot, builder.cast_impl
+
+    def cast_impl(self: object, x: interpreter.TensorHandle, target: tl.dtype) -> object:
+        before, after = x.dtype.scalar, target.scalar
+        if (before, after) == (tl.float32, tl.bfloat16):
+            return handle(x.data.astype(ml_dtypes.bfloat16).view(np.uint16), after)
+        if (before, after) == (tl.bfloat16, tl.float32):
+            return handle(x.data.view(ml_dtypes.bfloat16).astype(np.float32), after)
+        return original_cast(self, x, target)
+
+    builder.cast_impl = cast_impl
+
+    def widened(operand: interpreter.TensorHandle) -> np.ndarray:
+        data: np.ndarray = operand.data
+        if operand.dtype.scalar == tl.bfloat16:
+            return (data.astype(np.uint32) << 16).view(np.float32)
+        return data
+
+    def create_dot(self: object, a: object, b: object, d: interpreter.TensorHandle, *rest: object) -> object:
+        if d.data.dtype.kind != "f":
+            return original(self, a, b, d, *rest)
+        x, y = (widened(operand).astype(d.data.dtype, copy=False) for operand in (a, b))
+        return handle(np.matmul(x, y) + d.data, d.dtype.scalar)
+
+    builder.create_dot = create_dot
+    builder.create_minnumf = lambda self, a, b: self.binary_op(a, b, np.fmin)
+    builder.create_maxnumf = lambda self, a, b: self.binary_op(a, b, np.fmax)
+    patch_tensor = interpreter._patch_lang_tensor
+
+    def patched(tensor: object, *arguments: object) -> None:
+        patch_tensor(tensor, *arguments)
+        tensor.__index__ = lambda self: int(np.asarray(self.handle.data).reshape(-1)[0])
+
+    interpreter._patch_lang_tensor = patched
+
+
+_patch()
