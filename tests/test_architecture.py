@@ -21,8 +21,15 @@ ALLOWED = {
     "compiler.diagnostics": ("runtime.errors",),
     "compiler.target": ("runtime.cpu", "runtime.errors", "compiler.diagnostics"),
     "compiler.ir": ("compiler.ir", "compiler.diagnostics", "runtime.host", "runtime.errors"),
-    "compiler.frontend": ("compiler.frontend", "compiler.ir", "compiler.diagnostics", "runtime.errors"),
-    "compiler.passes": ("compiler.passes", "compiler.ir", "compiler.diagnostics"),
+    "compiler.limits": ("runtime.errors",),
+    "compiler.frontend": (
+        "compiler.frontend",
+        "compiler.ir",
+        "compiler.diagnostics",
+        "compiler.limits",
+        "runtime.errors",
+    ),
+    "compiler.passes": ("compiler.passes", "compiler.ir", "compiler.diagnostics", "compiler.limits"),
     "compiler.planning": ("compiler.planning", "compiler.ir", "compiler.diagnostics", "runtime.program"),
 }
 SHARED_BY_CODEGEN = ("compiler.codegen_host", "compiler.planning", "compiler.ir", "compiler.target")

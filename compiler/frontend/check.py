@@ -9,12 +9,20 @@ from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, model_error
 from compiler.frontend.checks.context import Context
+from compiler.frontend.checks.devices import check_configurations
 from compiler.frontend.checks.findings import Findings
-from compiler.frontend.checks.functions import CallGraph, check_signature, find_functions
+from compiler.frontend.checks.functions import (
+    UNREACHED,
+    CallGraph,
+    check_compatible_opsets,
+    check_signature,
+    find_functions,
+)
 from compiler.frontend.checks.graphs import check_graph, check_nodes
 from compiler.frontend.checks.known_types import KnownTypes
 from compiler.frontend.checks.model import check_header, check_imports
 from compiler.frontend.checks.names import check_function_names, check_graph_names
+from compiler.frontend.checks.training import check_training
 from compiler.frontend.external_data import ExternalFiles
 from compiler.frontend.functions import ModelFunction, imported_opsets
 from compiler.frontend.graph import CheckedModel
@@ -23,14 +31,17 @@ from compiler.frontend.read import LoadedModel, wrap_model
 from compiler.frontend.resolve import resolve_model
 from compiler.frontend.schemas import newest_opset
 from compiler.frontend.tensors import TensorStore
+from compiler.limits import DEFAULT_LIMITS, Limits
 
 
-def check_model(model: LoadedModel | ModelProto, folder: Path | None = None) -> CheckedModel:
+def check_model(
+    model: LoadedModel | ModelProto, folder: Path | None = None, limits: Limits = DEFAULT_LIMITS
+) -> CheckedModel:
     """The checked model; ModelError tells every error there is.
 
     `folder` is where the external data of a ModelProto is; a LoadedModel knows its own.
     """
-    store = _store(model, folder)
+    store = _store(model, folder, limits)
     findings = _collect(_outline(model), store)
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
@@ -39,33 +50,40 @@ def check_model(model: LoadedModel | ModelProto, folder: Path | None = None) -> 
     return resolve_model(loaded, store, findings)
 
 
-def collect_findings(model: LoadedModel | ModelProto, folder: Path | None = None) -> tuple[Diagnostic, ...]:
+def collect_findings(
+    model: LoadedModel | ModelProto, folder: Path | None = None, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Diagnostic, ...]:
     """Every error and warning there is."""
-    return _collect(_outline(model), _store(model, folder))
+    return _collect(_outline(model), _store(model, folder, limits))
 
 
 def _outline(model: LoadedModel | ModelProto) -> ModelProto:
     return model.outline if isinstance(model, LoadedModel) else model
 
 
-def _store(model: LoadedModel | ModelProto, folder: Path | None) -> TensorStore:
+def _store(model: LoadedModel | ModelProto, folder: Path | None, limits: Limits) -> TensorStore:
     if isinstance(model, LoadedModel):
-        return TensorStore(ExternalFiles(model.folder), model.lifted)
-    return TensorStore(ExternalFiles(folder))
+        return TensorStore(ExternalFiles(model.folder), model.lifted, limits)
+    return TensorStore(ExternalFiles(folder), limits=limits)
 
 
 def _collect(model: ModelProto, store: TensorStore) -> tuple[Diagnostic, ...]:
-    findings = Findings()
+    limits = store.limits
+    findings = Findings(limits.findings_per_code)
     check_header(model, findings)
-    functions = find_functions(model, findings)
-    context = Context(findings, model.ir_version, _opsets(model), functions, store)
-    check_graph_names(model.graph, findings)
+    configurations = check_configurations(model.configuration, findings)
+    functions = find_functions(model, findings, limits)
+    context = Context(
+        findings, model.ir_version, _opsets(model), functions, store, limits=limits, configurations=configurations
+    )
+    check_graph_names(model.graph, "main", context)
     check_graph(model.graph, "main", context)
+    check_training(model, context)
     check_imports(model.opset_import, context.used_domains, "main", findings)
-    calls = CallGraph(model, functions)
+    calls = CallGraph(model, functions, limits)
     reached = calls.reached()
     for key, function in functions.items():
-        with findings.demoted(when=key not in reached):
+        with findings.demoted(() if key in reached else UNREACHED):
             _check_function(function, context)
     calls.check(findings)
     return findings.all()
@@ -78,9 +96,9 @@ def _opsets(model: ModelProto) -> dict[str, int]:
 
 
 def _check_function(function: ModelFunction, model: Context) -> None:
-    findings = model.findings
     context = replace(model, opsets=function.opsets, parameters=function.parameters, used_domains=set())
-    check_signature(function, findings)
-    check_function_names(function, findings)
+    check_signature(function, context)
+    check_function_names(function, context)
     check_nodes(function.proto.node, function.path, context, KnownTypes.of_function(function.proto))
-    check_imports(function.proto.opset_import, context.used_domains, function.path, findings)
+    check_imports(function.proto.opset_import, context.used_domains, function.path, model.findings)
+    check_compatible_opsets(function, model)

@@ -5,6 +5,7 @@ no absolute path, no `..`, no symbolic link anywhere along the way, no hard link
 """
 
 import errno
+import hashlib
 import mmap
 import os
 import re
@@ -23,6 +24,7 @@ class ExternalFiles:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._mapped: dict[PurePosixPath, memoryview] = {}
+        self._digests: dict[PurePosixPath, str] = {}
 
     def view(self, entries: Mapping[str, str], size: int) -> memoryview:
         """The `size` bytes that the external_data entries of a tensor name; TensorError says why there are none."""
@@ -34,12 +36,24 @@ class ExternalFiles:
                 "external-data-length", f'its type and shape take {size} bytes, its entry "length" says {length}'
             )
         data = self._map(location)
+        self._check_digest(entries, location, data)
         if offset + length > len(data):
             raise TensorError(
                 "external-data-range",
                 f'bytes {offset} to {offset + length} of "{location}" are asked for, which has {len(data)}',
             )
         return data[offset : offset + length]
+
+    def _check_digest(self, entries: Mapping[str, str], location: PurePosixPath, data: memoryview) -> None:
+        """The SHA-1 digest of the whole file, where the tensor gives it; it shows damage, no more."""
+        told = entries.get("checksum")
+        if told is None:
+            return
+        if location not in self._digests:
+            self._digests[location] = hashlib.sha1(data, usedforsecurity=False).hexdigest()
+        if told.lower() != self._digests[location]:
+            message = f'the SHA-1 digest of "{location}" is {self._digests[location]}, its entry "checksum" says {told}'
+            raise TensorError("external-data-checksum", message)
 
     def _map(self, location: PurePosixPath) -> memoryview:
         if location not in self._mapped:

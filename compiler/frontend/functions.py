@@ -18,11 +18,9 @@ from compiler.frontend.proto.onnxc_pb2 import (
 )
 from compiler.frontend.schemas import normal_domain
 from compiler.frontend.value_types import TypeReader
+from compiler.limits import DEFAULT_LIMITS
 
 FunctionKey = tuple[str, str, str]
-
-# Graphs within graphs, and calls within calls, all levels together; real models have a handful.
-DEPTH_LIMIT = 60
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
@@ -34,7 +32,7 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
             yield f"{attribute.name}[{position}]", graph
 
 
-def all_nodes(nodes: Iterable[NodeProto], depth: int = DEPTH_LIMIT) -> Iterator[NodeProto]:
+def all_nodes(nodes: Iterable[NodeProto], depth: int = DEFAULT_LIMITS.nesting_depth) -> Iterator[NodeProto]:
     """The nodes, and those of the graphs in them, to `depth` levels."""
     for node in nodes:
         yield node

@@ -16,11 +16,9 @@ from compiler.frontend.external_data import ExternalFiles
 from compiler.frontend.graph import Tensor
 from compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from compiler.frontend.tensor_error import TensorError
+from compiler.limits import DEFAULT_LIMITS, Limits
 
 Buffer = bytes | memoryview
-
-# A sparse tensor names any dense size in a few bytes; what it may grow to is bounded.
-DENSE_LIMIT_BYTES = 1 << 31
 
 # Smaller tensors are copied where the file keeps them unaligned.
 MAPPED_FROM_BYTES = 1 << 20
@@ -35,6 +33,7 @@ class TensorStore:
 
     files: ExternalFiles = field(default_factory=lambda: ExternalFiles(None))
     lifted: Mapping[bytes, memoryview] = field(default_factory=dict)
+    limits: Limits = DEFAULT_LIMITS
 
     def raw_data(self, proto: TensorProto) -> Buffer:
         """The raw bytes of `proto`, wherever they are kept."""
@@ -45,7 +44,7 @@ class TensorStore:
 def read_tensor(proto: TensorProto, store: TensorStore) -> Tensor:
     """The constant that `proto` stores; TensorError says what is wrong with it."""
     element = _element_type(proto.data_type)
-    shape = _shape(proto.dims, element)
+    shape = _shape(proto.dims, element, store.limits)
     if proto.HasField("segment"):
         raise TensorError("tensor-segment", "it holds a segment of a larger tensor")
     if proto.data_location not in (_DEFAULT, _EXTERNAL):
@@ -68,20 +67,23 @@ def read_tensor(proto: TensorProto, store: TensorStore) -> Tensor:
 
 def read_sparse_tensor(proto: SparseTensorProto, store: TensorStore) -> Tensor:
     """The dense constant that `proto` means; TensorError says what is wrong with it."""
+    if not proto.HasField("values"):
+        raise TensorError("sparse-values", "a sparse tensor has no values")
     values = read_tensor(proto.values, store)
-    shape = _shape(proto.dims, _element_type(proto.values.data_type))
+    shape = _shape(proto.dims, _element_type(proto.values.data_type), store.limits)
     if not shape or 0 in shape:
         raise TensorError(
             "sparse-shape", f"the shape of a sparse tensor is {list(shape)}, with no axis or with an empty one"
         )
     dense_bytes = math.prod(shape) * values.dtype.itemsize
-    if dense_bytes > DENSE_LIMIT_BYTES:
+    if dense_bytes > store.limits.dense_bytes:
         raise TensorError(
-            "sparse-tensor-too-large", f"made dense it takes {dense_bytes} bytes; the limit is {DENSE_LIMIT_BYTES}"
+            "sparse-tensor-too-large",
+            f"made dense it takes {dense_bytes} bytes; the limit dense_bytes is {store.limits.dense_bytes}",
         )
     if len(values.shape) != 1:
         raise TensorError(
-            "sparse-shape", f"the values of a sparse tensor have shape {list(values.shape)}, not one axis"
+            "sparse-values", f"the values of a sparse tensor have shape {list(values.shape)}, not one axis"
         )
     positions = _positions(proto, values.shape[0], shape, store)
     return Tensor(proto.values.name, values.dtype, shape, partial(_densify, values, positions, shape))
@@ -95,13 +97,15 @@ def _element_type(number: int) -> ElementType:
     return ELEMENT_TYPES[number]
 
 
-def _shape(dims: Iterable[int], element: ElementType) -> tuple[int, ...]:
+def _shape(dims: Iterable[int], element: ElementType, limits: Limits) -> tuple[int, ...]:
     shape = tuple(dims)
+    if len(shape) > limits.tensor_rank:
+        raise TensorError("tensor-rank", f"it has {len(shape)} axes; the limit tensor_rank is {limits.tensor_rank}")
     if any(dim < 0 for dim in shape):
         raise TensorError("tensor-shape", f"its shape {list(shape)} has a negative size")
     # NumPy counts bytes over the axes that are not empty, even where the whole is.
-    if math.prod(dim for dim in shape if dim) * element.dtype.itemsize >= 1 << 63 or len(shape) > 64:
-        raise TensorError("tensor-shape", f"its shape {list(shape[:64])} is beyond any memory")
+    if math.prod(dim for dim in shape if dim) * element.dtype.itemsize >= 1 << 63:
+        raise TensorError("tensor-shape", f"its shape {list(shape)} is beyond any memory")
     return shape
 
 
@@ -140,9 +144,28 @@ def _from_field(proto: TensorProto, element: ElementType, shape: tuple[int, ...]
         raise TensorError("tensor-data-length", f"its shape takes {expected} entries of {used}, and there are {found}")
     if element.dtype.is_string:
         return Tensor(proto.name, element.dtype, shape, partial(_strings, _texts(proto), shape))
-    if element.dtype.bits == 6 and any(not 0 <= entry < 64 for entry in proto.int32_data):
-        raise TensorError("tensor-value", "an entry of int32_data is not the code of a 6-bit element")
+    _check_entries(proto, element)
     return Tensor(proto.name, element.dtype, shape, partial(_decode_field, proto, element, shape))
+
+
+def _check_entries(proto: TensorProto, element: ElementType) -> None:
+    """Entries wider than the elements must be elements: bit patterns, sign extended or not, or 0 and 1."""
+    if element.field == "uint64_data" and element.dtype.bits == 32:
+        entries, least, most = np.array(proto.uint64_data, np.uint64), 0, (1 << 32) - 1
+    elif element.field == "int32_data" and element.dtype.bits != 32:
+        # Elements of 2 or 4 bits share a byte.
+        bits = 8 if element.dtype.bits in (2, 4) else element.dtype.bits
+        is_unsigned = element.dtype.kind == "uint" or bits == 6
+        entries = np.array(proto.int32_data, np.int32)
+        least, most = (0, 1) if element.dtype.is_bool else (0 if is_unsigned else -(1 << bits - 1), (1 << bits) - 1)
+    else:
+        return
+    if entries.size and (entries.min() < least or entries.max() > most):
+        message = (
+            f"its entries of {element.field} are from {entries.min()} to {entries.max()}, "
+            f"those of {element} from {least} to {most}"
+        )
+        raise TensorError("tensor-value", message)
 
 
 def _raw_size(element: ElementType, shape: tuple[int, ...]) -> int:

@@ -30,16 +30,15 @@ from tests.frontend.model_texts import (
 # What is merely odd
 
 ODD: dict[str, tuple[set[str], str, Edit | None]] = {
-    "a graph without a name": (set(), RELU, lambda m: m.graph.ClearField("name")),
     "names of any form": (set(), RELU, lambda m: setattr(first_node(m), "name", "/model/layer.0/ü (1):0")),
     "two nodes of one name": (
-        set(),
+        {"duplicate-node-name"},
         RELU,
         lambda m: m.graph.node.extend(helper.make_node("Neg", ["x"], [out], name="n") for out in "ab"),
     ),
-    "an output without a type": (set(), RELU, lambda m: m.graph.output[0].ClearField("type")),
+    "an output without a type": ({"missing-type"}, RELU, lambda m: m.graph.output[0].ClearField("type")),
     "an output without a shape": (
-        set(),
+        {"missing-shape"},
         RELU,
         lambda m: m.graph.output[0].type.tensor_type.ClearField("shape"),
     ),
@@ -66,22 +65,36 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
         lambda m: m.opset_import.add(domain="ai.onnx.ml", version=9),
     ),
     "one import twice": ({"duplicate-opset-import"}, RELU, lambda m: m.opset_import.add(domain="ai.onnx", version=21)),
-    "one key of the metadata twice": (
-        {"duplicate-metadata"},
+    "one key of the metadata of a graph twice": (
+        {"duplicate-part-metadata"},
         RELU,
-        lambda m: [m.metadata_props.add(key="a", value=str(i)) for i in range(2)],
+        lambda m: [m.graph.metadata_props.add(key="a", value=str(i)) for i in range(2)],
     ),
-    "a deprecated operator": (
+    "metadata of nodes, in functions, of values and of initializers": (
+        {"duplicate-part-metadata"},
+        CALL,
+        lambda m: [
+            part.metadata_props.add(key="a", value=str(i))
+            for part in (
+                m.functions[0],
+                m.functions[0].node[0],
+                m.graph.input[0],
+                m.graph.initializer.add(name="w", data_type=1, dims=[0]),
+            )
+            for i in range(2)
+        ],
+    ),
+    "an operator that was deprecated later": (
         {"deprecated-operator"},
-        "g (float[N] x, int64[N] i, float[N] u) => (float[N] y) { y = Scatter(x, i, u) }",
-        None,
+        "g (float[N, 4] x, float[2] s) => (float[N, 4] y) { y = GroupNormalization<num_groups = 2>(x, s, s) }",
+        lambda m: setattr(m.opset_import[0], "version", 18),
     ),
     "the other name of the domain": (set(), RELU, lambda m: setattr(first_node(m), "domain", "ai.onnx")),
     "attributes for tools": (set(), RELU.replace("Relu(", "Relu<__source = 1>("), None),
-    "an attribute that does not say its type": (
-        {"attribute-without-type"},
-        RELU.replace("Relu(", "Softmax<axis = 0>("),
-        lambda m: first_attribute(m).ClearField("type"),
+    "an attribute that does not say its type, in the first version": (
+        {"missing-shape"},
+        "g (float[] x) => (float[N] y) { y = Concat<axis = 0>(x) }",
+        lambda m: [m.ClearField("opset_import"), setattr(m, "ir_version", 1), first_attribute(m).ClearField("type")],
     ),
     "a zero that is not written": (
         set(),
@@ -96,17 +109,6 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
         "g (float[N] x, float[M] w) => (float[N] y) { y = Add(x, w) }",
         lambda m: m.graph.initializer.add(name="w", data_type=1, dims=[2], float_data=[1, 2]),
     ),
-    "an initializer that is no input in an old model": ({"initializer-without-input"}, ADD, setting("ir_version", 3)),
-    "opsets in a model older than they": (
-        {"unexpected-opset-import"},
-        RELU,
-        setting("ir_version", 2),
-    ),
-    "an inner name that hides an outer one": (
-        {"shadowed-name"},
-        IF.replace("{ a = Relu(x) }", "{ x = Cast<to = 1>(c) a = Relu(x) }"),
-        None,
-    ),
     "an inner name that an outer node defines later": (
         {"shadowed-name"},
         IF.replace("\n}", " a = Relu(x)\n}"),
@@ -117,19 +119,51 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
         IF.replace("(float[N] b) { b", "(float[N] a) { a"),
         None,
     ),
-    "a branch that returns an outer value": ({"output-from-outside"}, IF.replace("(float[N] a)", "(float[N] x)"), None),
-    "a broken function that nothing calls": (
-        {"unknown-operator", "recursive-function"},
-        RELU
-        + '<domain: "own", opset_import: ["": 21, "own": 1]> f (a) => (b) { b = Rleu(a) }'
-        + '<domain: "own", opset_import: ["": 21, "own": 1]> h (a) => (b) { b = own.h(a) }',
+    "an operator of another library in a function that nothing calls": (
+        {"unknown-domain"},
+        RELU + '<domain: "own", opset_import: ["com.other": 1]> f (a) => (b) { b = com.other.Rleu(a) }',
         None,
     ),
-    "a function without an import of its domain": (set(), CALL, lambda m: m.opset_import.pop()),
-    "training information and devices": (
+    "a function in another opset": (
+        {"function-opset"},
+        CALL.replace("Relu(a)", "Softmax(a)").replace('["": 21, "own": 1]> f', '["": 11]> f'),
+        None,
+    ),
+    "the same said twice of a value": (
+        {"duplicate-value-info"},
+        RELU,
+        lambda m: m.graph.value_info.extend([m.graph.output[0]] * 2),
+    ),
+    "an unknown denotation": (
+        {"unknown-denotation"},
+        RELU,
+        lambda m: setattr(m.graph.input[0].type, "denotation", "SMELL"),
+    ),
+    "denotations of the standard": (
         set(),
         RELU,
-        lambda m: [m.training_info.add().algorithm.node.add(op_type="?"), m.configuration.add(name="tp")],
+        lambda m: [
+            setattr(m.graph.input[0].type, "denotation", "IMAGE"),
+            setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "denotation", "DATA_BATCH"),
+        ],
+    ),
+    "an unknown denotation of an axis": (
+        {"unknown-denotation"},
+        RELU,
+        lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "denotation", "DATA_SMELL"),
+    ),
+    "a quantization parameter of another tool": (
+        {"quantization-key"},
+        RELU,
+        lambda m: m.graph.quantization_annotation.add(tensor_name="x").quant_parameter_tensor_names.add(
+            key="finn_datatype", value="INT2"
+        ),
+    ),
+    "functions in a model older than they": ({"later-ir-version"}, CALL, setting("ir_version", 7)),
+    "metadata in a model older than they": (
+        {"later-ir-version"},
+        RELU,
+        lambda m: [setattr(m, "ir_version", 9), m.graph.node[0].metadata_props.add(key="a", value="b")],
     ),
     "a free size that is a sentence": (
         set(),
@@ -215,19 +249,12 @@ def test_inputs_left_out_in_the_middle_stay_empty() -> None:
     assert node.inputs == ("x", "", "hi")
 
 
-def test_a_name_that_hides_another_is_replaced() -> None:
-    graph = checked(model(IF.replace("{ a = Relu(x) }", "{ x = Cast<to = 1>(c) a = Neg(x) }"))).graph
+def test_an_inner_name_that_an_outer_node_defines_later_is_replaced() -> None:
+    text = IF.replace("a = Relu(x)", "z = Cast<to = 1>(c) a = Neg(z)").replace("\n}", " z = Relu(x)\n}")
+    graph = checked(model(text)).graph
     then_branch, _ = graph.nodes[0].subgraphs()
-    assert [(node.inputs, node.outputs) for node in then_branch.nodes] == [(("c",), ("x_1",)), (("x_1",), ("a",))]
-    assert [info.name for info in graph.inputs] == ["c", "x"]
-    assert [info.name for info in graph.outputs] == ["y"]
-
-
-def test_a_value_from_around_that_a_branch_returns_is_copied() -> None:
-    graph = checked(model(IF.replace("(float[N] a)", "(float[N] x)"))).graph
-    then_branch, _ = graph.nodes[0].subgraphs()
-    assert [info.name for info in then_branch.outputs] == ["x_copy"]
-    assert str(then_branch.nodes[-1]) == "x_copy = ai.onnx.Identity-21(x)"
+    assert [(node.inputs, node.outputs) for node in then_branch.nodes] == [(("c",), ("z_1",)), (("z_1",), ("a",))]
+    assert graph.nodes[1].outputs == ("z",)
 
 
 def test_a_checked_model_has_a_text_form() -> None:

@@ -424,6 +424,7 @@ def test_many_cycles_are_found_in_proportion() -> None:
     """A search per cycle would take minutes."""
     proto = ModelProto(ir_version=10)
     proto.opset_import.add(version=21)
+    proto.graph.name = "g"
     for i in range(20_000):
         proto.graph.node.add(op_type="Neg", input=[f"a{i}"], output=[f"b{i}"])
         proto.graph.node.add(op_type="Neg", input=[f"b{i}"], output=[f"a{i}"])

@@ -1,5 +1,6 @@
 """Constants of a model: every element type in every form of storage, sparse and external ones, and what is refused."""
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -150,9 +151,9 @@ def test_a_bool_of_any_byte_is_true() -> None:
     assert same(elements, np.array([False, True, True]))
 
 
-def test_integers_that_do_not_fit_wrap_as_in_the_official_reader() -> None:
-    elements = decode(TensorProto(data_type=3, dims=[2], int32_data=[300, -1]))
-    assert same(elements, np.array([44, -1], np.int8))
+@pytest.mark.parametrize(("data_type", "entry"), [(3, 255), (3, -128), (16, -1), (10, 65535), (22, 255), (9, 1)])
+def test_bit_patterns_may_be_sign_extended_or_not(data_type: int, entry: int) -> None:
+    assert decode(TensorProto(data_type=data_type, dims=[1], int32_data=[entry])).shape == (1,)
 
 
 def test_raw_data_lifted_out_of_the_model_is_read_in_place() -> None:
@@ -183,7 +184,13 @@ INVALID: dict[str, tuple[str, dict[str, object]]] = {
     "negative size": ("tensor-shape", {"data_type": 1, "dims": [-1]}),
     "overflowing size": ("tensor-shape", {"data_type": 1, "dims": [1 << 40, 1 << 40]}),
     "overflowing size of nothing": ("tensor-shape", {"data_type": 1, "dims": [0, 1 << 62, 1 << 62]}),
-    "too many axes": ("tensor-shape", {"data_type": 1, "dims": [1] * 65, "float_data": [1]}),
+    "an int8 of nine bits": ("tensor-value", {"data_type": 3, "dims": [2], "int32_data": [300, -1]}),
+    "a negative uint8": ("tensor-value", {"data_type": 2, "dims": [1], "int32_data": [-1]}),
+    "a bool of 2": ("tensor-value", {"data_type": 9, "dims": [1], "int32_data": [2]}),
+    "a float16 of 17 bits": ("tensor-value", {"data_type": 10, "dims": [1], "int32_data": [65536]}),
+    "a byte of 9 bits of two int4": ("tensor-value", {"data_type": 22, "dims": [2], "int32_data": [256]}),
+    "a uint32 of 33 bits": ("tensor-value", {"data_type": 12, "dims": [1], "uint64_data": [1 << 32]}),
+    "too many axes": ("tensor-rank", {"data_type": 1, "dims": [1] * 65, "float_data": [1]}),
     "no data": ("tensor-data-missing", {"data_type": 1, "dims": [2]}),
     "no strings": ("tensor-data-missing", {"data_type": 8, "dims": [2]}),
     "short raw data": ("tensor-data-length", {"data_type": 1, "dims": [2], "raw_data": b"1234"}),
@@ -313,6 +320,8 @@ REFUSED: dict[str, tuple[str, Callable[[Path], None], dict[str, object]]] = {
     "too long a length": ("external-data-length", _nothing, {"location": "weights.bin", "length": 64}),
     "a negative offset": ("external-data-entry", _nothing, {"location": "weights.bin", "offset": -4}),
     "an offset in words": ("external-data-entry", _nothing, {"location": "weights.bin", "offset": "four"}),
+    "another digest": ("external-data-checksum", _nothing, {"location": "weights.bin", "checksum": "0" * 40}),
+    "a digest in words": ("external-data-checksum", _nothing, {"location": "weights.bin", "checksum": "sha1"}),
     "an enormous offset": ("external-data-entry", _nothing, {"location": "weights.bin", "offset": "9" * 30}),
 }
 
@@ -323,6 +332,13 @@ def test_external_data_is_refused(
 ) -> None:
     prepare(folder)
     assert _raises(external([2], entries), folder) == code
+
+
+@pytest.mark.parametrize("write", [str.lower, str.upper])
+def test_the_digest_of_an_external_file_is_that_of_the_whole_file(write: Callable[[str], str], folder: Path) -> None:
+    digest = hashlib.sha1((folder / "weights.bin").read_bytes()).hexdigest()
+    proto = external([2], {"location": "weights.bin", "offset": 4, "checksum": write(digest)})
+    assert decode(proto, folder).shape == (2,)
 
 
 def test_an_entry_that_is_there_twice_is_refused(folder: Path) -> None:
@@ -380,7 +396,7 @@ SPARSE_INVALID: dict[str, tuple[str, SparseTensorProto]] = {
     "an empty axis": ("sparse-shape", sparse(FLOATS, _i64(0, 1), [0, 2])),
     "a negative size": ("tensor-shape", sparse(FLOATS, _i64(0, 1), [-2])),
     "a dense size beyond the limit": ("sparse-tensor-too-large", sparse(FLOATS, _i64(0, 1), [1 << 20, 1 << 20])),
-    "values of rank 2": ("sparse-shape", sparse(FLOATS.reshape(1, 2), _i64(0, 1), [4])),
+    "values of rank 2": ("sparse-values", sparse(FLOATS.reshape(1, 2), _i64(0, 1), [4])),
     "no indices": ("sparse-indices", sparse(FLOATS, None, [4])),
     "indices that are not int64": ("sparse-indices", sparse(FLOATS, np.array([0, 1], np.int32), [4])),
     "too few indices": ("sparse-indices", sparse(FLOATS, _i64(0), [4])),

@@ -82,6 +82,9 @@ def _check_reference(attribute: AttributeProto, site: Site, context: Context) ->
     if next(_used_fields(attribute), None) is not None:
         message = f"attribute {name} has a value and also refers to the parameter {parameter}"
         context.findings.error("attribute-value-and-reference", message, site.location(), rule=_RULE)
+    if attribute.type == AttributeProto.UNDEFINED and context.ir_version >= 2:
+        message = f"attribute {name} refers to the parameter {parameter} and does not say its type"
+        context.findings.error("attribute-without-type", message, site.location(), rule=_RULE)
 
 
 def _check_form(attribute: AttributeProto, site: Site, context: Context) -> bool:
@@ -101,7 +104,7 @@ def _check_form(attribute: AttributeProto, site: Site, context: Context) -> bool
         return False
     if attribute.type == AttributeProto.UNDEFINED and context.ir_version >= 2:
         message = f"attribute {name} does not say its type; its value is of type {kind_name(number)}"
-        context.findings.warning("attribute-without-type", message, site.location(), rule=_RULE)
+        context.findings.error("attribute-without-type", message, site.location(), rule=_RULE)
     field = VALUE_FIELDS[number]
     if used and used != [field]:
         message = (
@@ -131,10 +134,10 @@ def check_value(attribute: AttributeProto, site: Site, context: Context) -> None
             for sparse in attribute.sparse_tensors:
                 check_tensor(sparse, what, site.location(), context)
         case AttributeProto.TYPE_PROTO:
-            check_type(attribute.tp, what, site.location(), context.findings, complete=True)
+            check_type(attribute.tp, what, site.location(), context, complete=True)
         case AttributeProto.TYPE_PROTOS:
             for proto in attribute.type_protos:
-                check_type(proto, what, site.location(), context.findings, complete=True)
+                check_type(proto, what, site.location(), context, complete=True)
         case AttributeProto.STRING | AttributeProto.STRINGS:
             texts = [attribute.s, *attribute.strings]
             if not all(map(_is_utf8, texts)):

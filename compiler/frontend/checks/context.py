@@ -9,6 +9,7 @@ from compiler.frontend.functions import FunctionKey, ModelFunction, node_key
 from compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto, TensorProto
 from compiler.frontend.tensor_error import TensorError
 from compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
+from compiler.limits import DEFAULT_LIMITS, Limits
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Context:
     """The facts for the nodes of the main graph, or of one function.
 
     `parameters` are the names of the function's attribute parameters; None outside functions.
+    `configurations` are the device configurations with their numbers of devices.
     `used_domains` collects the domains whose schemas were asked for.
     """
 
@@ -25,6 +27,8 @@ class Context:
     functions: Mapping[FunctionKey, ModelFunction]
     store: TensorStore
     parameters: Collection[str] | None = None
+    limits: Limits = DEFAULT_LIMITS
+    configurations: Mapping[str, int] = field(default_factory=dict)
     used_domains: set[str] = field(default_factory=set)
 
     def called(self, node: NodeProto) -> ModelFunction | None:

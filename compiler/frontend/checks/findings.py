@@ -4,7 +4,7 @@ A hostile or hopeless model breaks one rule a million times; of each kind only t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -12,17 +12,17 @@ from itertools import islice
 from compiler.diagnostics import Diagnostic, Location, error, warning
 from compiler.frontend.proto.onnxc_pb2 import NodeProto
 from compiler.frontend.schemas import Schema
-
-LIMIT_PER_CODE = 100
+from compiler.limits import DEFAULT_LIMITS
 
 
 class Findings:
-    """Collects errors and warnings in the order in which they are found."""
+    """Collects errors and warnings in the order in which they are found, `most` of each code."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = DEFAULT_LIMITS.findings_per_code) -> None:
+        self._most = most
         self._found: list[Diagnostic] = []
-        self._counts: Counter[str] = Counter()
-        self._demoted = False
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._demoted: Collection[str] = ()
 
     def error(
         self, code: str, message: str, location: Location | None = None, values: Sequence[str] = (), rule: str = ""
@@ -37,26 +37,27 @@ class Findings:
         self._add(warning(code, message, location, values, rule))
 
     @contextmanager
-    def demoted(self, *, when: bool) -> Iterator[None]:
-        """Within this, if `when`, errors count as warnings: they are in a part of the model that nothing uses."""
-        before, self._demoted = self._demoted, self._demoted or when
+    def demoted(self, codes: Collection[str]) -> Iterator[None]:
+        """Within this errors of these codes count as warnings: they are in a part of the model that nothing uses."""
+        before, self._demoted = self._demoted, codes
         yield
         self._demoted = before
 
     def _add(self, finding: Diagnostic) -> None:
-        if self._demoted and finding.severity == "error":
+        if finding.code in self._demoted and finding.severity == "error":
             finding = warning(finding.code, finding.message, finding.location, finding.values, finding.rule)
-        self._counts[finding.code] += 1
-        if self._counts[finding.code] <= LIMIT_PER_CODE:
+        self._counts[finding.severity, finding.code] += 1
+        if self._counts[finding.severity, finding.code] <= self._most:
             self._found.append(finding)
 
     def all(self) -> tuple[Diagnostic, ...]:
         """Everything found, with a last line for each kind of which there is more."""
-        severities = {finding.code: finding.severity for finding in self._found}
         rest = [
-            Diagnostic(severities[code], code, f"{count - LIMIT_PER_CODE} more findings of this kind are not listed")
-            for code, count in self._counts.items()
-            if count > LIMIT_PER_CODE
+            (error if severity == "error" else warning)(
+                code, f"{count - self._most} more findings of this kind are not listed"
+            )
+            for (severity, code), count in self._counts.items()
+            if count > self._most
         ]
         return (*self._found, *rest)
 

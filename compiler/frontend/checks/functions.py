@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from compiler.diagnostics import Location
 from compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
+from compiler.frontend.checks.context import Context
 from compiler.frontend.checks.findings import Findings, Site, listed
+from compiler.frontend.checks.types import check_distinct_infos, check_type
 from compiler.frontend.functions import (
-    DEPTH_LIMIT,
     FunctionKey,
     ModelFunction,
     all_nodes,
@@ -15,20 +16,29 @@ from compiler.frontend.functions import (
     subgraphs,
 )
 from compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
+from compiler.frontend.schemas import normal_domain, schema
+from compiler.limits import Limits
 
 _RULE = "ONNX IR, functions"
 
-# Thirty functions, each of which calls the next one twice, are a bomb; real models have thousands of nodes.
-EXPANSION_LIMIT = 1_000_000
+# The operators of domains that nobody here knows may be anything in a function that nothing calls.
+UNREACHED = ("unknown-domain",)
 
 
-def find_functions(model: ModelProto, findings: Findings) -> Mapping[FunctionKey, ModelFunction]:
+def find_functions(model: ModelProto, findings: Findings, limits: Limits) -> Mapping[FunctionKey, ModelFunction]:
     """The functions of a model by what identifies them; two of one identity are a finding."""
     found: dict[FunctionKey, ModelFunction] = {}
+    if len(model.functions) > limits.functions:
+        message = f"the model has {len(model.functions)} functions; the limit is {limits.functions}"
+        findings.error("too-many-functions", message, Location(), rule="limits, functions")
+        return found
     for function in map(ModelFunction, model.functions):
         location = Location(function.path)
         if not function.proto.name:
             findings.error("empty-name", "a function has no name", location, rule=_RULE)
+        elif model.ir_version < 10 and function.proto.overload:
+            message = f"IR version {model.ir_version} tells functions apart by domain and name, not by overload"
+            findings.error("overload-version", message, location, rule=_RULE)
         elif function.key in found:
             findings.error("duplicate-function", f"the model has two functions {function}", location, rule=_RULE)
         else:
@@ -36,10 +46,14 @@ def find_functions(model: ModelProto, findings: Findings) -> Mapping[FunctionKey
     return found
 
 
-def check_signature(function: ModelFunction, findings: Findings) -> None:
-    """Checks the attribute parameters by themselves."""
-    location = Location(function.path)
+def check_signature(function: ModelFunction, context: Context) -> None:
+    """Checks what a function says of itself: its domain, its attribute parameters, the types of its values."""
+    location, findings = Location(function.path), context.findings
     defaults = function.proto.attribute_proto
+    if not function.proto.HasField("domain") and context.ir_version >= 8:
+        findings.error("function-without-domain", "a function has no domain", location, rule=_RULE)
+    if "" in function.proto.attribute or not all(default.name for default in defaults):
+        findings.error("attribute-without-name", "an attribute of a function has no name", location, rule=_RULE)
     for name in _repeated([*function.proto.attribute, *(default.name for default in defaults)]):
         message = f'two of the attributes of a function are named "{name}"'
         findings.error("duplicate-attribute", message, location, rule=_RULE)
@@ -47,6 +61,31 @@ def check_signature(function: ModelFunction, findings: Findings) -> None:
         if attribute_type(default) not in VALUE_FIELDS or default.ref_attr_name:
             message = f"the default of attribute {default.name} has no value"
             findings.error("attribute-without-value", message, location, rule=_RULE)
+            continue
+        used = function.references.get(default.name, attribute_type(default))
+        if used != attribute_type(default):
+            found, wanted = kind_name(attribute_type(default)), kind_name(used)
+            message = f"the default of attribute {default.name} is of type {found}, and the body uses it as {wanted}"
+            findings.error("attribute-type", message, location, rule=_RULE)
+    for info in function.proto.value_info:
+        check_type(info.type, f'value "{info.name}"', location, context, complete=False)
+    check_distinct_infos(function.proto.value_info, function.path, context)
+
+
+def check_compatible_opsets(function: ModelFunction, model: Context) -> None:
+    """Warns of operators that mean another version in the function than in the model; its own opset decides."""
+    told: set[tuple[str, str]] = set()
+    for index, node in enumerate(function.proto.node):
+        domain = normal_domain(node.domain)
+        versions = [opsets.get(domain) for opsets in (function.opsets, model.opsets)]
+        if None in versions or versions[0] == versions[1] or (domain, node.op_type) in told:
+            continue
+        inner, outer = (schema(domain, node.op_type, version or 0) for version in versions)
+        if inner is not None and inner is not outer:
+            told.add((domain, node.op_type))
+            message = f"{node.op_type} is {inner.identity} here, and {outer or 'absent'} in the opset of the model"
+            location = Site(function.path, index, node, inner).location()
+            model.findings.warning("function-opset", message, location, rule=_RULE)
 
 
 def _repeated(names: Iterable[str]) -> Iterator[str]:
@@ -57,9 +96,16 @@ def _repeated(names: Iterable[str]) -> Iterator[str]:
         seen.add(name)
 
 
-def check_call(site: Site, function: ModelFunction, findings: Findings) -> None:
+def check_call(site: Site, function: ModelFunction, context: Context) -> None:
     """Checks a node that calls `function`."""
-    node, proto = site.node, function.proto
+    node, proto, findings = site.node, function.proto, context.findings
+    domain = normal_domain(node.domain)
+    context.used_domains.add(domain)
+    if domain not in context.opsets and context.ir_version >= 3:
+        message = f"{function} is called, and no opset of {domain or 'ai.onnx'} is imported"
+        findings.error("missing-opset-import", message, site.location(), rule="ONNX IR, operator sets")
+    if not node.output:
+        findings.error("node-without-outputs", "the call has no output", site.location(), rule="ONNX IR, graphs")
     for kind, given, formals in (("input", node.input, proto.input), ("output", node.output, proto.output)):
         if len(given) > len(formals):
             message = f"{function} has {len(formals)} {kind}s, and {len(given)} are given"
@@ -86,13 +132,14 @@ class _Growth:
 class CallGraph:
     """Who calls whom: cycles, what is reached from the main graph, and how large the expansion is."""
 
-    def __init__(self, model: ModelProto, functions: Mapping[FunctionKey, ModelFunction]) -> None:
+    def __init__(self, model: ModelProto, functions: Mapping[FunctionKey, ModelFunction], limits: Limits) -> None:
+        self._limits = limits
         self._main = list(model.graph.node)
         self._functions = functions
         self._callees = {key: self._calls(function.proto.node) for key, function in functions.items()}
 
     def _calls(self, nodes: Iterable[NodeProto]) -> tuple[FunctionKey, ...]:
-        keys = (node_key(node) for node in all_nodes(nodes))
+        keys = (node_key(node) for node in all_nodes(nodes, self._limits.nesting_depth))
         return tuple(dict.fromkeys(key for key in keys if key in self._functions))
 
     def reached(self) -> frozenset[FunctionKey]:
@@ -108,22 +155,19 @@ class CallGraph:
 
     def check(self, findings: Findings) -> None:
         """Reports recursion, else expansion beyond the limits."""
-        reached = self.reached()
-        with findings.demoted(when=True):
-            self._order([key for key in self._functions if key not in reached], findings)
-        order = self._order([key for key in self._functions if key in reached], findings)
+        order = self._order(self._functions, findings)
         if order is None:
             return
         grown: dict[FunctionKey, _Growth] = {}
         for key in order:
-            grown[key] = self._growth(self._functions[key].proto.node, grown)
-        total = self._growth(self._main, grown)
-        if total.depth > DEPTH_LIMIT:
-            message = f"graphs and calls are nested {total.depth} deep; the limit is {DEPTH_LIMIT}"
-            findings.error("nesting-too-deep", message, Location(), rule=_RULE)
-        if total.nodes > EXPANSION_LIMIT:
-            message = f"with all calls expanded the model has more than {EXPANSION_LIMIT} nodes"
-            findings.error("expansion-too-large", message, Location(), rule=_RULE)
+            grown[key] = self._growth(self._functions[key].proto.node, grown, self._limits.nesting_depth)
+        total = self._growth(self._main, grown, self._limits.nesting_depth)
+        if total.depth > self._limits.nesting_depth:
+            message = f"graphs and calls are nested {total.depth} deep; the limit is {self._limits.nesting_depth}"
+            findings.error("nesting-too-deep", message, Location(), rule="limits, nesting_depth")
+        if total.nodes > self._limits.expanded_nodes:
+            message = f"with all calls expanded the model has more than {self._limits.expanded_nodes} nodes"
+            findings.error("expansion-too-large", message, Location(), rule="limits, expanded_nodes")
 
     def _order(self, roots: Iterable[FunctionKey], findings: Findings) -> Sequence[FunctionKey] | None:
         """What the roots call, callees before callers; None, and a finding, where a function calls itself."""
@@ -150,9 +194,7 @@ class CallGraph:
         location = Location(self._functions[cycle[0]].path)
         findings.error("recursive-function", f"a function calls itself, by way of {names}", location, rule=_RULE)
 
-    def _growth(
-        self, nodes: Iterable[NodeProto], grown: Mapping[FunctionKey, _Growth], depth: int = DEPTH_LIMIT
-    ) -> _Growth:
+    def _growth(self, nodes: Iterable[NodeProto], grown: Mapping[FunctionKey, _Growth], depth: int) -> _Growth:
         """What `nodes` become; beyond the limit the count stays just above it."""
         count = levels = 0
         for node in nodes:
@@ -162,4 +204,4 @@ class CallGraph:
                 inside += [self._growth(graph.node, grown, depth - 1) for _, graph in subgraphs(node)]
             count += 1 + sum(growth.nodes for growth in inside)
             levels = max([levels, *(growth.depth for growth in inside)])
-        return _Growth(min(count, EXPANSION_LIMIT + 1), levels + 1)
+        return _Growth(min(count, self._limits.expanded_nodes + 1), levels + 1)

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from compiler.diagnostics import Location
 from compiler.frontend.checks.attributes import check_attributes
 from compiler.frontend.checks.context import Context
+from compiler.frontend.checks.devices import check_node_devices
 from compiler.frontend.checks.findings import Site
 from compiler.frontend.checks.functions import check_call
 from compiler.frontend.checks.known_types import KnownTypes
 from compiler.frontend.checks.operators import check_operator
+from compiler.frontend.checks.quantization import check_quantization
 from compiler.frontend.checks.subgraphs import check_subgraph_arity
 from compiler.frontend.checks.types import check_interface
-from compiler.frontend.functions import DEPTH_LIMIT, subgraphs
+from compiler.frontend.functions import subgraphs
 from compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
 
 
@@ -19,11 +21,15 @@ def check_graph(
     graph: GraphProto, path: str, context: Context, outer: KnownTypes | None = None, depth: int = 1
 ) -> None:
     """Checks a graph and the graphs in it, all but names."""
-    if depth > DEPTH_LIMIT:
-        message = f"graphs are nested more than {DEPTH_LIMIT} deep"
-        context.findings.error("nesting-too-deep", message, Location(path), rule="ONNX IR, graph attributes")
+    limit = context.limits.nesting_depth
+    if depth > limit:
+        message = f"graphs are nested more than {limit} deep"
+        context.findings.error("nesting-too-deep", message, Location(path), rule="limits, nesting_depth")
         return
+    if not graph.name and graph.ByteSize():
+        context.findings.error("missing-graph-name", "the graph has no name", Location(path), rule="ONNX IR, graphs")
     check_interface(graph, path, context)
+    check_quantization(graph, path, context, outer)
     check_nodes(graph.node, path, context, KnownTypes.of_graph(graph, outer), depth)
 
 
@@ -32,9 +38,10 @@ def check_nodes(nodes: Sequence[NodeProto], path: str, context: Context, types: 
     for index, node in enumerate(nodes):
         site = Site(path, index, node)
         check_attributes(site, context)
+        check_node_devices(site, context, types)
         function = context.called(node)
         if function is not None:
-            check_call(site, function, context.findings)
+            check_call(site, function, context)
         elif (chosen := check_operator(site, context, types)) is not None:
             check_subgraph_arity(site, chosen, context)
         for label, graph in subgraphs(node):

@@ -1,5 +1,6 @@
 """The types that declarations tell of the values in scope."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.frontend.element_types import ELEMENT_TYPES
@@ -13,6 +14,7 @@ class KnownTypes:
 
     declared: dict[str, TypeProto | str | None]
     outer: "KnownTypes | None" = None
+    ranks: Mapping[str, int] = field(default_factory=dict)
     _text: dict[str, str | None] = field(default_factory=dict)
 
     @staticmethod
@@ -27,12 +29,22 @@ class KnownTypes:
             declared[tensor.name] = _tensor_text(tensor.data_type)
         for sparse in graph.sparse_initializer:
             declared[sparse.values.name] = _tensor_text(sparse.values.data_type)
-        return KnownTypes(declared, outer)
+        ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+        return KnownTypes(declared, outer, ranks)
 
     @staticmethod
     def of_function(function: FunctionProto) -> "KnownTypes":
         """What `function` declares of the values in its body."""
         return KnownTypes({info.name: info.type for info in function.value_info})
+
+    def rank(self, name: str) -> int | None:
+        """The rank of a value, where its declaration tells one."""
+        if name not in self.declared:
+            return self.outer.rank(name) if self.outer is not None else None
+        told = self.declared[name]
+        if isinstance(told, TypeProto) and told.tensor_type.HasField("shape"):
+            return len(told.tensor_type.shape.dim)
+        return self.ranks.get(name)
 
     def find(self, name: str) -> str | None:
         """The type of a value as schemas write types; None where it is not known."""

@@ -1,14 +1,24 @@
-"""The model as a whole: IR version, operator sets, metadata."""
+"""The model as a whole: IR version, operator sets, metadata, documentation, what its IR version does not have yet."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from compiler.diagnostics import Location
 from compiler.frontend.checks.findings import Findings
-from compiler.frontend.proto.onnxc_pb2 import ModelProto, OperatorSetIdProto
+from compiler.frontend.functions import all_nodes, subgraphs
+from compiler.frontend.proto.onnxc_pb2 import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    StringStringEntryProto,
+)
 from compiler.frontend.schemas import newest_ir_version, newest_opset, normal_domain
 
 _RULE = "ONNX IR, ModelProto"
 _OPSET_RULE = "ONNX IR, operator sets"
+_METADATA_RULE = "ONNX IR, metadata"
+
+_Entries = Iterable[StringStringEntryProto]
 
 
 def check_header(model: ModelProto, findings: Findings) -> None:
@@ -24,11 +34,10 @@ def check_header(model: ModelProto, findings: Findings) -> None:
     if model.ir_version >= 3 and not model.opset_import:
         findings.error("missing-opset-import", "no opset is imported", Location(), rule=_OPSET_RULE)
     if 1 <= model.ir_version < 3 and model.opset_import:
-        message = f"opsets are imported, which IR version {model.ir_version} has not; they are used all the same"
-        findings.warning("unexpected-opset-import", message, Location(), rule=_OPSET_RULE)
-    keys = [entry.key for entry in model.metadata_props]
-    if len(set(keys)) < len(keys):
-        findings.warning("duplicate-metadata", "a key of the metadata is there twice; the last counts", rule=_RULE)
+        message = f"opsets are imported, which IR version {model.ir_version} has not: it is opset 1 alone"
+        findings.error("unexpected-opset-import", message, Location(), rule=_OPSET_RULE)
+    _check_versions(model, findings)
+    check_metadata(model, findings)
 
 
 def check_imports(
@@ -49,3 +58,97 @@ def check_imports(
             report = findings.error if domain in used else findings.warning
             message = f"opset {shown} is imported, and versions 1 to {newest} are known"
             report("unsupported-opset-version", message, Location(path), rule=_OPSET_RULE)
+        elif not 0 <= version < 1 << 31:
+            message = f"opset {shown} is imported, and a version is a positive number of 31 bits"
+            findings.error("opset-version-range", message, Location(path), rule=_OPSET_RULE)
+
+
+# Metadata
+
+
+def check_metadata(model: ModelProto, findings: Findings) -> None:
+    """Checks that keys are distinct: those of the model must be, those of its parts should."""
+    for key in _repeated(model.metadata_props):
+        message = f"the metadata of the model has the key {key!r} twice"
+        findings.error("duplicate-metadata", message, Location(), rule=_METADATA_RULE)
+    for entries, location in _metadata_of_parts(model):
+        for key in _repeated(entries):
+            message = f"the metadata has the key {key!r} twice; the last counts"
+            findings.warning("duplicate-part-metadata", message, location, rule=_METADATA_RULE)
+
+
+def _metadata_of_parts(model: ModelProto) -> Iterator[tuple[_Entries, Location]]:
+    yield from _metadata_of_graph(model.graph, "main")
+    for function in model.functions:
+        path = f"function {function.domain or 'ai.onnx'}.{function.name}"
+        yield function.metadata_props, Location(path)
+        yield from _metadata_of_nodes(function.node, path)
+
+
+def _metadata_of_graph(graph: GraphProto, path: str) -> Iterator[tuple[_Entries, Location]]:
+    yield graph.metadata_props, Location(path)
+    yield from _metadata_of_nodes(graph.node, path)
+    for infos in (graph.input, graph.output, graph.value_info):
+        for info in infos:
+            yield info.metadata_props, Location(path, name=info.name)
+    for tensor in graph.initializer:
+        yield tensor.metadata_props, Location(path, name=tensor.name)
+
+
+def _metadata_of_nodes(nodes: Iterable[NodeProto], path: str) -> Iterator[tuple[_Entries, Location]]:
+    for index, node in enumerate(nodes):
+        yield node.metadata_props, Location(path, index, node.name)
+
+
+def _repeated(entries: _Entries) -> Iterator[str]:
+    """The keys that are there again, each time that they are."""
+    seen: set[str | bytes] = set()
+    for entry in entries:
+        # Free text need not be UTF-8.
+        key: str | bytes = entry.key
+        if key in seen:
+            yield key if isinstance(key, str) else key.decode(errors="replace")
+        seen.add(key)
+
+
+# What came later than the IR version that the model names
+
+
+def _check_versions(model: ModelProto, findings: Findings) -> None:
+    """Reports fields that the IR version of the model does not have; the first of each kind."""
+    if not 1 <= model.ir_version <= newest_ir_version():
+        return
+    for what, since, is_there in (
+        ("functions", 8, bool(model.functions)),
+        ("training information", 7, bool(model.training_info)),
+        ("metadata of nodes or graphs", 10, _has_metadata(model)),
+        ("overloads of functions", 10, _has_overloads(model)),
+        ("attributes of functions with defaults", 9, any(f.attribute_proto for f in model.functions)),
+        ("types in functions", 10, any(f.value_info for f in model.functions)),
+    ):
+        if is_there and model.ir_version < since:
+            message = f"the model has {what}, which are new in IR version {since}, and names version {model.ir_version}"
+            findings.warning("later-ir-version", message, Location(), rule="ONNX IR, versions")
+    if model.ir_version < 11 and (model.configuration or _has_device_configurations(model)):
+        message = f"device configurations are new in IR version 11, and the model names version {model.ir_version}"
+        findings.error("device-configuration-version", message, Location(), rule="ONNX IR, multi-device configuration")
+
+
+def _bodies(model: ModelProto) -> Iterator[Iterable[NodeProto]]:
+    yield model.graph.node
+    yield from (function.node for function in model.functions)
+
+
+def _has_metadata(model: ModelProto) -> bool:
+    nodes = (node for body in _bodies(model) for node in all_nodes(body))
+    return bool(model.graph.metadata_props) or any(
+        node.metadata_props or any(graph.metadata_props for _, graph in subgraphs(node)) for node in nodes
+    )
+
+
+def _has_overloads(model: ModelProto) -> bool:
+    return any(function.overload for function in model.functions) or any(node.overload for node in model.graph.node)
+
+
+def _has_device_configurations(model: ModelProto) -> bool:
+    return any(node.device_configurations for body in _bodies(model) for node in all_nodes(body))

@@ -1,17 +1,23 @@
 """Names: every value is defined once and before it is used, and what a graph returns exists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.diagnostics import Location
-from compiler.frontend.checks.findings import Findings, Site, listed
-from compiler.frontend.functions import DEPTH_LIMIT, ModelFunction, subgraphs
+from compiler.frontend.checks.context import Context
+from compiler.frontend.checks.findings import Site, listed
+from compiler.frontend.functions import ModelFunction, subgraphs
 from compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
 
 _RULE = "ONNX IR, names within a graph"
+_SHADOWING_RULE = "ONNX IR, names within a graph: no shadowing"
+_FUNCTION_RULE = "ONNX IR, functions"
 
 # In the order of definition, so that findings come in one order.
 _Names = Mapping[str, None]
+
+# What is defined before a graph, in those around it; growing sets, which are not copied for each graph.
+_Visible = tuple[Collection[str], ...]
 
 
 @dataclass(frozen=True)
@@ -23,17 +29,32 @@ class _Body:
     initializers: Sequence[str]
     nodes: Sequence[NodeProto]
     outputs: Sequence[str]
+    is_function: bool = False
+
+    def names(self) -> Iterator[str]:
+        """All names that it defines."""
+        yield from self.inputs
+        yield from self.initializers
+        for node in self.nodes:
+            yield from node.output
 
 
-def check_graph_names(graph: GraphProto, findings: Findings) -> None:
-    """Checks the main graph and all graphs in it."""
-    _Walk(findings).check_closed(_graph_body(graph, "main"))
+def check_graph_names(graph: GraphProto, path: str, context: Context) -> None:
+    """Checks a graph that sees no names around it, and all graphs in it."""
+    _Walk(context).check_closed(_graph_body(graph, path), ())
 
 
-def check_function_names(function: ModelFunction, findings: Findings) -> None:
+def check_function_names(function: ModelFunction, context: Context) -> None:
     """Checks the body of a function, which sees nothing outside."""
     proto = function.proto
-    _Walk(findings).check_closed(_Body(function.path, list(proto.input), [], proto.node, list(proto.output)))
+    body = _Body(function.path, list(proto.input), [], proto.node, list(proto.output), is_function=True)
+    _Walk(context).check_closed(body, ())
+
+
+def check_joined_names(graph: GraphProto, path: str, main: GraphProto, context: Context) -> None:
+    """Checks a graph that is run as if it were appended to the main graph."""
+    body, outer = _graph_body(graph, path), dict.fromkeys(_graph_body(main, "main").names())
+    _Walk(context).check_closed(body, (outer,), is_joined=True)
 
 
 def _graph_body(graph: GraphProto, path: str) -> _Body:
@@ -44,26 +65,42 @@ def _graph_body(graph: GraphProto, path: str) -> _Body:
 
 
 class _Walk:
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
+    def __init__(self, context: Context) -> None:
+        self.findings = context.findings
+        self.ir_version = context.ir_version
+        self.limits = context.limits
 
-    def check_closed(self, body: _Body) -> None:
-        """Checks a body that sees no other names."""
-        for name, location in self._check(body, ()).items():
-            self.findings.error("undefined-name", f'"{name}" is used and never defined', location, rule=_RULE)
+    def check_closed(self, body: _Body, outer: tuple[_Names, ...], *, is_joined: bool = False) -> None:
+        """Checks a body that sees no other names than those of `outer`."""
+        for name, location in self._check(body, outer, is_joined=is_joined).items():
+            if not any(name in names for names in outer):
+                self.findings.error("undefined-name", f'"{name}" is used and never defined', location, rule=_RULE)
 
-    def _check(self, body: _Body, enclosing: tuple[_Names, ...]) -> Mapping[str, Location]:
-        """Checks one body and those inside; the names that it uses and does not define, with their first use."""
+    def _check(
+        self, body: _Body, enclosing: tuple[_Names, ...], seen: _Visible = (), *, is_joined: bool = False
+    ) -> Mapping[str, Location]:
+        """Checks one body and those inside; the names that it uses and does not define, with their first use.
+
+        `enclosing` is what graphs around it define, `seen` the part of it that is defined before this body.
+        """
+        if is_joined:
+            seen = enclosing
         producers = self._definitions(body)
         here = {**dict.fromkeys(body.inputs), **dict.fromkeys(body.initializers), **dict.fromkeys(producers)}
-        self._check_shadowing(body, here, enclosing)
+        self._check_lengths(body, here)
+        if is_joined:
+            self._check_disjoint(body, here, enclosing)
+        else:
+            self._check_shadowing(body, here, enclosing, seen)
+        if enclosing and not is_joined and self.ir_version >= 4:
+            self._check_fed_initializers(body)
         defined = {*body.inputs, *body.initializers}
         free: dict[str, Location] = {}
         late: list[tuple[int, str]] = []
         uses: list[Sequence[str]] = []
         for index, node in enumerate(body.nodes):
             site = Site(body.path, index, node)
-            inner = self._inner_names(site, (*enclosing, here))
+            inner = self._inner_names(site, (*enclosing, here), seen, defined)
             uses.append([name for name in (*node.input, *inner) if name])
             for name in uses[-1]:
                 if name in defined:
@@ -75,7 +112,8 @@ class _Walk:
             defined.update(node.output)
         if late:
             self._report_order(body, producers, uses, late)
-        self._check_outputs(body, defined, enclosing, free)
+        self._check_outputs(body, defined, () if is_joined else enclosing, free)
+        self._check_node_names(body)
         return free
 
     def _definitions(self, body: _Body) -> dict[str, int]:
@@ -105,19 +143,58 @@ class _Walk:
                     producers[name] = index
         return producers
 
-    def _check_shadowing(self, body: _Body, here: _Names, enclosing: tuple[_Names, ...]) -> None:
-        for name in here if enclosing else ():
-            if name and any(name in outer for outer in enclosing):
-                message = f'"{name}" is defined here and in a graph around this one; uses here mean this one'
-                self.findings.warning("shadowed-name", message, Location(body.path), rule=_RULE)
+    def _check_lengths(self, body: _Body, here: _Names) -> None:
+        limit = self.limits.name_bytes
+        for name in here:
+            # No character takes more than four bytes.
+            if len(name) * 4 > limit and len(name.encode()) > limit:
+                message = (
+                    f'the name that begins with "{name[:40]}" has {len(name.encode())} bytes; the limit is {limit}'
+                )
+                self.findings.error("name-too-long", message, Location(body.path), rule="limits, name_bytes")
 
-    def _inner_names(self, site: Site, enclosing: tuple[_Names, ...]) -> Mapping[str, Location]:
+    def _check_disjoint(self, body: _Body, here: _Names, enclosing: tuple[_Names, ...]) -> None:
+        for name in here:
+            if name and any(name in outer for outer in enclosing):
+                message = f'"{name}" is defined here and in the main graph, which this graph continues'
+                self.findings.error("duplicate-name", message, Location(body.path), rule=_RULE)
+
+    def _check_shadowing(self, body: _Body, here: _Names, enclosing: tuple[_Names, ...], seen: _Visible) -> None:
+        for name in here if enclosing else ():
+            if name and any(name in names for names in seen):
+                message = f'"{name}" is defined here and in a graph around this one'
+                self.findings.error("shadowed-name", message, Location(body.path), rule=_SHADOWING_RULE)
+            elif name and any(name in outer for outer in enclosing):
+                message = f'"{name}" is defined here, and later in a graph around this one; uses here mean this one'
+                self.findings.warning("shadowed-name", message, Location(body.path), rule=_SHADOWING_RULE)
+
+    def _check_fed_initializers(self, body: _Body) -> None:
+        inputs = frozenset(body.inputs)
+        for name in body.initializers:
+            if name and name in inputs:
+                message = f'"{name}" is an input of a nested graph and an initializer of it'
+                self.findings.error("initialized-subgraph-input", message, Location(body.path), rule=_RULE)
+
+    def _check_node_names(self, body: _Body) -> None:
+        first: dict[str, int] = {}
+        for index, node in enumerate(body.nodes):
+            if node.name and first.setdefault(node.name, index) != index:
+                message = f"node {first[node.name]} has the same name"
+                location = Site(body.path, index, node).location()
+                self.findings.warning("duplicate-node-name", message, location, rule=_RULE)
+
+    def _inner_names(
+        self, site: Site, enclosing: tuple[_Names, ...], seen: _Visible, defined: Collection[str]
+    ) -> Mapping[str, Location]:
         """What the subgraphs of a node use of the names around them."""
         found: dict[str, Location] = {}
-        if len(enclosing) > DEPTH_LIMIT:
+        graphs = list(subgraphs(site.node))
+        if not graphs or len(enclosing) > self.limits.nesting_depth:
             return found
-        for label, graph in subgraphs(site.node):
-            for name, location in self._check(_graph_body(graph, site.inner_path(label)), enclosing).items():
+        before = (*seen, defined)
+        for label, graph in graphs:
+            inside = self._check(_graph_body(graph, site.inner_path(label)), enclosing, before)
+            for name, location in inside.items():
                 found.setdefault(name, location)
         return found
 
@@ -129,14 +206,18 @@ class _Walk:
             if not name:
                 self.findings.error("empty-name", "an output has no name", location, rule=_RULE)
                 continue
-            if name in seen:
+            if name in seen and body.is_function:
+                message = f'"{name}" is twice among the outputs of a function'
+                self.findings.error("duplicate-function-output", message, location, rule=_FUNCTION_RULE)
+            elif name in seen:
                 self.findings.warning("duplicate-output", f'"{name}" is returned twice', location, rule=_RULE)
             seen.add(name)
             if name in defined:
                 continue
             if any(name in outer for outer in enclosing):
                 message = f'the output "{name}" is a value of a graph around this one, not of this one'
-                self.findings.warning("output-from-outside", message, location, rule=_RULE)
+                self.findings.error("output-from-outside", message, location, rule=_RULE)
+                continue
             free.setdefault(name, location)
 
     def _report_order(

@@ -16,13 +16,20 @@ def check_operator(site: Site, context: Context, types: KnownTypes) -> Schema | 
         return None
     site = site.of_schema(chosen)
     if chosen.deprecated:
-        message = f"{chosen.name} is deprecated since opset {chosen.since_version}"
-        context.findings.warning("deprecated-operator", message, site.location(), rule="ONNX, deprecated operators")
+        _report_deprecation(chosen, site, context)
     check_against_schema(site, context)
     _check_arity("input", site.node.input, chosen.inputs, chosen.min_inputs, chosen.max_inputs, site, context)
     _check_arity("output", site.node.output, chosen.outputs, chosen.min_outputs, chosen.max_outputs, site, context)
     _check_types(chosen, site, context, types)
     return chosen
+
+
+def _report_deprecation(chosen: Schema, site: Site, context: Context) -> None:
+    """A version that only ends an operator must not be used; one that was ended later has a meaning all the same."""
+    is_end = versions(chosen.domain, chosen.name)[0] < chosen.since_version
+    report = context.findings.error if is_end else context.findings.warning
+    message = f"{chosen.name} is deprecated since opset {chosen.since_version}"
+    report("deprecated-operator", message, site.location(), rule="ONNX, deprecated operators")
 
 
 def _choose(site: Site, context: Context) -> Schema | None:

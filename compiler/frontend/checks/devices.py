@@ -1,0 +1,177 @@
+"""Device configurations, and how the nodes divide their tensors among the devices of one.
+
+A sharding divides axes into shards; the shards, the first listed axis slowest, go to the listed devices in order. A
+listed number that is a key of the map stands for a group of devices, each of which holds the same shard.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from compiler.diagnostics import Location
+from compiler.frontend.checks.context import Context
+from compiler.frontend.checks.findings import Findings, Site, listed
+from compiler.frontend.checks.known_types import KnownTypes
+from compiler.frontend.proto.onnxc_pb2 import (
+    DeviceConfigurationProto,
+    NodeDeviceConfigurationProto,
+    ShardedDimProto,
+    ShardingSpecProto,
+)
+
+_RULE = "ONNX IR, multi-device configuration"
+_SPEC_RULE = "ONNX IR, ShardingSpecProto"
+_AXIS_RULE = "ONNX IR, ShardedDimProto"
+
+
+def check_configurations(configurations: Iterable[DeviceConfigurationProto], findings: Findings) -> Mapping[str, int]:
+    """Checks the configurations of a model by themselves; the number of devices of each."""
+    found: dict[str, int] = {}
+    for number, proto in enumerate(configurations):
+        location = Location(f"configuration[{number}]", name=proto.name)
+        if not proto.name:
+            findings.error("device-configuration-name", "a device configuration has no name", location, rule=_RULE)
+        elif proto.name in found:
+            message = f'two device configurations are named "{proto.name}"'
+            findings.error("duplicate-device-configuration", message, location, rule=_RULE)
+        found.setdefault(proto.name, proto.num_devices)
+        if proto.num_devices < 1:
+            message = f"it has {proto.num_devices} devices, and at least 1 is needed"
+            findings.error("device-count", message, location, rule=_RULE)
+        elif proto.device and len(proto.device) != proto.num_devices:
+            message = f"it has {proto.num_devices} devices and names {len(proto.device)}: {listed(proto.device)}"
+            findings.error("device-names", message, location, rule=_RULE)
+    return found
+
+
+def check_node_devices(site: Site, context: Context, types: KnownTypes) -> None:
+    """Checks what a node says of the configurations of its model."""
+    seen: set[str] = set()
+    for proto in site.node.device_configurations:
+        name = proto.configuration_id
+        if name not in context.configurations:
+            message = f'the node is configured for "{name}"; the model has {listed(context.configurations)}'
+            context.findings.error("unknown-device-configuration", message, site.location(), rule=_RULE)
+        if name in seen:
+            message = f'the node is configured for "{name}" twice'
+            context.findings.error("duplicate-node-configuration", message, site.location(), rule=_RULE)
+        seen.add(name)
+        if proto.pipeline_stage < 0:
+            message = f"the pipeline stage is {proto.pipeline_stage}, and stages are counted from 0"
+            context.findings.error("pipeline-stage", message, site.location(), rule=_RULE)
+        _check_specs(proto, site, context, types)
+
+
+def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Context, types: KnownTypes) -> None:
+    count = context.configurations.get(proto.configuration_id)
+    names = {name for name in (*site.node.input, *site.node.output) if name}
+    seen: set[str] = set()
+    for spec in proto.sharding_spec:
+        check = _Spec(spec, count, types.rank(spec.tensor_name), site.location(), context.findings)
+        if spec.tensor_name not in names:
+            check.error("sharding-tensor", "which is no input or output of the node")
+        if spec.tensor_name in seen:
+            check.error("duplicate-sharding", "which has another sharding in the same configuration")
+        seen.add(spec.tensor_name)
+        check.check()
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """The sharding of one tensor; `count` is how many devices there are, `rank` the tensor's, where known."""
+
+    proto: ShardingSpecProto
+    count: int | None
+    rank: int | None
+    location: Location
+    findings: Findings
+
+    def error(self, code: str, message: str, rule: str = _SPEC_RULE) -> None:
+        """Reports what is wrong with it."""
+        message = f'the sharding of "{self.proto.tensor_name}", {message}'
+        self.findings.error(code, message, self.location, rule=rule)
+
+    def check(self) -> None:
+        """Checks devices, groups and axes, and that there is a device for every shard."""
+        groups = self._check_groups()
+        self._check_devices(groups)
+        shards = self._check_axes()
+        listed_count = len(self.proto.device)
+        if shards is not None and listed_count and shards not in (1, listed_count):
+            self.error("sharding-device-count", f"which has {shards} shards, lists {listed_count} devices")
+
+    def _check_groups(self) -> Mapping[int, tuple[int, ...]]:
+        groups: dict[int, tuple[int, ...]] = {}
+        held: dict[int, int] = {}
+        for entry in self.proto.index_to_device_group_map:
+            if entry.key in groups:
+                self.error("sharding-group", f"which defines the device group {entry.key} twice")
+            if not entry.value:
+                self.error("sharding-group", f"whose device group {entry.key} is empty")
+            groups[entry.key] = members = tuple(entry.value)
+            for device in dict.fromkeys(members):
+                self._check_number(device)
+                if held.setdefault(device, entry.key) != entry.key:
+                    self.error("sharding-group", f"whose groups {held[device]} and {entry.key} share device {device}")
+            if self.count is not None and 0 <= entry.key < self.count and set(members) != {entry.key}:
+                self.error("sharding-group", f"whose group {entry.key} has the number of a device")
+        return groups
+
+    def _check_devices(self, groups: Mapping[int, tuple[int, ...]]) -> None:
+        if not self.proto.device:
+            self.error("sharding-device", "which lists no device")
+        seen: set[int] = set()
+        for device in self.proto.device:
+            if device in seen:
+                self.error("sharding-device", f"which lists {device} twice")
+            seen.add(device)
+            if device not in groups:
+                self._check_number(device)
+
+    def _check_number(self, device: int) -> None:
+        if device < 0:
+            self.error("sharding-device", f"which lists {device}, neither a device nor a group of its map")
+        elif self.count is not None and device >= self.count:
+            self.error("sharding-device", f"which lists device {device}; the configuration has {self.count}")
+
+    def _check_axes(self) -> int | None:
+        """How many shards there are; None where that is not known."""
+        shards: int | None = 1
+        seen: list[int] = []
+        for dim in self.proto.sharded_dim:
+            axis = dim.axis
+            if self.rank is not None and not -self.rank <= axis < self.rank:
+                bounds = f"[{-self.rank}, {self.rank - 1}]" if self.rank else "a tensor without axes"
+                self.error("sharding-axis", f"which divides axis {axis}, outside {bounds}", _AXIS_RULE)
+            elif (place := axis % self.rank if self.rank else axis) in seen:
+                self.error("sharding-axis", f"which divides axis {axis} twice", _AXIS_RULE)
+            else:
+                seen.append(place)
+            factor = self._check_simple(dim)
+            shards = None if shards is None or factor is None else shards * factor
+        if seen != sorted(seen) and min(seen) >= 0:
+            message = f'the sharding of "{self.proto.tensor_name}" lists axes {seen}, the slowest first'
+            self.findings.warning("sharding-order", message, self.location, rule=_AXIS_RULE)
+        return shards
+
+    def _check_simple(self, dim: ShardedDimProto) -> int | None:
+        """The shards of one axis."""
+        if not dim.simple_sharding:
+            self.error("sharding-shards", f"which does not say how axis {dim.axis} is divided", _AXIS_RULE)
+            return None
+        open_factors = 0
+        for simple in dim.simple_sharding:
+            open_factors += simple.WhichOneof("dim") is None
+            if simple.num_shards < 1:
+                self.error(
+                    "sharding-shards", f"which divides axis {dim.axis} into {simple.num_shards} shards", _AXIS_RULE
+                )
+                return None
+            if simple.WhichOneof("dim") == "dim_value" and simple.dim_value < simple.num_shards:
+                message = (
+                    f"which divides {simple.dim_value} elements of axis {dim.axis} into {simple.num_shards} shards"
+                )
+                self.error("sharding-factors", message, _AXIS_RULE)
+        if open_factors > 1:
+            self.error("sharding-factors", f"which leaves {open_factors} factors of axis {dim.axis} open", _AXIS_RULE)
+        return math.prod(simple.num_shards for simple in dim.simple_sharding)

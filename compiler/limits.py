@@ -1,0 +1,74 @@
+"""How far a model may go: bounds that keep a hostile model from taking all memory or all time.
+
+The defaults are far above what real models need. Whoever trusts a model may raise them, `onnxc.compile(model,
+limits={"expanded_nodes": 10_000_000})`; each is checked, and has a diagnostic of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from runtime.errors import InputError
+
+__all__ = ["DEFAULT_LIMITS", "Limits", "make_limits"]
+
+# Python's stack bounds what recursion over graphs can take.
+_DEEPEST = 100
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The greatest of each that is accepted.
+
+    nesting_depth: levels of graphs in graphs and calls in calls, together. At most 100.
+    type_depth: levels of types in types, as in a sequence of maps. At most 100.
+    functions: functions of the model.
+    expanded_nodes: nodes with every call of a function expanded.
+    name_bytes: the length of a name in UTF-8.
+    tensor_rank: axes of a tensor. At most 64.
+    tensor_elements: elements of a tensor, as declared or stored.
+    dense_bytes: what a sparse tensor takes made dense.
+    folding_work: elementary operations of constant folding in all; beyond it ops stay for the run.
+    folding_bytes: what the constants may take that folding makes; beyond it ops stay for the run.
+    findings_per_code: findings of one kind that are told apart.
+    """
+
+    nesting_depth: int = 60
+    type_depth: int = 16
+    functions: int = 10_000
+    expanded_nodes: int = 1_000_000
+    name_bytes: int = 16_384
+    tensor_rank: int = 64
+    tensor_elements: int = 1 << 48
+    dense_bytes: int = 1 << 30
+    folding_work: int = 1 << 29
+    folding_bytes: int = 1 << 30
+    findings_per_code: int = 100
+
+
+DEFAULT_LIMITS = Limits()
+
+_MOST = {"nesting_depth": _DEEPEST, "type_depth": _DEEPEST, "tensor_rank": 64}
+
+
+def make_limits(limits: Limits | Mapping[str, int] | None) -> Limits:
+    """The limits that a caller asks for: the defaults, save those named.
+
+    Raises InputError.
+    """
+    if limits is None:
+        return DEFAULT_LIMITS
+    if isinstance(limits, Limits):
+        limits = {field.name: getattr(limits, field.name) for field in fields(Limits)}
+    if not isinstance(limits, Mapping):
+        raise InputError(f"limits is {limits!r}, expected a mapping from names", code="option-type")
+    known = [field.name for field in fields(Limits)]
+    for name, value in limits.items():
+        if name not in known:
+            raise InputError(f"limits names {name!r}, known are {', '.join(known)}", code="unknown-limit")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(f"limits[{name!r}] is {value!r}, expected an integer", code="option-type")
+        most = _MOST.get(name)
+        if value < 1 or (most is not None and value > most):
+            wanted = "at least 1" if most is None else f"1 to {most}"
+            raise InputError(f"limits[{name!r}] is {value}, expected {wanted}", code="limit-range")
+    return Limits(**limits)
