@@ -1,0 +1,82 @@
+"""Copying the ops of a block into another: what they compute is computed anew, from other arguments.
+
+Symbols that the ops bind get new names, as a symbol is bound once in a function; so do the parameters of nested blocks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, Size, substitute
+from compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from compiler.ir.types import substitute_type
+
+
+def copy_block(block: Block, arguments: Sequence[Value], build: Builder) -> tuple[Value, ...]:
+    """The results of `block`, whose ops are made again by `build` with `arguments` for its parameters."""
+    return _Copy(build).block(block, arguments)
+
+
+@dataclass
+class _Copy:
+    """One copy: the new names of the symbols met so far."""
+
+    build: Builder
+    renamed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def replacements(self) -> Mapping[str, Dim]:
+        return {old: Size.symbol(new) for old, new in self.renamed.items()}
+
+    def block(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
+        values = dict(zip(block.parameters, arguments, strict=True))
+        for op in block.ops:
+            with self.build.at(op.location):
+                results = self.op(op, [values[operand] for operand in op.operands])
+            values.update(zip(op.results, results, strict=True))
+        return tuple(values[result] for result in block.results)
+
+    def op(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
+        blocks = [self.nested(block) for block in op.blocks]
+        for name in _bound_names(op):
+            self.renamed[name] = self.fresh(name)
+        attributes = {name: self.attribute(op, name, value) for name, value in op.attributes.items()}
+        types = [substitute_type(type, self.replacements) for type in op.result_types]
+        return self.build.op(op.name, operands, attributes, blocks, types)
+
+    def nested(self, block: Block) -> Block:
+        outer, self.build = self.build, self.build.nested()
+        parameters = [
+            Parameter(value.producer.name, substitute_type(value.type, self.replacements)).value
+            for value in block.parameters
+        ]
+        results = self.block(block, parameters)
+        made = self.build.block(parameters, results)
+        self.build = outer
+        return made
+
+    def fresh(self, name: str) -> str:
+        symbols = self.build.symbols
+        new = symbols.fresh(name)
+        symbols.ranges[new] = symbols.ranges.get(name, symbols.ranges[new])
+        return new
+
+    def attribute(self, op: Op, name: str, value: Attribute) -> Attribute:
+        """An attribute with the new names: of sizes in it, and of those that it binds."""
+        if isinstance(value, Size):
+            return substitute(value, self.replacements)
+        if isinstance(value, tuple):
+            return tuple(self.attribute(op, name, item) for item in value)
+        if isinstance(value, str) and name in _BINDING.get(op.name, ()):
+            return self.renamed[value]
+        return value
+
+
+_BINDING = {"bind_sizes": ("symbols",), "non_zero": ("symbol",), "while": ("symbol",)}
+"""The attributes that name the symbols which an op binds."""
+
+
+def _bound_names(op: Op) -> tuple[str, ...]:
+    values = (op.attributes[name] for name in _BINDING.get(op.name, ()))
+    flat = (name for value in values for name in (value if isinstance(value, tuple) else (value,)))
+    return tuple(name for name in flat if isinstance(name, str))

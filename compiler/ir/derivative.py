@@ -1,0 +1,91 @@
+"""What a derivative rule is, and the table of them. The rules themselves are in `derivatives/`, one file per kind.
+
+A rule is the transpose of the linear map that an op is near its operands: given what flows back to its results, it
+builds what flows back to its operands.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.diagnostics import Location
+from compiler.ir.builder import Builder
+from compiler.ir.module import Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.types import TensorType, Type
+from runtime.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Step:
+    """One op on the way back: the gradients of its results, None where nothing flows; which operands are wanted."""
+
+    op: Op
+    gradients: tuple[Value | None, ...]
+    wanted: tuple[bool, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return self.op.operands
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.op.operands[0]
+
+    @property
+    def y(self) -> Value:
+        """The first result."""
+        return self.op.results[0]
+
+    @property
+    def gradient(self) -> Value:
+        """The gradient of the first result, to which something flows."""
+        (gradient, *_) = self.gradients
+        assert gradient is not None, self.op.name
+        return gradient
+
+
+Gradients = Sequence[Value | None]
+Derivative = Callable[[Step, Builder], Gradients]
+"""The gradient of each operand, of its very type; None for zeros, and for what is not wanted."""
+
+_DERIVATIVES: dict[str, Derivative] = {}
+DERIVATIVES: Mapping[str, Derivative] = _DERIVATIVES
+
+
+class NotDifferentiable(UnsupportedError):
+    """An op without a derivative stands in the way; `reason` and `location` say which, and where."""
+
+    def __init__(self, op: Op, reason: str) -> None:
+        where = f"\n  --> {op.location}" if op.location is not None else ""
+        super().__init__(f"{reason}{where}", code="not-differentiable")
+        self.reason = reason
+        self.location: Location | None = op.location
+
+
+def derivative(*names: str) -> Callable[[Derivative], Derivative]:
+    """Registers the decorated function as the derivative of the primitives `names`."""
+
+    def register(rule: Derivative) -> Derivative:
+        for name in names:
+            assert name in PRIMITIVES, name
+            assert name not in _DERIVATIVES, name
+            _DERIVATIVES[name] = rule
+        return rule
+
+    return register
+
+
+def carries_gradient(type: Type) -> bool:
+    """Whether values of `type` have gradients: floats do; integers, booleans, texts and host values do not."""
+    return isinstance(type, TensorType) and type.shape is not None and type.dtype.is_float
+
+
+def zeros_like(x: Value, build: Builder) -> Value:
+    """Zeros of the type of `x`."""
+    return build.full(x.shape, 0, x.dtype)
+
+
+def independent(x: Value, build: Builder) -> Value:
+    """`x` as a value of its own, by which what depends on it here is told from what depends on it elsewhere."""
+    return build.op("reshape", [x], {"shape": x.shape})[0]

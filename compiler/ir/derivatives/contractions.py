@@ -1,0 +1,138 @@
+"""Derivatives of contractions: contractions again, of the gradient with the other operand."""
+
+from dataclasses import dataclass
+
+from compiler.ir.builder import Builder
+from compiler.ir.derivative import Gradients, Step, derivative
+from compiler.ir.dims import Dim, floordiv, maximum
+from compiler.ir.module import Op, Value
+from compiler.ir.primitives.contractions import parse_equation
+
+
+@derivative("dot")
+def dot(step: Step, build: Builder) -> Gradients:
+    """The einsum of g with the other operand; letters that one operand alone has and that are summed repeat"""
+    a, b = step.operands
+    left, right, result = parse_equation(step.op.text("equation"))
+    return (
+        _factor(step.gradient, result, b, right, a, left, build) if step.wanted[0] else None,
+        _factor(step.gradient, result, a, left, b, right, build) if step.wanted[1] else None,
+    )
+
+
+def _factor(
+    gradient: Value, letters: str, other: Value, other_letters: str, x: Value, x_letters: str, build: Builder
+) -> Value:
+    """The gradient of the factor `x` of an einsum with the factor `other` and the result `letters`."""
+    kept = "".join(letter for letter in x_letters if letter in letters + other_letters)
+    found = build.dot(gradient, build.cast(other, gradient.dtype), f"{letters},{other_letters}->{kept}")
+    places = [x_letters.index(letter) for letter in kept]
+    return build.cast(build.broadcast(found, places, x.shape), x.dtype)
+
+
+@derivative("convolution")
+def convolution(step: Step, build: Builder) -> Gradients:
+    """The transposed convolution of g with the flipped filters; the correlation of x with g"""
+    shape = _Convolution.of(step.op)
+    x, w = (build.cast(operand, step.gradient.dtype) for operand in step.operands)
+    image = _image_gradient(step.gradient, w, shape, build) if step.wanted[0] else None
+    filters = _filter_gradient(step.gradient, x, shape, build) if step.wanted[1] else None
+    return (
+        None if image is None else build.cast(image, step.operands[0].dtype),
+        None if filters is None else build.cast(filters, step.operands[1].dtype),
+    )
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """The sizes of a convolution; one entry per spatial axis where there are several."""
+
+    groups: int
+    image: tuple[Dim, ...]
+    kernel: tuple[Dim, ...]
+    places: tuple[Dim, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    input_dilations: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+
+    @staticmethod
+    def of(op: Op) -> "_Convolution":
+        x, w = op.operands
+        return _Convolution(
+            op.int("groups"),
+            x.shape[2:],
+            w.shape[2:],
+            op.results[0].shape[2:],
+            *(op.ints(name) for name in ("strides", "dilations", "input_dilations")),
+            *(op.dims(name) for name in ("low", "high")),
+        )
+
+    @property
+    def rank(self) -> int:
+        return len(self.image)
+
+    def reach(self, axis: int) -> Dim:
+        """How far the last tap of the kernel is from the first."""
+        return (self.kernel[axis] - 1) * self.dilations[axis]
+
+    def span(self, axis: int) -> Dim:
+        """How far the last place is from the first."""
+        return (self.places[axis] - 1) * self.strides[axis]
+
+    def extent(self, axis: int) -> Dim:
+        """How far the last element of the image is from the first, zeros between them counted."""
+        return (self.image[axis] - 1) * self.input_dilations[axis]
+
+
+def _image_gradient(gradient: Value, w: Value, shape: _Convolution, build: Builder) -> Value:
+    """[N, M, *O], [M, C/groups, *K] -> [N, C, *S]
+
+    Element s of the padded image meets place o through tap s - o * stride, so g, spread by the strides, is convolved
+    with the kernel backwards, and its elements are taken at `low` and every input dilation after that.
+    """
+    filters = _flipped(w, shape.groups, build)
+    axes = range(shape.rank)
+    # Padding is cropped from the result where it is more than the kernel reaches over.
+    low = [maximum(shape.reach(axis) - shape.low[axis], 0) for axis in axes]
+    crop = [low[axis] + shape.low[axis] - shape.reach(axis) for axis in axes]
+    high = [maximum(shape.extent(axis) + shape.low[axis] - shape.span(axis), 0) for axis in axes]
+    full = build.convolution(
+        gradient, filters, (1,) * shape.rank, low, high, shape.dilations, shape.groups, shape.strides
+    )
+    starts: list[Dim] = [0, 0, *crop]
+    sizes = (gradient.shape[0], filters.shape[0], *shape.image)
+    return build.slice(full, starts, sizes, (1, 1, *shape.input_dilations))
+
+
+def _flipped(w: Value, groups: int, build: Builder) -> Value:
+    """[M, C/groups, *K] -> [C, M/groups, *K], backwards along K"""
+    filters, channels, *kernel = w.shape
+    each = floordiv(filters, groups)
+    grouped = build.with_shape(w, (groups, each, channels, *kernel))
+    swapped = build.transpose(grouped, (0, 2, 1, *range(3, grouped.rank)))
+    result = build.with_shape(swapped, (channels * groups, each, *kernel))
+    for axis in range(2, result.rank):
+        result = build.reverse(result, axis)
+    return result
+
+
+def _filter_gradient(gradient: Value, x: Value, shape: _Convolution, build: Builder) -> Value:
+    """[N, M, *O], [N, C, *S] -> [M, C/groups, *K]
+
+    Tap k meets element o * stride + k * dilation at place o, so strides and dilations change parts: a convolution of x
+    with g as the kernel, in which the batch is what is summed.
+    """
+    batch, channels = x.shape[:2]
+    each = floordiv(channels, shape.groups)
+    grouped = build.with_shape(x, (batch, shape.groups, each, *shape.image))
+    swapped = build.transpose(grouped, (2, 1, 0, *range(3, grouped.rank)))
+    image = build.with_shape(swapped, (each, batch * shape.groups, *shape.image))
+    kernel = build.transpose(gradient, (1, 0, *range(2, gradient.rank)))
+    found = build.convolution(
+        image, kernel, shape.dilations, shape.low, shape.high, shape.strides, shape.groups, shape.input_dilations
+    )
+    # What the strides leave over at the end could hold further taps.
+    taps = build.slice(found, (0,) * found.rank, (*found.shape[:2], *shape.kernel))
+    return build.transpose(taps, (1, 0, *range(2, taps.rank)))

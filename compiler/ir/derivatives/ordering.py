@@ -1,0 +1,11 @@
+"""Derivatives of ordering: each value flows back to where it was."""
+
+from compiler.ir.builder import Builder
+from compiler.ir.derivative import Gradients, Step, derivative, zeros_like
+
+
+@derivative("sort", "top_k")
+def ordered(step: Step, build: Builder) -> Gradients:
+    """g at the places that the second result tells"""
+    places = step.op.results[1]
+    return (build.scatter_along(zeros_like(step.x, build), places, step.gradient, step.op.int("axis"), "add"),)
