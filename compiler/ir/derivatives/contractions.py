@@ -34,6 +34,9 @@ def _factor(
 def convolution(step: Step, build: Builder) -> Gradients:
     """The transposed convolution of g with the flipped filters; the correlation of x with g"""
     shape = _Convolution.of(step.op)
+    if 0 in step.y.shape:
+        # There is nothing between whose elements zeros could be put.
+        return None, None
     x, w = (build.cast(operand, step.gradient.dtype) for operand in step.operands)
     image = _image_gradient(step.gradient, w, shape, build) if step.wanted[0] else None
     filters = _filter_gradient(step.gradient, x, shape, build) if step.wanted[1] else None
