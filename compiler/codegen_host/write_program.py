@@ -138,7 +138,7 @@ class _BodyWriter:
                 tuple(self.slot(value) for value in step.inputs),
                 tuple(self.slot(value) for value in step.outputs),
                 tuple(self.program.spec(value.type) for value in step.outputs),
-                self.program.size(step.arena_bytes),
+                self.program.size(step.arena_bytes + step.scratch_bytes),
             )
         return self._host_step(step)
 

@@ -68,13 +68,17 @@ class Launch:
 
 @dataclass(frozen=True)
 class Segment:
-    """Launches in order, as one native call from `inputs` to `outputs`, with an arena of `arena_bytes`."""
+    """Launches in order, as one native call from `inputs` to `outputs`, with an arena of `arena_bytes`.
+
+    `scratch_bytes` behind them are for what kernels need while they run, one after another.
+    """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     launches: tuple[Launch, ...]
     arena_bytes: Dim
     lifetimes: tuple["Lifetime", ...] = ()
+    scratch_bytes: Dim = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""KernelPlan to Artifact: kernels to sources to cubins, segments to functions on the host, steps to a program."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
+from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.segments import segment_function
+from compiler.codegen_host.image import build_image
+from compiler.codegen_host.llvm_ir import ModuleBuilder
+from compiler.codegen_host.machine import compile_object
+from compiler.codegen_host.weights import Packers, WeightBlock
+from compiler.codegen_host.write_program import write_program
+from compiler.ir.dims import Dim, maximum, substitute
+from compiler.planning.decompose import decompose_kernel
+from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
+from compiler.target import Target
+from runtime.artifact import Artifact
+from runtime.device_code import DeviceCode, DeviceKernel
+
+CompileKernels = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
+
+
+def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: CompileKernels) -> Artifact:
+    """The artifact of `plan`: kernels for `target`, the functions that launch them for the processor `host`."""
+    codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels]
+    sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
+    kernels = compile_kernels(sources)
+    numbered = {source: (number, kernel) for number, (source, kernel) in enumerate(zip(sources, kernels, strict=True))}
+    plan = replace(plan, body=_with_scratch(plan, plan.body, codes))
+    weights = WeightBlock(Packers())
+    offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
+    entries: dict[str, Segment] = {}
+
+    def entry(segment: Segment) -> str:
+        name = f"segment{len(entries)}"
+        entries[name] = segment
+        return name
+
+    program = write_program(plan, entry, weights.add)
+    symbols = [symbol.name for symbol in program.symbols]
+    locations = _locations(entries, codes)
+    own_symbols = [kernel.symbols for kernel in plan.kernels]
+    module = ModuleBuilder()
+    for name, segment in entries.items():
+        module.add(segment_function(name, segment, codes, own_symbols, numbered, offsets, symbols, locations))
+    images = {}
+    if entries:
+        images[str(target)] = build_image([compile_object(module.text(), host)], list(entries), host)
+    device = DeviceCode(target.name, tuple(kernels))
+    return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan), device=device)
+
+
+def _with_scratch(plan: KernelPlan, body: PlanBody, codes: Sequence[KernelCode]) -> PlanBody:
+    """The body with the scratch memory of each segment: as much as the launch that needs most."""
+
+    def step(found: PlanStep) -> PlanStep:
+        if isinstance(found, HostStep):
+            return HostStep(found.op, tuple(_with_scratch(plan, inner, codes) for inner in found.bodies))
+        needed: Dim = 0
+        for launch in found.launches:
+            sizes = dict(zip(plan.kernels[launch.kernel].symbols, launch.sizes, strict=True))
+            needed = maximum(needed, substitute(codes[launch.kernel].scratch_bytes, sizes))
+        return replace(found, scratch_bytes=needed)
+
+    return PlanBody(body.block, tuple(map(step, body.steps)))
+
+
+def _locations(entries: Mapping[str, Segment], codes: Sequence[KernelCode]) -> dict[str, int]:
+    """The numbers of the nodes whose kernels may report data that is not legal."""
+    reporting = (
+        str(launch.location or "")
+        for segment in entries.values()
+        for launch in segment.launches
+        if any(argument.kind == "location" for step in codes[launch.kernel].steps for argument in step.arguments)
+    )
+    return {location: number for number, location in enumerate(dict.fromkeys(reporting))}

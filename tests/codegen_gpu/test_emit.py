@@ -1,0 +1,138 @@
+"""Artifacts for a GPU: the native functions of segments call the driver as they should; a fake one runs the kernels."""
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from compiler.codegen_gpu.emit import emit
+from compiler.codegen_gpu.kernel_source import KernelSource
+from compiler.codegen_gpu.plan_target import gpu_plan_target
+from compiler.ir.dims import Size
+from compiler.ir.dtypes import F32
+from compiler.planning.plan import plan_kernels
+from runtime.cpu import load_image
+from runtime.device_code import DeviceKernel
+from runtime.program import TOO_MANY_ELEMENTS, Launch
+from tests.codegen_gpu.support import SM_90, make, sample
+from tests.codegen_host.native import HOST
+from tests.support.triton_interpreter import execute
+
+
+class LaunchConfig(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+LaunchFunction = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(LaunchConfig), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+)
+
+
+def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
+    """What is known of kernels that were not compiled."""
+    return [
+        DeviceKernel(
+            f"{number:064x}", "kernel", b"", tuple(parameter.type for parameter in source.parameters),
+            source.warps, 1, 48, 0, False, 32, 0, source.text,
+        )
+        for number, source in enumerate(sources)
+    ]  # fmt: skip
+
+
+class Run:
+    """A module emitted for sm_90; calls of its one segment, with what the driver was asked for."""
+
+    def __init__(self, types: list[str], build: object) -> None:
+        plan = plan_kernels(make(types, build), gpu_plan_target(SM_90))  # type: ignore[arg-type]
+        self.sources: list[KernelSource] = []
+
+        def compile_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
+            self.sources = list(sources)
+            return fake_kernels(sources)
+
+        self.artifact = emit(plan, SM_90, HOST, compile_kernels)
+        self.calls: list[tuple[int, tuple[int, ...], tuple[int, ...], int]] = []
+        self.results = iter(())
+
+    def __call__(self, symbols: Sequence[int], arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> int:
+        (launch,) = (step for step in self.artifact.program.body.steps if isinstance(step, Launch))
+        image = load_image(next(iter(self.artifact.images.values())))
+
+        def run(config: object, function: int, parameters: object, extra: object) -> int:
+            found = config.contents  # type: ignore[attr-defined]
+            source = self.sources[function - 1]
+            values = []
+            for place, parameter in enumerate(source.parameters):
+                width = ctypes.c_int32 if parameter.type == "i32" else ctypes.c_uint64
+                values.append(ctypes.cast(parameters[place], ctypes.POINTER(width)).contents.value)  # type: ignore[index]
+            grid = tuple(found.grid)
+            self.calls.append((function - 1, grid, tuple(found.block), found.stream))
+            result = next(self.results, 0)
+            if result == 0:
+                execute(source, grid, values)
+            return result
+
+        callback = LaunchFunction(run)
+        address = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        table = (ctypes.c_int64 * (2 + len(self.sources)))(address, 0x1234, *range(1, len(self.sources) + 1))
+        arena, status = np.zeros(1 << 16, np.uint8), np.zeros(8, np.int64)
+        pointers = [x.ctypes.data for x in (self.artifact.weights, arena, status)]
+        words = [ctypes.addressof(table), *pointers, *symbols, *(x.ctypes.data for x in (*arrays, *outputs))]
+        frame = (ctypes.c_int64 * len(words))(*words)
+        result: int = image.function(launch.entry, 1)(ctypes.addressof(frame))
+        return result
+
+
+def test_a_segment_launches_its_kernels_in_order() -> None:
+    weight = sample(F32, 5)
+
+    def build(ir: object, x: object) -> object:
+        y = ir.transpose(ir.add(x, ir.constant(weight)), (1, 0))  # type: ignore[attr-defined]
+        return [ir.exp(x), ir.mul(y, 2.0)]  # type: ignore[attr-defined]
+
+    run = Run(["f32[N, 5]"], build)
+    x = sample(F32, 3, 5)
+    first, second = np.empty((3, 5), np.float32), np.empty((5, 3), np.float32)
+    assert run([3], [x], [first, second]) == 0
+    np.testing.assert_allclose(first, np.exp(x), 1e-6)
+    np.testing.assert_array_equal(second, (x + weight).T * 2)
+    assert [call[0] for call in run.calls] == [0, 1]
+    assert all((stream == 0x1234 and block == (32, 1, 1)) or block[1:] == (1, 1) for _, _, block, stream in run.calls)
+
+
+def test_empty_grids_are_not_launched() -> None:
+    run = Run(["f32[N]"], lambda ir, x: ir.exp(x))
+    assert run([0], [np.empty(0, np.float32)], [np.empty(0, np.float32)]) == 0
+    assert run.calls == []
+
+
+def test_the_first_error_of_the_driver_ends_the_call() -> None:
+    run = Run(["f32[N]"], lambda ir, x: [ir.exp(x), ir.log(x)])
+    run.results = iter((0, 701))
+    x, outputs = sample(F32, 4), [np.empty(4, np.float32) for _ in range(2)]
+    assert run([4], [x], outputs) == 701
+    run.calls.clear()
+    run.results = iter((700,))
+    assert run([4], [x], outputs) == 700
+    assert len(run.calls) == 1
+
+
+@pytest.mark.parametrize(("size", "result"), [(1 << 31, TOO_MANY_ELEMENTS), (1 << 40, TOO_MANY_ELEMENTS)])
+def test_more_elements_than_indices_reach(size: int, result: int) -> None:
+    run = Run(["f32[N]"], lambda ir, x: ir.exp(x))
+    assert run([size], [np.empty(1, np.float32)], [np.empty(1, np.float32)]) == result
+    assert run.calls == []
+
+
+def test_large_arrays_of_known_size_have_wide_indices() -> None:
+    run = Run([f"f32[{1 << 31}]"], lambda ir, x: ir.exp(x))
+    (source,) = run.sources
+    assert ".to(tl.int64)" in source.text
+    symbolic = Run(["f32[N, 16]"], lambda ir, x: ir.exp(x))
+    (source,) = symbolic.sources
+    assert source.divisible == ("n0",)
+    assert Size.symbol("N") != 16
