@@ -59,6 +59,7 @@ def reduction() -> KernelSource:
     return source(REDUCTION, "*fp32", "*fp32", "i32")
 
 
-def dot(element: str = "bf16") -> KernelSource:
-    """A matrix product with tiles of 64."""
-    return source(DOT, f"*{element}", f"*{element}", "*fp32", "i32", divisible=("s0",))
+def dot(element: str = "bf16", depth: int = 64) -> KernelSource:
+    """A matrix product with tiles of 64, so many terms at a time."""
+    text = DOT.replace("k = tl.arange(0, 64)", f"k = tl.arange(0, {depth})").replace("s0, 64)", f"s0, {depth})")
+    return source(text, f"*{element}", f"*{element}", "*fp32", "i32", divisible=("s0",))
