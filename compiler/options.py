@@ -4,18 +4,20 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from compiler.codegen_gpu.kernel_cache import default_cache_folder
 from compiler.frontend.lower import InputOptions
 from compiler.frontend.read import SupportsSerialize
 from compiler.ir.dtypes import DTYPES, DType, dtype_of
 from compiler.target import Target, parse_target
 from runtime.errors import InputError, UnsupportedError
 
-__all__ = ["CompileOptions", "DimRange", "ModelSource", "make_options"]
+__all__ = ["CacheOption", "CompileOptions", "DimRange", "ModelSource", "make_options"]
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
@@ -23,6 +25,7 @@ V = TypeVar("V")
 
 ModelSource = str | os.PathLike[str] | bytes | BinaryIO | SupportsSerialize
 DimRange = int | tuple[int, int | None]
+CacheOption = str | os.PathLike[str] | Literal[False] | None
 
 
 @runtime_checkable
@@ -34,11 +37,16 @@ class _Index(Protocol):
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Checked options of one compilation; `threads` is for the calls, None for as many as the process may use."""
+    """Checked options of one compilation.
+
+    threads: for the calls, None for as many as the process may use. cache: the folder of compiled GPU kernels, None for
+    none.
+    """
 
     target: Target
     inputs: InputOptions = field(default_factory=InputOptions)
     threads: int | None = None
+    cache: Path | None = None
 
 
 def make_options(
@@ -52,7 +60,7 @@ def make_options(
     config: str | None = None,
     devices: str | None = None,
     threads: int | None = None,
-    cache: object = None,
+    cache: CacheOption = None,
 ) -> CompileOptions:
     """The options, checked.
 
@@ -65,7 +73,7 @@ def make_options(
         raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
     if precision != "fp32":
         raise _not_yet("precision", precision)
-    for name, value in (("specialize", specialize), ("config", config), ("devices", devices), ("cache", cache)):
+    for name, value in (("specialize", specialize), ("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)
     if not isinstance(freeze_params, bool):
@@ -78,7 +86,19 @@ def make_options(
         {str(name): _dtype(name, value) for name, value in _mapping("dtypes", dtypes).items()},
         freeze_params,
     )
-    return CompileOptions(parsed, inputs, None if threads is None else _integer("threads", threads))
+    called_by = None if threads is None else _integer("threads", threads)
+    return CompileOptions(parsed, inputs, called_by, _cache_folder(cache))
+
+
+def _cache_folder(cache: object) -> Path | None:
+    """The folder of compiled kernels: None asks for the usual one, False for none."""
+    if cache is None:
+        return default_cache_folder()
+    if cache is False:
+        return None
+    if not isinstance(cache, str | os.PathLike) or not os.fspath(cache):
+        raise InputError(f"cache is {cache!r}, expected a folder, None or False", code="option-type")
+    return Path(os.fsdecode(cache))
 
 
 def _not_yet(option: str, value: object) -> UnsupportedError:

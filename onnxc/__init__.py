@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from compiler.diagnostics import Diagnostic
     from compiler.frontend.proto.onnxc_pb2 import ModelProto
-    from compiler.options import DimRange, ModelSource
+    from compiler.options import CacheOption, DimRange, ModelSource
     from runtime.executable import Executable
 
 __all__ = [
@@ -48,7 +48,7 @@ def compile(
     config: str | None = None,
     devices: str | None = None,
     threads: int | None = None,
-    cache: object = None,
+    cache: "CacheOption" = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -58,6 +58,8 @@ def compile(
     shapes, dtypes: for an input what to take in place of what the model declares.
     freeze_params: False keeps initializers that are also inputs as inputs with a default.
     threads: how many a call may use; None means all that this process may use.
+    cache: the folder in which compiled GPU kernels are kept, for any target; None means $ONNXC_CACHE, else
+    onnxc in $XDG_CACHE_HOME or ~/.cache; False keeps nothing. Code for the CPU is never kept.
 
     Raises ModelError, UnsupportedError, InputError.
     """

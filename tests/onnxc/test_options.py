@@ -7,7 +7,7 @@ import pytest
 
 import onnxc
 from compiler.ir.dtypes import BF16, F32, I4, I32
-from compiler.options import make_options
+from compiler.options import CacheOption, make_options
 from runtime.errors import InputError, UnsupportedError
 from tests.support.models import model_from_text
 
@@ -69,6 +69,10 @@ def test_what_is_given_is_kept() -> None:
         ({"threads": -2}, "thread-count"),
         ({"threads": 1.0}, "option-type"),
         ({"threads": "2"}, "option-type"),
+        ({"cache": True}, "option-type"),
+        ({"cache": 1}, "option-type"),
+        ({"cache": ""}, "option-type"),
+        ({"cache": ["a"]}, "option-type"),
     ],
 )
 def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -> None:
@@ -86,13 +90,28 @@ def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -
         {"specialize": {"N": [1, 8]}},
         {"config": "tp4"},
         {"devices": "cpu:4"},
-        {"cache": Path("cache")},
     ],
 )
 def test_what_cannot_be_yet_is_named(given: dict[str, object]) -> None:
     ((name, _),) = given.items()
     with pytest.raises(UnsupportedError, match=f"{name}=.* is not yet supported"):
         onnxc.compile(model_from_text(MODEL), **given)
+
+
+@pytest.mark.parametrize(
+    ("cache", "folder"),
+    [(None, Path("/usual")), (False, None), ("here", Path("here")), (Path("/a/b"), Path("/a/b"))],
+)
+def test_compiled_kernels_are_kept_where_the_caller_says(
+    cache: CacheOption, folder: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONNXC_CACHE", "/usual")
+    assert make_options(cache=cache).cache == folder
+
+
+def test_the_cpu_keeps_no_kernels(tmp_path: Path) -> None:
+    onnxc.compile(model_from_text(MODEL), cache=tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
