@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from compiler.diagnostics import Location
 from compiler.frontend.checks.context import Context
 from compiler.frontend.checks.findings import Findings, Site, listed
-from compiler.frontend.checks.known_types import KnownTypes
+from compiler.frontend.checks.known_types import KnownTypes, Shape
 from compiler.frontend.proto.onnxc_pb2 import (
     DeviceConfigurationProto,
     NodeDeviceConfigurationProto,
@@ -67,7 +67,7 @@ def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Conte
     names = {name for name in (*site.node.input, *site.node.output) if name}
     seen: set[str] = set()
     for spec in proto.sharding_spec:
-        check = _Spec(spec, count, types.rank(spec.tensor_name), site.location(), context.findings)
+        check = _Spec(spec, count, types.shape(spec.tensor_name), site.location(), context.findings)
         if spec.tensor_name not in names:
             check.error("sharding-tensor", "which is no input or output of the node")
         if spec.tensor_name in seen:
@@ -78,11 +78,11 @@ def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Conte
 
 @dataclass(frozen=True)
 class _Spec:
-    """The sharding of one tensor; `count` is how many devices there are, `rank` the tensor's, where known."""
+    """The sharding of one tensor; `count` is how many devices there are, `shape` the tensor's, where known."""
 
     proto: ShardingSpecProto
     count: int | None
-    rank: int | None
+    shape: Shape | None
     location: Location
     findings: Findings
 
@@ -138,24 +138,26 @@ class _Spec:
         """How many shards there are; None where that is not known."""
         shards: int | None = 1
         seen: list[int] = []
+        rank = None if self.shape is None else len(self.shape)
         for dim in self.proto.sharded_dim:
-            axis = dim.axis
-            if self.rank is not None and not -self.rank <= axis < self.rank:
-                bounds = f"[{-self.rank}, {self.rank - 1}]" if self.rank else "a tensor without axes"
+            axis, size = dim.axis, None
+            if rank is not None and not -rank <= axis < rank:
+                bounds = f"[{-rank}, {rank - 1}]" if rank else "a tensor without axes"
                 self.error("sharding-axis", f"which divides axis {axis}, outside {bounds}", _AXIS_RULE)
-            elif (place := axis % self.rank if self.rank else axis) in seen:
+            elif (place := axis % rank if rank else axis) in seen:
                 self.error("sharding-axis", f"which divides axis {axis} twice", _AXIS_RULE)
             else:
                 seen.append(place)
-            factor = self._check_simple(dim)
+                size = self.shape[axis] if self.shape else None
+            factor = self._check_simple(dim, size)
             shards = None if shards is None or factor is None else shards * factor
         if seen != sorted(seen) and min(seen) >= 0:
             message = f'the sharding of "{self.proto.tensor_name}" lists axes {seen}, the slowest first'
             self.findings.warning("sharding-order", message, self.location, rule=_AXIS_RULE)
         return shards
 
-    def _check_simple(self, dim: ShardedDimProto) -> int | None:
-        """The shards of one axis."""
+    def _check_simple(self, dim: ShardedDimProto, size: int | None) -> int | None:
+        """The shards of one axis, which has `size` elements, where known."""
         if not dim.simple_sharding:
             self.error("sharding-shards", f"which does not say how axis {dim.axis} is divided", _AXIS_RULE)
             return None
@@ -174,4 +176,8 @@ class _Spec:
                 self.error("sharding-factors", message, _AXIS_RULE)
         if open_factors > 1:
             self.error("sharding-factors", f"which leaves {open_factors} factors of axis {dim.axis} open", _AXIS_RULE)
+        known = [simple.dim_value for simple in dim.simple_sharding if simple.WhichOneof("dim") == "dim_value"]
+        if size is not None and len(known) == len(dim.simple_sharding) and math.prod(known) != size:
+            message = f"which takes axis {dim.axis} for {' * '.join(map(str, known))} elements; it has {size}"
+            self.error("sharding-factors", message, _AXIS_RULE)
         return math.prod(simple.num_shards for simple in dim.simple_sharding)

@@ -7,6 +7,9 @@ from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, TypeProto
 from compiler.frontend.value_types import type_text
 
+# None where a size is not a number.
+Shape = tuple[int | None, ...]
+
 
 @dataclass(frozen=True)
 class KnownTypes:
@@ -14,7 +17,7 @@ class KnownTypes:
 
     declared: dict[str, TypeProto | str | None]
     outer: "KnownTypes | None" = None
-    ranks: Mapping[str, int] = field(default_factory=dict)
+    stored: Mapping[str, Shape] = field(default_factory=dict)
     _text: dict[str, str | None] = field(default_factory=dict)
 
     @staticmethod
@@ -29,22 +32,23 @@ class KnownTypes:
             declared[tensor.name] = _tensor_text(tensor.data_type)
         for sparse in graph.sparse_initializer:
             declared[sparse.values.name] = _tensor_text(sparse.values.data_type)
-        ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
-        return KnownTypes(declared, outer, ranks)
+        stored = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+        return KnownTypes(declared, outer, stored)
 
     @staticmethod
     def of_function(function: FunctionProto) -> "KnownTypes":
         """What `function` declares of the values in its body."""
         return KnownTypes({info.name: info.type for info in function.value_info})
 
-    def rank(self, name: str) -> int | None:
-        """The rank of a value, where its declaration tells one."""
+    def shape(self, name: str) -> Shape | None:
+        """The shape of a value, where its declaration tells one."""
         if name not in self.declared:
-            return self.outer.rank(name) if self.outer is not None else None
+            return self.outer.shape(name) if self.outer is not None else None
         told = self.declared[name]
         if isinstance(told, TypeProto) and told.tensor_type.HasField("shape"):
-            return len(told.tensor_type.shape.dim)
-        return self.ranks.get(name)
+            dims = told.tensor_type.shape.dim
+            return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims)
+        return self.stored.get(name)
 
     def find(self, name: str) -> str | None:
         """The type of a value as schemas write types; None where it is not known."""

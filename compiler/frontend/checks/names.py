@@ -60,7 +60,7 @@ def check_joined_names(graph: GraphProto, path: str, main: GraphProto, context: 
 def _graph_body(graph: GraphProto, path: str) -> _Body:
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
-    initializers += [tensor.values.name for tensor in graph.sparse_initializer]
+    initializers += [tensor.values.name for tensor in graph.sparse_initializer if tensor.HasField("values")]
     return _Body(path, inputs, initializers, graph.node, [info.name for info in graph.output])
 
 

@@ -50,6 +50,8 @@ def _choose(site: Site, context: Context) -> Schema | None:
         message = f"{shown} is used, and no opset of {domain or 'ai.onnx'} is imported"
         findings.error("missing-opset-import", message, site.location(), rule=rule)
         return None
+    if version < 1:
+        return None
     chosen = schema(domain, node.op_type, version)
     if node.overload:
         message = f"no function of the model is {shown}:{node.overload}, and operators have no overloads"

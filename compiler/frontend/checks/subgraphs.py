@@ -48,7 +48,7 @@ def check_subgraph_arity(site: Site, chosen: Schema, context: Context) -> None:
         return
     inputs, outputs = count(site.node)
     for attribute in site.node.attribute:
-        if attribute_type(attribute) != AttributeProto.GRAPH or attribute.ref_attr_name:
+        if attribute_type(attribute) != AttributeProto.GRAPH or not attribute.HasField("g"):
             continue
         for kind, wanted, found in (
             ("input", inputs, _fed_inputs(attribute.g, context)),
