@@ -13,7 +13,7 @@ from compiler.frontend.value_types import names_a_size
 from compiler.ir.dims import Dim, symbols_of
 from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
 
-__all__ = ["complete_type", "is_complete", "write_type"]
+__all__ = ["complete_type", "write_type"]
 
 _KINDS: Mapping[type, str] = {
     TensorType: "tensor_type",
@@ -59,7 +59,7 @@ def _complete_shape(shape: tuple[Dim, ...], proto: TypeProto.Tensor, bound: froz
     if len(proto.shape.dim) != len(shape):
         return
     for size, dim in zip(shape, proto.shape.dim, strict=True):
-        if not is_told(dim) or (not keeps and (isinstance(size, int) or symbols_of(size) <= bound)):
+        if not _is_told(dim) or (not keeps and (isinstance(size, int) or symbols_of(size) <= bound)):
             _write_size(size, dim)
 
 
@@ -70,14 +70,6 @@ def _write_size(size: Dim, dim: TensorShapeProto.Dimension) -> None:
         dim.dim_param = lone_symbol(size) or str(size)
 
 
-def is_told(dim: TensorShapeProto.Dimension) -> bool:
+def _is_told(dim: TensorShapeProto.Dimension) -> bool:
     """Whether a size is declared: a number, or a name."""
     return dim.dim_value >= 0 if dim.WhichOneof("value") == "dim_value" else names_a_size(dim.dim_param)
-
-
-def is_complete(proto: TypeProto) -> bool:
-    """Whether the element type, and for a tensor every size, is declared."""
-    if proto.WhichOneof("value") != "tensor_type":
-        return proto.WhichOneof("value") is not None
-    tensor = proto.tensor_type
-    return bool(tensor.elem_type) and tensor.HasField("shape") and all(map(is_told, tensor.shape.dim))

@@ -7,7 +7,7 @@ several calls of a function, becomes one type for each value, and its sizes get 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.declare_types import complete_type, is_complete
+from compiler.frontend.declare_types import complete_type
 from compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from compiler.frontend.lower import FoundType, InputOptions, lower_typed
@@ -70,7 +70,8 @@ def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]
         before = joined.get(key, case.type)
         joined[key] = None if before is None else joined_element(before, case.type)
     types = {key: type for key, type in joined.items() if type is not None}
-    return {key: declared[key] if is_rankless(type) and key in declared else type for key, type in types.items()}
+    ranked = {key for key, type in types.items() if isinstance(type, TensorType) and type.shape is None}
+    return {key: declared.get(key, type) if key in ranked else type for key, type in types.items()}
 
 
 def is_rankless(type: Type) -> bool:
@@ -223,7 +224,7 @@ def _proto_of(node: GraphNode, container: GraphProto | FunctionProto) -> NodePro
 
 def _annotate_graph(graph: GraphProto, types: Mapping[str, Type], bound: frozenset[str]) -> None:
     for info in (*graph.input, *graph.output):
-        if info.name in types and not is_complete(info.type):
+        if info.name in types:
             complete_type(types[info.name], info.type, bound, keeps=True)
     _annotate_values(graph, types, bound)
 

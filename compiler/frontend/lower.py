@@ -13,6 +13,7 @@ import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
 from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
+from compiler.frontend.operand_types import operand_findings, result_findings
 from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
 from compiler.frontend.operators.host_values import of_declared_shape, of_rank, with_element
 from compiler.ir.builder import Builder
@@ -360,15 +361,21 @@ class _Walk:
             self.unsupported.append((node.location, str(reason)))
             return (None,) * node.output_count
         except DiagnosedModelError as found:
-            self.findings += found.diagnostics
+            self.findings += [node.described(finding) for finding in found.diagnostics]
             return (None,) * node.output_count
-        return lowered if isinstance(lowered, tuple) else (lowered,)
+        results = lowered if isinstance(lowered, tuple) else (lowered,)
+        self.findings += result_findings(node.graph_node, results)
+        return results
 
     def _declared(self, info: ValueInfo | None, value: Value | None, ir: Builder) -> Value | None:
         """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
 
         A provable contradiction is a finding.
         """
+        findings = operand_findings(node.graph_node, node.operands)
+        if findings:
+            self.findings += findings
+            return (None,) * node.output_count
         if info is None or value is None or info.type is None:
             return value
         declared = info.type

@@ -5,12 +5,12 @@ defaults come from the schema table; the function says only what the operator co
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol
 
 import numpy as np
 
-from compiler.diagnostics import Location, error, model_error
+from compiler.diagnostics import Diagnostic, Location, error, model_error
 from compiler.frontend.element_types import dtype_of_element_type
 from compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
 from compiler.frontend.schemas import Formal
@@ -268,10 +268,17 @@ class Node:
 
     def fail(self, code: str, message: str, rule: str = "") -> NoReturn:
         """A ModelError at this node, which lists the operands."""
-        listed = zip(self.graph_node.inputs, self.operands, strict=False)
-        values = [f'"{name}" : {value.type}' for name, value in listed if value is not None]
-        raise model_error([error(code, message, self.location, values, rule)])
+        raise model_error([error(code, message, self.location, self._listed(), rule)])
 
-    def unsupported(self, reason: str) -> NoReturn:
-        """This legal node cannot be lowered yet, because of `reason`."""
-        raise NotYetSupported(reason)
+    def described(self, finding: Diagnostic) -> Diagnostic:
+        """A finding made while the node was lowered, with what it lacks: the operands, and the operator as its rule."""
+        if finding.location not in (None, self.location):
+            return finding
+        return replace(
+            finding,
+            location=self.location,
+            values=finding.values or self._listed(),
+            rule=finding.rule or f"ONNX {self.operator}",
+        )
+
+    def _listed(self) -> tuple[str, ...]:

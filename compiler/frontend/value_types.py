@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
+from compiler.frontend.size_names import identifier
 from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
 from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
@@ -116,7 +117,7 @@ class TypeReader:
         return _symbol(text)
 
     def _fresh(self, name: str, axis: int) -> Dim:
-        text = f"{name}_dim{axis}"
+        text = identifier(f"{name}_dim{axis}")
         while text in self.names:
             text += "_"
         return _symbol(text)

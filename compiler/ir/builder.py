@@ -210,19 +210,22 @@ class Builder:
 
     # Broadcasting
 
-    def broadcast_shape(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-        """The NumPy broadcast of `shapes`; what is not decided is guarded."""
+    def broadcast_shape(self, *shapes: Sequence[Dim], code: str = "broadcast-mismatch") -> tuple[Dim, ...]:
+        """The NumPy broadcast of `shapes`; what is not decided is guarded.
+
+        Raises ModelError with `code` where there is none.
+        """
         rank = max(len(shape) for shape in shapes)
         padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-        return tuple(self._broadcast_sizes(sizes) for sizes in zip(*padded, strict=True))
+        return tuple(self._broadcast_sizes(sizes, code) for sizes in zip(*padded, strict=True))
 
-    def _broadcast_sizes(self, sizes: Sequence[Dim]) -> Dim:
+    def _broadcast_sizes(self, sizes: Sequence[Dim], code: str) -> Dim:
         total = bcast(*sizes)
         for size in sizes:
             if size in (1, total):
                 continue
             if isinstance(size, int) and isinstance(total, int):
-                self.fail("broadcast-mismatch", f"sizes {size} and {total} cannot be broadcast together")
+                self.fail(code, f"sizes {size} and {total} cannot be broadcast together")
             for other in sizes:
                 if not always_broadcast(size, other):
                     message = f"sizes {other} and {size} must be equal or 1"
@@ -442,10 +445,12 @@ class Builder:
         shape = list(values[0].shape)
         for value in values[1:]:
             if value.rank != len(shape):
-                self.fail("rank-mismatch", "the ranks differ", [str(other.type) for other in values])
+                self.fail("concat-rank", "the ranks differ", [str(other.type) for other in values])
             for place in range(len(shape)):
                 if place != axis:
-                    shape[place] = self.require_equal(shape[place], value.shape[place], f"axis {place} differs")
+                    shape[place] = self.require_equal(
+                        shape[place], value.shape[place], f"axis {place} differs", "concat-sizes"
+                    )
         fitted = [self.with_shape(value, (*shape[:axis], value.shape[axis], *shape[axis + 1 :])) for value in values]
         return self.op("concatenate", fitted, {"axis": axis})[0]
 
@@ -490,7 +495,7 @@ class Builder:
         """The einsum `equation` of two operands; equal letters must have equal sizes, guarded if not decided."""
         left, right, _ = parse_equation(equation)
         if (len(left), len(right)) != (a.rank, b.rank):
-            self.fail("rank-mismatch", f"{equation} does not fit", [str(a.type), str(b.type)])
+            self.fail("contraction-rank", f"{equation} does not fit", [str(a.type), str(b.type)])
         sizes: dict[str, Dim] = {}
         for letter, size in zip(left + right, a.shape + b.shape, strict=True):
             known = sizes.get(letter, size)
@@ -502,7 +507,7 @@ class Builder:
     def matmul(self, a: Value, b: Value, dtype: DType | None = None) -> Value:
         """numpy.matmul: vectors are promoted, leading axes broadcast."""
         if a.rank == 0 or b.rank == 0:
-            self.fail("rank-mismatch", "an operand has rank 0", [str(a.type), str(b.type)], "numpy.matmul")
+            self.fail("matmul-rank", "an operand has rank 0", [str(a.type), str(b.type)], "ONNX MatMul, numpy.matmul")
         x = self.unsqueeze(a, [0]) if a.rank == 1 else a
         y = self.unsqueeze(b, [1]) if b.rank == 1 else b
         batch = self.broadcast_shape(x.shape[:-2], y.shape[:-2])
@@ -538,7 +543,7 @@ class Builder:
     ) -> Value:
         """x: T[N, C, *S] (or T[N, *S, C]), w: T[M, C/groups, *K] -> [N, M, *O] (or [N, *O, M]), cross-correlation."""
         axis = x.rank - 1 if channels_last else 1
-        channels = self.require_equal(x.shape[axis], w.shape[1] * groups, "the channels differ", "channels")
+        channels = self.require_equal(x.shape[axis], w.shape[1] * groups, "the channels differ", "convolution-channels")
         if isinstance(channels, int):
             w = self.with_shape(w, (w.shape[0], channels // groups, *w.shape[2:]))
         else:

@@ -104,7 +104,7 @@ def test_swiglu_multiplies_by_the_linear_input(way: str) -> None:
 
 
 def test_swiglu_does_not_broadcast() -> None:
-    with pytest.raises(ModelError, match="sizes-differ"):
+    with pytest.raises(ModelError, match="shapes-differ"):
         run_operator("SwiGLU", {"a": np.ones((2, 3), np.float32), "b": np.ones((1, 3), np.float32)}, opset=28)
-    with pytest.raises(ModelError, match="rank-mismatch"):
+    with pytest.raises(ModelError, match="shapes-differ"):
         run_operator("SwiGLU", {"a": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}, opset=28)

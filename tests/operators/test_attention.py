@@ -181,13 +181,13 @@ def test_values_may_have_another_type() -> None:
     [({"q": (1, 3, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {}, "attention-heads"),
      ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 5), "v": (1, 2, 2, 4)}, {}, "attention-sizes"),
      ({"q": (1, 2, 2, 4), "k": (1, 2, 3, 4), "v": (1, 2, 2, 4)}, {}, "attention-sizes"),
-     ({"q": (1, 2, 8), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"q_num_heads": 2}, "rank-mismatch"),
+     ({"q": (1, 2, 8), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"q_num_heads": 2}, "attention-rank"),
      ({"q": (1, 2, 8), "k": (1, 2, 8), "v": (1, 2, 8)}, {"q_num_heads": 2}, "missing-attribute"),
      ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "past_key": (1, 2, 1, 4)}, {}, "past-without-partner"),
-     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "mask": (3, 2)}, {}, "broadcast-mismatch"),
-     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "mask": (1, 1, 1, 2, 2)}, {}, "rank-mismatch"),
-     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"left_window_size": -2}, "attribute-value"),
-     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"qk_matmul_output_mode": 4}, "attribute-value")],
+     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "mask": (3, 2)}, {}, "attention-mask"),
+     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "mask": (1, 1, 1, 2, 2)}, {}, "attention-mask"),
+     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"left_window_size": -2}, "attribute-range"),
+     ({"q": (1, 2, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4)}, {"qk_matmul_output_mode": 4}, "attribute-range")],
 )  # fmt: skip
 def test_illegal_attention(operands: dict[str, Shape], attributes: dict[str, object], code: str) -> None:
     with pytest.raises(ModelError, match=code):
@@ -198,7 +198,7 @@ def test_valid_keys_are_a_vector_and_exclude_a_past() -> None:
     operands = {name: floats(1, 2, 2, 4) for name in ("q", "k", "v", "past_key", "past_value")}
     with pytest.raises(ModelError, match="two-caches"):
         run({**operands, "valid": np.int64([2])})
-    with pytest.raises(ModelError, match="rank-mismatch"):
+    with pytest.raises(ModelError, match="attention-lengths"):
         run({name: operands[name] for name in ("q", "k", "v")} | {"valid": np.int64([[2]])})
 
 
@@ -256,8 +256,8 @@ def test_rotary_embedding(interleaved: int, width: int, packed: bool, by_positio
     [((1, 2, 3, 6), (1, 3, 2), {}, "rotary-width"), ((1, 2, 3, 5), (1, 3, 2), {}, "rotary-width"),
      ((1, 2, 3, 6), (1, 3, 4), {"rotary_embedding_dim": 8}, "rotary-width"),
      ((1, 3, 8), (1, 3, 2), {}, "attention-heads"),
-     ((1, 3, 8), (1, 3, 2), {"num_heads": 3}, "attention-heads"), ((3, 8), (1, 3, 2), {}, "rank-mismatch"),
-     ((1, 2, 3, 4), (3, 2), {}, "rank-mismatch"), ((1, 2, 3, 4), (1, 4, 2), {}, "sizes-differ")],
+     ((1, 3, 8), (1, 3, 2), {"num_heads": 3}, "attention-heads"), ((3, 8), (1, 3, 2), {}, "rotary-rank"),
+     ((1, 2, 3, 4), (3, 2), {}, "rotary-cache"), ((1, 2, 3, 4), (1, 4, 2), {}, "rotary-cache")],
 )  # fmt: skip
 def test_illegal_rotations(x: Shape, cache: Shape, attributes: dict[str, object], code: str) -> None:
     with pytest.raises(ModelError, match=code):
@@ -268,7 +268,7 @@ def test_illegal_rotations(x: Shape, cache: Shape, attributes: dict[str, object]
 
 def test_positions_are_a_matrix_of_rows_of_the_caches() -> None:
     operands = {"x": floats(1, 2, 3, 4), "cos": floats(9, 2), "sin": floats(9, 2), "positions": np.zeros(3, np.int64)}
-    with pytest.raises(ModelError, match="rank-mismatch"):
+    with pytest.raises(ModelError, match="rotary-positions"):
         run_operator("RotaryEmbedding", operands, opset=23)
 
 

@@ -28,7 +28,7 @@ def test_pivots_are_looked_for(matrix: list[list[int]], expected: int) -> None:
 def test_matrices_are_square() -> None:
     with pytest.raises(ModelError, match="not-square"):
         run_operator("Det", {"x": np.ones((2, 3), np.float32)}, opset=11)
-    with pytest.raises(ModelError, match="rank-mismatch"):
+    with pytest.raises(ModelError, match="det-rank"):
         run_operator("Det", {"x": np.ones(3, np.float32)}, opset=11)
     with pytest.raises(InputError, match="not square"):
         run_operator("Det", {"x": np.ones((2, 3), np.float32)}, opset=11, way="symbolic")

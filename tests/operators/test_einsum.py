@@ -70,13 +70,14 @@ def test_products_of_halves_do_not_overflow_on_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("equation", "shapes"),
-    [("ij", [(2,)]), ("i", [(2, 3)]), ("i,j->ij", [(2,)]), ("i->ii", [(2,)]), ("i->j", [(2,)]), ("i1->i", [(2, 3)]),
-     ("i..->i", [(2, 3)]), ("......->", [(2, 3)]), ("i->i->i", [(2,)])],
+    ("equation", "shapes", "code"),
+    [("ij", [(2,)], "rank"), ("i", [(2, 3)], "rank"), ("i,j->ij", [(2,)], "terms"), ("i->ii", [(2,)], "result"),
+     ("i->j", [(2,)], "result"), ("i1->i", [(2, 3)], "subscripts"), ("i..->i", [(2, 3)], "subscripts"),
+     ("......->", [(2, 3)], "subscripts"), ("i->i->i", [(2,)], "subscripts")],
 )  # fmt: skip
-def test_wrong_subscripts_are_an_error(equation: str, shapes: list[Shape]) -> None:
+def test_wrong_subscripts_are_an_error(equation: str, shapes: list[Shape], code: str) -> None:
     operands = {f"x{i}": np.ones(shape, np.float32) for i, shape in enumerate(shapes)}
-    with pytest.raises(ModelError, match="einsum-subscripts"):
+    with pytest.raises(ModelError, match=f"einsum-{code}"):
         run_operator("Einsum", operands, opset=12, equation=equation)
 
 

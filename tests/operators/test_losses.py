@@ -64,8 +64,8 @@ def test_labels_may_be_of_32_bits(opset: int) -> None:
 
 @pytest.mark.parametrize(
     ("shapes", "attributes", "code"),
-    [(((2, 3), (2, 1), (3,)), {}, "rank-mismatch"), (((2,), (2,), (3,)), {}, "rank-mismatch"),
-     (((2, 3), (4,), (3,)), {}, "sizes-differ"), (((2, 3), (2,), (3, 1)), {}, "rank-mismatch"),
+    [(((2, 3), (2, 1), (3,)), {}, "loss-rank"), (((2,), (2,), (3,)), {}, "loss-rank"),
+     (((2, 3), (4,), (3,)), {}, "loss-sizes"), (((2, 3), (2,), (3, 1)), {}, "loss-weights"),
      (((2, 3), (2,), (3,)), {"reduction": "max"}, "attribute-value")],
 )  # fmt: skip
 @pytest.mark.parametrize("operator", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])

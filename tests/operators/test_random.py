@@ -48,7 +48,7 @@ def test_integers_have_no_random_values() -> None:
 
 
 def test_shapes_have_no_negative_sizes() -> None:
-    with pytest.raises(ModelError, match="attribute-value"):
+    with pytest.raises(ModelError, match="random-shape"):
         run_operator("RandomNormal", {}, opset=22, shape=[2, -1])
 
 
@@ -82,7 +82,7 @@ def test_multinomial(opset: int) -> None:
 
 
 def test_multinomial_takes_a_matrix() -> None:
-    with pytest.raises(ModelError, match="rank-mismatch"):
+    with pytest.raises(ModelError, match="multinomial-rank"):
         run_operator("Multinomial", {"x": np.zeros(3, np.float32)}, opset=22)
 
 

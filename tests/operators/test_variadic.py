@@ -54,7 +54,7 @@ def test_the_mean_of_halves_does_not_overflow() -> None:
 def test_before_opset_8_all_have_one_shape(operator: str, opset: int) -> None:
     values = [np.float32([[1, 5]]), np.float32([[3, 2]])]
     assert_same(run(operator, values, opset), FUNCTIONS[operator](values))
-    with pytest.raises(ModelError, match="rank-mismatch"):
+    with pytest.raises(ModelError, match="shapes-differ"):
         run(operator, [values[0], values[1][0]], opset)
-    with pytest.raises(ModelError, match="sizes-differ"):
+    with pytest.raises(ModelError, match="shapes-differ"):
         run(operator, [values[0], values[1][:, :1]], opset)

@@ -11,16 +11,18 @@ from unittest.mock import patch
 import numpy as np
 from onnx import ModelProto
 
+import onnxc
 from compiler.frontend import lower
 from compiler.frontend.check import check_model
 from compiler.frontend.graph import Graph
 from compiler.frontend.infer import InferredTypes, infer_types
 from compiler.frontend.read import read_model
 from compiler.frontend.size_names import lone_symbol
+from compiler.interpreted import function_signature
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, evaluate, symbols_of
 from compiler.ir.interpreter import bind_parameter, interpret
-from compiler.ir.module import Value
+from compiler.ir.module import Function, Value
 from compiler.ir.types import TensorType, Type
 from runtime.host.functions import registry
 from runtime.host.values import HostValue
@@ -51,15 +53,19 @@ def values_seen(model: ModelProto, inputs: Mapping[str, object]) -> Iterator[See
         patch.dict(registry.FUNCTIONS, {"probe": probe}),
     ):
         module = lower.lower_model(check_model(read_model(model)))
-        interpret(
-            module,
-            {parameter.producer.name: inputs[parameter.producer.name] for parameter in module.main.body.parameters},
-        )
+        interpret(module, imported(module.main, inputs))
     for (array,), attributes in probed:
         assert isinstance(array, np.ndarray), attributes
         told = attributes["shape"] if attributes["has_rank"] else None
         assert told is None or isinstance(told, tuple), attributes
         yield Seen(str(attributes["path"]), str(attributes["name"]), array, told)
+
+
+def imported(main: Function, inputs: Mapping[str, object]) -> dict[str, HostValue]:
+    """The inputs as a call takes them, with the defaults of those that are not given."""
+    signature = function_signature(main)
+    defaults = {i: main.defaults[name] for name, i in signature.names.items() if name in main.defaults}
+    return dict(zip(signature.names, signature.import_values(signature.by_name(inputs), defaults), strict=True))
 
 
 def put_probe(_walk: object, graph: Graph, name: str, value: Value | None, ir: Builder) -> None:
@@ -72,6 +78,11 @@ def put_probe(_walk: object, graph: Graph, name: str, value: Value | None, ir: B
 
 def inferred(model: ModelProto) -> InferredTypes:
     return infer_types(check_model(read_model(model)))
+
+
+def declared(model: ModelProto) -> ModelProto:
+    """The model with the type of every value declared."""
+    return ModelProto.FromString(onnxc.infer(model).SerializeToString())
 
 
 def disagreements(model: ModelProto, inputs: Mapping[str, object]) -> list[str]:

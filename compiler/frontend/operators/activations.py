@@ -112,9 +112,9 @@ def swiglu(node: Node, ir: Builder) -> Value:
     """
     gate, linear = node.inputs("A", "B")
     if gate.rank != linear.rank:
-        node.fail("rank-mismatch", f"the ranks differ: {gate.rank} and {linear.rank}", rule="ONNX SwiGLU")
+        node.fail("shapes-differ", f"the ranks differ: {gate.rank} and {linear.rank}", rule="ONNX SwiGLU")
     shape = [
-        ir.require_equal(left, right, f"axis {axis} of A and B differs")
+        ir.require_equal(left, right, f"axis {axis} of A and B differs", "shapes-differ")
         for axis, (left, right) in enumerate(zip(gate.shape, linear.shape, strict=True))
     ]
     gate, linear = ir.with_shape(gate, shape), ir.with_shape(linear, shape)

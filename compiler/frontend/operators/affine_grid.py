@@ -17,11 +17,12 @@ def affine_grid(node: Node, ir: Builder) -> Value:
     """
     theta = node.input("theta")
     known_rank = theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
-    size = read_lengths(node.input("size"), "size", node, ir, None if known_rank is None else known_rank + 2)
+    entries = None if known_rank is None else known_rank + 2
+    size = read_lengths(node.input("size"), "size", node, ir, entries, code="affine-grid-size")
     rank = len(size) - 2
     if rank not in (2, 3):
-        node.fail("rank-mismatch", f"size has {len(size)} entries, not 4 or 5", rule="ONNX AffineGrid, size")
-    theta = of_shape(theta, (size[0], rank, rank + 1), "theta", node, ir)
+        node.fail("affine-grid-size", f"size has {len(size)} entries, not 4 or 5", rule="ONNX AffineGrid, size")
+    theta = of_shape(theta, (size[0], rank, rank + 1), "theta", node, ir, "affine-grid-theta")
     batch, spatial = theta.shape[0], size[2:]
     rows = [_positions(spatial, axis, node.flag("align_corners"), ir) for axis in reversed(range(rank))]
     rows.append(ir.full(spatial, 1.0, F64))

@@ -9,12 +9,14 @@ from math import sqrt
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.attention_bias import Visibility, attention_bias
 from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
 from compiler.ir.dtypes import F32, F64, DType
 from compiler.ir.module import Value
 
 RULE = "ONNX Attention"
+PAST = "attention-past"
 RAW, CAPPED, BIASED, NORMALISED = range(4)
 
 
@@ -36,6 +38,7 @@ def attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     qk_matmul_output: T1[B, H, S, P + L]. Head h reads group h // (H / G). A row that is wholly masked gives zeros.
     Source: https://onnx.ai/onnx/operators/onnx__Attention.html
     """
+    _expect_mode(node)
     operands = _operands(node, ir)
     visibility = Visibility(
         causal=node.flag("is_causal"),
@@ -53,6 +56,13 @@ def attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     return _in_layout(y, node, ir), operands.k, operands.v, probe
 
 
+def _expect_mode(node: Node) -> None:
+    mode = node.int("qk_matmul_output_mode", RAW)
+    if mode not in (RAW, CAPPED, BIASED, NORMALISED):
+        message = f"qk_matmul_output_mode is {mode}, outside [{RAW}, {NORMALISED}]"
+        node.fail("attribute-range", message, rule=f"{RULE}, qk_matmul_output_mode")
+
+
 # Operands
 
 
@@ -60,23 +70,29 @@ def _operands(node: Node, ir: Builder) -> _Operands:
     names = ("Q", "K", "V")
     q, k, v = node.inputs(*names)
     if {q.rank, k.rank, v.rank} not in ({3}, {4}):
-        node.fail("rank-mismatch", f"Q, K and V have {q.rank}, {k.rank} and {v.rank} axes, not all 3 or 4", rule=RULE)
+        node.fail("attention-rank", f"Q, K and V have {q.rank}, {k.rank} and {v.rank} axes, not all 3 or 4", rule=RULE)
     if q.rank == 3:
-        q = _by_heads(q, node.int("q_num_heads"), ir)
-        k, v = (_by_heads(value, node.int("kv_num_heads"), ir) for value in (k, v))
+        q = _by_heads(q, "q_num_heads", node, ir)
+        k, v = (_by_heads(value, "kv_num_heads", node, ir) for value in (k, v))
     past: Dim = 0
     past_key, past_value = node.optional("past_key"), node.optional("past_value")
     if (past_key is None) != (past_value is None):
         node.fail("past-without-partner", "only one of past_key and past_value is given", rule=RULE)
     if past_key is not None and past_value is not None:
+        past_key = of_shape(past_key, (k.shape[0], k.shape[1], None, k.shape[3]), "past_key", node, ir, PAST)
         past = past_key.shape[2]
+        past_value = of_shape(past_value, (v.shape[0], v.shape[1], past, v.shape[3]), "past_value", node, ir, PAST)
         k, v = ir.concatenate([past_key, k], 2), ir.concatenate([past_value, v], 2)
     return _with_common_sizes(_Operands(q, k, v, past), node, ir)
 
 
-def _by_heads(x: Value, heads: int, ir: Builder) -> Value:
-    """T[B, S, H * D] -> T[B, H, S, D]"""
+def _by_heads(x: Value, name: str, node: Node, ir: Builder) -> Value:
+    """T[B, S, H * D] -> T[B, H, S, D], H the attribute `name`"""
     batch, length, hidden = x.shape
+    heads = node.int(name)
+    if heads < 1 or (isinstance(hidden, int) and hidden % heads):
+        message = f"{hidden} features cannot be those of {heads} heads"
+        node.fail("attention-heads", message, rule=f"{RULE}, attribute {name}")
     return ir.transpose(ir.reshape(x, (batch, length, heads, floordiv(hidden, heads))), (0, 2, 1, 3))
 
 
@@ -104,7 +120,7 @@ def _with_common_sizes(operands: _Operands, node: Node, ir: Builder) -> _Operand
 def _window(node: Node, name: str) -> int:
     size = node.int(name, -1)
     if size < -1:
-        node.fail("attribute-value", f"{name} is {size}, below -1", rule=f"{RULE}, attribute {name}")
+        node.fail("attribute-range", f"{name} is {size}, below -1", rule=f"{RULE}, attribute {name}")
     return size
 
 
@@ -117,10 +133,7 @@ def _valid_keys(node: Node, operands: _Operands, ir: Builder) -> Value | None:
         return None
     if node.optional("past_key") is not None:
         node.fail("two-caches", "nonpad_kv_seqlen and past_key are both given", rule=f"{RULE}, KV cache update")
-    if valid.rank != 1:
-        node.fail("rank-mismatch", f"nonpad_kv_seqlen is {valid.type}, not a vector", rule=RULE)
-    size = ir.require_equal(valid.shape[0], operands.q.shape[0], "nonpad_kv_seqlen does not fit the batch")
-    return ir.with_shape(valid, (size,))
+    return of_shape(valid, operands.q.shape[:1], "nonpad_kv_seqlen", node, ir, "attention-lengths")
 
 
 # Computation
@@ -140,7 +153,16 @@ def _is_composite(operands: _Operands, node: Node) -> bool:
 
 
 def _softmax_type(dtype: DType, node: Node) -> DType:
-    return node.dtype("softmax_precision") if node.has("softmax_precision") else dtype
+    return softmax_precision(node) if node.has("softmax_precision") else dtype
+
+
+def softmax_precision(node: Node) -> DType:
+    """The type that the attribute names, which is a float."""
+    dtype = node.dtype("softmax_precision")
+    if not dtype.is_float:
+        rule = f"ONNX {node.operator}, attribute softmax_precision"
+        node.fail("softmax-precision", f"softmax_precision is {dtype}, not a float", rule=rule)
+    return dtype
 
 
 def _whole(operands: _Operands, mask: Value | None, visibility: Visibility, node: Node, ir: Builder) -> Value:
@@ -174,10 +196,7 @@ def _in_steps(
     stages.append(weights)
     grouped = ir.cast(ir.reshape(weights, (batch, groups, shared, queries, keys)), v.dtype)
     mixed = ir.reshape(ir.dot(grouped, v, "bghst,bgte->bghse"), (batch, heads, queries, v.shape[3]))
-    mode = node.int("qk_matmul_output_mode")
-    if mode not in range(len(stages)):
-        node.fail("attribute-value", f"qk_matmul_output_mode is {mode}", rule=f"{RULE}, qk_matmul_output_mode")
-    return ir.cast(mixed, q.dtype), stages[mode]
+    return ir.cast(mixed, q.dtype), stages[node.int("qk_matmul_output_mode")]
 
 
 def _root_of_scale(width: Dim, node: Node, ir: Builder) -> Value:

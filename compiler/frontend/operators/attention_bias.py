@@ -42,7 +42,7 @@ def attention_bias(
     keys = k.shape[2]
     allowed = _allowed(visibility, queries, keys, ir)
     if mask is not None:
-        mask = _padded(mask, keys, ir)
+        mask = _padded(mask, keys, node, ir)
         mask = _of_rank_four(mask, (batch, heads, queries, keys), node, ir)
     if mask is not None and mask.dtype.is_bool:
         allowed = mask if allowed is None else ir.and_(mask, allowed)
@@ -53,11 +53,14 @@ def attention_bias(
     return ir.select(allowed, open_value, ir.scalar(NEGATIVE_INFINITY, q.dtype))
 
 
-def _padded(mask: Value, keys: Dim, ir: Builder) -> Value:
+def _padded(mask: Value, keys: Dim, node: Node, ir: Builder) -> Value:
     """The mask with all keys: those that it leaves out are hidden."""
     if not mask.rank or mask.shape[-1] == keys:
         return mask
     missing = keys - mask.shape[-1]
+    if at_least(-1, missing):
+        message = f"the last axis of attn_mask is {mask.shape[-1]}, there are {keys} keys"
+        node.fail("attention-mask", message, rule="ONNX Attention, attn_mask")
     if not at_least(missing, 0):
         ir.guard(missing, 0, "at_least", "attn_mask is longer than the keys")
     none = (0,) * (mask.rank - 1)
@@ -68,10 +71,12 @@ def _padded(mask: Value, keys: Dim, ir: Builder) -> Value:
 def _of_rank_four(mask: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
     """The mask with four axes; those that are not 1 are checked, or guarded, to be those of the scores."""
     if mask.rank > 4:
-        node.fail("rank-mismatch", f"attn_mask is {mask.type}, with more than 4 axes", rule="ONNX Attention, attn_mask")
+        node.fail(
+            "attention-mask", f"attn_mask is {mask.type}, with more than 4 axes", rule="ONNX Attention, attn_mask"
+        )
     mask = ir.unsqueeze(mask, range(4 - mask.rank)) if mask.rank < 4 else mask
     target = [1 if size == 1 else wanted for size, wanted in zip(mask.shape, shape, strict=True)]
-    return broadcast_onto(mask, target, "attn_mask", node, ir)
+    return broadcast_onto(mask, target, "attn_mask", node, ir, "attention-mask")
 
 
 def _allowed(visibility: Visibility, queries: Dim, keys: Dim, ir: Builder) -> Value | None:

@@ -33,6 +33,9 @@ def batch_normalization(node: Node, ir: Builder) -> tuple[Value, ...]:
 
     Source: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
     """
+    if not node.flag("training_mode") and (node.wants(1) or node.wants(2)):
+        message = f"the node has {node.output_count} outputs and training_mode is 0"
+        node.fail("batch-normalization-outputs", message, rule="ONNX BatchNormalization, outputs")
     return _lower(node, ir, ("input_mean", "input_var"), training=node.flag("training_mode"))[:3]
 
 
@@ -40,7 +43,7 @@ def _lower(node: Node, ir: Builder, names: Sequence[str], *, training: bool) -> 
     """Y, the new running statistics, and those of the batch; Y alone in inference."""
     x = node.input("X")
     if not x.rank:
-        node.fail("rank-mismatch", "X is a scalar", rule="ONNX BatchNormalization")
+        node.fail("normalization-rank", "X is a scalar", rule="ONNX BatchNormalization")
     axes = _parameter_axes(x, node)
     wide = ir.cast(x, F64 if x.dtype == F64 else F32)
     parameters = [_parameter(node.input(name), name, wide, axes, node, ir) for name in ("scale", "B", *names)]
@@ -70,9 +73,9 @@ def _parameter(value: Value, name: str, x: Value, axes: Sequence[int], node: Nod
         return ir.cast(ir.reshape(value, ()), x.dtype)
     if value.rank != len(axes):
         message = f"{name} is {value.type}, with {value.rank} axes and not {len(axes)}"
-        node.fail("rank-mismatch", message, rule="ONNX BatchNormalization")
+        node.fail("channel-parameter", message, rule="ONNX BatchNormalization")
     sizes = [
-        ir.require_equal(size, x.shape[axis], f"{name} does not fit axis {axis} of X", "channels")
+        ir.require_equal(size, x.shape[axis], f"{name} does not fit axis {axis} of X", "channel-parameter")
         for axis, size in zip(axes, value.shape, strict=True)
     ]
     return ir.cast(ir.with_shape(value, sizes), x.dtype)

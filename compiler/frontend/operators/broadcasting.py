@@ -28,7 +28,7 @@ def _by_attributes(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, 
         return a, ir.broadcast(ir.reshape(b, ()), (), a.shape)
     start = node.axis("axis", rank=a.rank) if node.has("axis") else a.rank - b.rank
     if start < 0 or start + b.rank > a.rank:
-        node.fail("rank-mismatch", f"B has {b.rank} axes, {a.rank} - {start} of A are left", rule=RULE)
+        node.fail("broadcast-mismatch", f"B has {b.rank} axes, {a.rank} - {start} of A are left", rule=RULE)
     axes = range(start, start + b.rank)
     for axis, size in zip(axes, b.shape, strict=True):
         expect_spreads(size, a.shape[axis], f"axis {axis} of A differs from B", ir)
@@ -37,31 +37,33 @@ def _by_attributes(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, 
 
 def _of_equal_shape(a: Value, b: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
     if a.rank != b.rank:
-        node.fail("rank-mismatch", f"the ranks differ: {a.rank} and {b.rank}", rule=f"{RULE}, broadcast = 0")
+        node.fail("shapes-differ", f"the ranks differ: {a.rank} and {b.rank}", rule=f"{RULE}, broadcast = 0")
     shape = [
-        ir.require_equal(left, right, f"axis {axis} differs")
+        ir.require_equal(left, right, f"axis {axis} differs", "shapes-differ")
         for axis, (left, right) in enumerate(zip(a.shape, b.shape, strict=True))
     ]
     return ir.with_shape(a, shape), ir.with_shape(b, shape)
 
 
-def broadcast_onto(x: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder) -> Value:
-    """The operand `name` at `shape`, which it must not enlarge."""
+def broadcast_onto(
+    x: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder, code: str = "broadcast-mismatch"
+) -> Value:
+    """The operand `name` at `shape`, which it must not enlarge; else the error is `code`."""
     if x.rank > len(shape):
-        node.fail("rank-mismatch", f"{name} has {x.rank} axes, its target {len(shape)}", rule=RULE)
+        node.fail(code, f"{name} has {x.rank} axes, its target {len(shape)}", rule=RULE)
     offset = len(shape) - x.rank
     for axis, size in enumerate(x.shape):
         target = shape[offset + axis]
-        expect_spreads(size, target, f"axis {axis} of {name} cannot be broadcast to {target}", ir)
+        expect_spreads(size, target, f"axis {axis} of {name} cannot be broadcast to {target}", ir, code)
     return ir.broadcast_to(x, shape)
 
 
-def expect_spreads(size: Dim, target: Dim, message: str, ir: Builder) -> None:
+def expect_spreads(size: Dim, target: Dim, message: str, ir: Builder, code: str = "broadcast-mismatch") -> None:
     """`size` is 1 or `target`: an error where it cannot be, a guard where that is not decided."""
     if size in (1, target):
         return
     if isinstance(size, int) or target == 1:
-        ir.require_equal(size, target, message, "broadcast-mismatch")
+        ir.require_equal(size, target, message, code)
         return
     ir.guard(size, target, "broadcast", f"{message}: {size}")
-    ir.require_equal(bcast(size, target), target, message, "broadcast-mismatch")
+    ir.require_equal(bcast(size, target), target, message, code)

@@ -3,6 +3,7 @@
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.conv import per_channel
 from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.module import Value
 
@@ -17,15 +18,19 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
     """
     x, weight = node.inputs("input", "weight")
     if (x.rank, weight.rank) != (3, 3):
-        node.fail("rank-mismatch", f"the input has {x.rank} axes and the weight {weight.rank}, not 3", rule=RULE)
+        node.fail("causal-conv-rank", f"the input has {x.rank} axes and the weight {weight.rank}, not 3", rule=RULE)
     batch, channels, length = x.shape
-    channels = ir.require_equal(channels, weight.shape[0], "the channels of input and weight differ", "channels")
+    channels = ir.require_equal(
+        channels, weight.shape[0], "the channels of input and weight differ", "convolution-channels"
+    )
+    weight = of_shape(weight, (channels, 1, None), "weight", node, ir, "causal-conv-weight")
     kernel = weight.shape[2]
     if not isinstance(channels, int):
         node.unsupported("the number of channels is only known at run time")
     past = node.optional("past_state")
     if past is None:
         past = ir.full((batch, channels, kernel - 1), 0, x.dtype)
+    past = of_shape(past, (batch, channels, kernel - 1), "past_state", node, ir, "causal-conv-state")
     padded = ir.concatenate([past, ir.with_shape(x, (batch, channels, length))], 2)
     state = ir.slice_axis(padded, 2, length, kernel - 1)
     dtype = wide_type(x.dtype)

@@ -1,7 +1,7 @@
 """CenterCropPad: the middle of a tensor, or the tensor in the middle."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths, zero
+from compiler.frontend.operators.shape_inputs import as_vector, read_lengths, zero
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, maximum, minimum
 from compiler.ir.module import Value
@@ -15,7 +15,8 @@ def center_crop_pad(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input_data")
     axes = node.axes_list(node.ints("axes", range(x.rank)), x.rank)
-    lengths = read_lengths(node.input("shape"), "shape", node, ir, len(axes))
+    wanted = as_vector(node.input("shape"), "shape", node, ir, len(axes), "crop-shape")
+    lengths = read_lengths(wanted, "shape", node, ir)
     starts: list[Dim] = [0] * x.rank
     low: list[Dim] = [0] * x.rank
     high: list[Dim] = [0] * x.rank

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.frontend.operators.shape_inputs import as_vector, read_lengths
+from compiler.frontend.operators.sliding_window import given_padding, per_axis
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import I64
@@ -19,22 +20,20 @@ def col2im(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input")
     if x.rank != 3:
-        node.fail("rank-mismatch", f"input has rank {x.rank}, not 3", rule="ONNX Col2Im, input")
+        node.fail("col2im-rank", f"input has rank {x.rank}, not 3", rule="ONNX Col2Im, input")
     image = read_lengths(node.input("image_shape"), "image_shape", node, ir)
     rank = len(image)
-    block = read_lengths(node.input("block_shape"), "block_shape", node, ir, rank)
-    strides, dilations = node.ints("strides", (1,) * rank), node.ints("dilations", (1,) * rank)
-    pads = node.ints("pads", (0,) * (2 * rank))
-    if {len(strides), len(dilations), len(pads) // 2} != {rank}:
-        message = f"strides, dilations or pads do not fit the {rank} axes of the image"
-        node.fail("attribute-value", message, rule="ONNX Col2Im, image_shape")
-    padded = [size + pads[axis] + pads[rank + axis] for axis, size in enumerate(image)]
+    given = as_vector(node.input("block_shape"), "block_shape", node, ir, rank, "col2im-blocks")
+    block = read_lengths(given, "block_shape", node, ir)
+    strides, dilations = (per_axis(node, name, rank, default=1, least=1) for name in ("strides", "dilations"))
+    low, high = given_padding(node, rank)
+    padded = [before + size + after for before, size, after in zip(low, image, high, strict=True)]
     counts = [
         floordiv(size - dilation * (length - 1) - 1, stride) + 1
         for size, dilation, length, stride in zip(padded, dilations, block, strides, strict=True)
     ]
     places = _places(block, counts, padded, strides, dilations, ir)
-    return _added(x, places, padded, product(block), product(counts), pads[:rank], image, ir)
+    return _added(x, places, padded, product(block), product(counts), low, image, ir)
 
 
 def _places(
@@ -68,8 +67,8 @@ def _added(
     """The blocks of `x` added at their places, without the padding."""
     N, rows, L = x.shape
     channels = floordiv(rows, elements)
-    ir.require_equal(channels * elements, rows, "axis 1 of input does not hold whole blocks")
-    ir.require_equal(L, count, "axis 2 of input is not the number of blocks")
+    ir.require_equal(channels * elements, rows, "axis 1 of input does not hold whole blocks", "col2im-blocks")
+    ir.require_equal(L, count, "axis 2 of input is not the number of blocks", "col2im-blocks")
     shape = (N, channels, elements * count)
     updates = ir.reshape(ir.with_shape(x, (N, channels * elements, count)), shape)
     flat = ir.broadcast(ir.reshape(places, (elements * count,)), (2,), shape)

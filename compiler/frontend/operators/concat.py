@@ -18,8 +18,9 @@ def concat(node: Node, ir: Builder) -> Value:
     for place, value in enumerate(inputs):
         if value.rank != inputs[0].rank:
             message = f"input {place} has rank {value.rank}, input 0 has rank {inputs[0].rank}"
-            node.fail("rank-mismatch", message, rule="ONNX Concat, inputs")
-        if value.dtype != inputs[0].dtype:
-            message = f"input {place} is {value.dtype}, input 0 is {inputs[0].dtype}"
-            node.fail("dtype-mismatch", message, rule="ONNX Concat, inputs")
+            node.fail("concat-rank", message, rule="ONNX Concat, inputs")
+        for other, (size, first) in enumerate(zip(value.shape, inputs[0].shape, strict=True)):
+            if other != axis:
+                message = f"axis {other} of input {place} and of input 0 differ"
+                ir.require_equal(size, first, message, "concat-sizes")
     return ir.concatenate(inputs, axis)

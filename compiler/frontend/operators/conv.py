@@ -26,7 +26,7 @@ def conv(node: Node, ir: Builder) -> Value:
 def convolve(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value:
     """The convolution that the attributes of the node describe, summed and left in `dtype`."""
     if x.rank < 3 or x.rank != w.rank:
-        node.fail("rank-mismatch", f"X has {x.rank} axes and W {w.rank}", rule=f"ONNX {node.operator}")
+        node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule=f"ONNX {node.operator}")
     groups = groups_of(node, w.shape[0])
     w = with_kernel_shape(w, node, ir)
     window = sliding_window(node, ir, x.shape[2:], w.shape[2:])
@@ -37,7 +37,9 @@ def groups_of(node: Node, split: Dim) -> int:
     """The attribute `group`, which must divide the size that the groups share out."""
     groups = node.int("group", 1)
     if groups < 1 or (isinstance(split, int) and split % groups):
-        node.fail("groups", f"{split} channels cannot be split into {groups} groups", rule=f"ONNX {node.operator}")
+        node.fail(
+            "convolution-groups", f"{split} channels cannot be split into {groups} groups", rule=f"ONNX {node.operator}"
+        )
     return groups
 
 
@@ -59,6 +61,9 @@ def with_kernel_shape(w: Value, node: Node, ir: Builder) -> Value:
 def per_channel(bias: Value, like: Value, node: Node, ir: Builder) -> Value:
     """One value per channel, which is axis 1, at the shape and type of `like`."""
     if bias.rank != 1:
-        node.fail("rank-mismatch", f"B is {bias.type}, not a vector", rule=f"ONNX {node.operator}, input B")
-    size = ir.require_equal(bias.shape[0], like.shape[1], "B does not have one value per channel", "channels")
+        node.fail(
+            "channel-parameter", f"a parameter is {bias.type}, not a vector", rule=f"ONNX {node.operator}, parameters"
+        )
+    message = "a parameter does not have one value per channel"
+    size = ir.require_equal(bias.shape[0], like.shape[1], message, "channel-parameter")
     return ir.broadcast(ir.cast(ir.with_shape(bias, (size,)), like.dtype), (1,), like.shape)

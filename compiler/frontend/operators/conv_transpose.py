@@ -7,7 +7,7 @@ from compiler.frontend.operators.conv import groups_of, per_channel, with_kernel
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.sliding_window import auto_pad, given_padding, per_axis
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, maximum
+from compiler.ir.dims import Dim, at_least, floordiv, maximum
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Value
 
@@ -28,8 +28,8 @@ def conv_transpose(node: Node, ir: Builder) -> Value:
 
 def _convolved(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value:
     if x.rank < 3 or x.rank != w.rank:
-        node.fail("rank-mismatch", f"X has {x.rank} axes and W {w.rank}", rule="ONNX ConvTranspose")
-    channels = ir.require_equal(x.shape[1], w.shape[0], "the channels of X and W differ", "channels")
+        node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule="ONNX ConvTranspose")
+    channels = ir.require_equal(x.shape[1], w.shape[0], "the channels of X and W differ", "convolution-channels")
     groups = groups_of(node, channels)
     w = with_kernel_shape(ir.with_shape(w, (channels, *w.shape[1:])), node, ir)
     axes = _axes(node, x, w)
@@ -67,6 +67,10 @@ def _axes(node: Node, x: Value, w: Value) -> list[_Axis]:
     strides = per_axis(node, "strides", count, default=1, least=1)
     dilations = per_axis(node, "dilations", count, default=1, least=1)
     extra = per_axis(node, "output_padding", count, default=0, least=0)
+    for padding, stride, dilation in zip(extra, strides, dilations, strict=True):
+        if padding >= max(stride, dilation):
+            message = f"output_padding has {padding}, where stride and dilation are {stride} and {dilation}"
+            node.fail("output-padding", message, rule="ONNX ConvTranspose, attribute output_padding")
     reach = [(size - 1) * dilation for size, dilation in zip(w.shape[2:], dilations, strict=True)]
     whole = [(x.shape[2 + i] - 1) * strides[i] + extra[i] + reach[i] + 1 for i in range(count)]
     places, before = _places(node, x, strides, whole)
@@ -86,13 +90,19 @@ def _places(
     A result larger than the whole has zeros at its end.
     """
     mode, count = auto_pad(node), len(whole)
+    places: tuple[Dim, ...]
     if node.has("output_shape"):
-        places: tuple[Dim, ...] = _output_shape(node, x.rank)
+        places = _output_shape(node, x.rank)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         places = tuple(size * stride for size, stride in zip(x.shape[2:], strides, strict=True))
     else:
         low, high = given_padding(node, count) if mode == "NOTSET" else ((0,) * count, (0,) * count)
-        return tuple(whole[i] - low[i] - high[i] for i in range(count)), low
+        places = tuple(whole[i] - low[i] - high[i] for i in range(count))
+        for axis, size in enumerate(places, start=2):
+            if at_least(-1, size):
+                message = f"the pads of axis {axis} crop {low[axis - 2] + high[axis - 2]} of {whole[axis - 2]} elements"
+                node.fail("pads-beyond-size", message, rule="ONNX ConvTranspose, attribute pads")
+        return places, low
     cropped = [maximum(0, size - place) for size, place in zip(whole, places, strict=True)]
     halves = tuple(floordiv(total, 2) for total in cropped)
     if mode == "SAME_UPPER":
@@ -106,7 +116,11 @@ def _output_shape(node: Node, rank: int) -> tuple[int, ...]:
     if len(shape) not in (rank, rank - 2):
         message = f"output_shape has {len(shape)} entries for {rank - 2} spatial axes"
         node.fail("attribute-length", message, rule="ONNX ConvTranspose, attribute output_shape")
-    return shape[len(shape) - rank + 2 :]
+    spatial = shape[len(shape) - rank + 2 :]
+    if min(spatial) < 0:
+        message = f"output_shape is {list(shape)}, which has a negative size"
+        node.fail("attribute-range", message, rule="ONNX ConvTranspose, attribute output_shape")
+    return spatial
 
 
 def _flipped(w: Value, groups: int, ir: Builder) -> Value:

@@ -35,7 +35,7 @@ def _axes(rank: int, axis: Value, node: Node, ir: Builder) -> tuple[int, ...]:
     """The axes that `axis` may be: one where it is known, else all."""
     known = known_integers(axis, ir)
     if rank == 0:
-        node.fail("rank-mismatch", "x has rank 0 and no axis to run along", rule=f"ONNX {node.operator}, x")
+        node.fail("cumulative-rank", "x has rank 0 and no axis to run along", rule=f"ONNX {node.operator}, x")
     return tuple(range(rank)) if known is None else node.axes_list(known, rank, "axis")
 
 

@@ -7,6 +7,7 @@ from itertools import product as combinations
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.conv import groups_of, per_channel, with_kernel_shape
 from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.frontend.operators.sliding_window import sliding_window
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, product
@@ -26,14 +27,20 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     """
     x, w, offset = node.inputs("X", "W", "offset")
     if x.rank < 3 or {x.rank, w.rank, offset.rank} != {x.rank}:
-        node.fail("rank-mismatch", f"X, W and offset have {x.rank}, {w.rank} and {offset.rank} axes", rule=RULE)
+        node.fail("convolution-rank", f"X, W and offset have {x.rank}, {w.rank} and {offset.rank} axes", rule=RULE)
     dtype, groups = wide_type(x.dtype), groups_of(node, w.shape[0])
     w = ir.cast(with_kernel_shape(w, node, ir), dtype)
-    channels = ir.require_equal(x.shape[1], w.shape[1] * groups, "the channels of X and W differ", "channels")
+    channels = ir.require_equal(
+        x.shape[1], w.shape[1] * groups, "the channels of X and W differ", "convolution-channels"
+    )
     layout = _layout(x, w, channels, node, ir)
+    rows = layout.offset_groups * layout.taps
+    axes = rows * len(layout.kernel)
+    offset = of_shape(offset, (layout.batch, axes, *layout.output), "offset", node, ir, "deform-offset")
     sampled = _sampled(ir.cast(x, dtype), _coordinates(ir.cast(offset, dtype), layout, ir), layout, ir)
     mask = node.optional("mask")
     if mask is not None:
+        mask = of_shape(mask, (layout.batch, rows, *layout.output), "mask", node, ir, "deform-mask")
         shape = (layout.batch, layout.offset_groups, 1, layout.taps, layout.places)
         sampled = ir.mul(sampled, ir.reshape(ir.cast(mask, dtype), shape))
     per_group = floordiv(channels, groups)
@@ -74,7 +81,7 @@ def _layout(x: Value, w: Value, channels: Dim, node: Node, ir: Builder) -> _Layo
     offset_groups = node.int("offset_group")
     if offset_groups < 1 or (isinstance(channels, int) and channels % offset_groups):
         message = f"{channels} channels cannot be split into {offset_groups} groups"
-        node.fail("groups", message, rule=f"{RULE}, attribute offset_group")
+        node.fail("deform-offset-groups", message, rule=f"{RULE}, attribute offset_group")
     return _Layout(
         x.shape[0],
         channels,

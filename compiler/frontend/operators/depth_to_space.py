@@ -11,9 +11,9 @@ MODES = ("DCR", "CRD")
 def _operand(node: Node) -> tuple[Value, int]:
     x, block = node.input("input"), node.int("blocksize")
     if x.rank != 4:
-        node.fail("rank-mismatch", f"input has rank {x.rank}, not 4", rule=f"ONNX {node.operator}, input")
+        node.fail("depth-to-space-rank", f"input has rank {x.rank}, not 4", rule=f"ONNX {node.operator}, input")
     if block < 1:
-        node.fail("attribute-value", f"blocksize is {block}", rule=f"ONNX {node.operator}, attribute blocksize")
+        node.fail("block-size", f"blocksize is {block}, not above 0", rule=f"ONNX {node.operator}, attribute blocksize")
     return x, block
 
 
@@ -23,7 +23,7 @@ def _divided(size: Dim, by: int, axis: str, node: Node, ir: Builder) -> Dim:
     quotient = floordiv(size, by)
     if isinstance(size, int) and size % by:
         node.fail("block-size", message, rule=f"ONNX {node.operator}, attribute blocksize")
-    ir.require_equal(quotient * by, size, message)
+    ir.require_equal(quotient * by, size, message, "block-size")
     return quotient
 
 

@@ -17,7 +17,7 @@ def det(node: Node, ir: Builder) -> Value:
     """
     x = node.input("X")
     if x.rank < 2:
-        node.fail("rank-mismatch", f"X has {x.rank} axes, no matrices", rule="ONNX Det")
+        node.fail("det-rank", f"X has {x.rank} axes, no matrices", rule="ONNX Det")
     rows = ir.require_equal(x.shape[-2], x.shape[-1], "the matrices of X are not square", "not-square")
     batch, dtype = product(x.shape[:-2]), wide_type(x.dtype)
     matrices = ir.reshape(ir.cast(x, dtype), (batch, rows, rows))

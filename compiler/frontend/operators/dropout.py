@@ -3,6 +3,7 @@
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.random import own_seed, uniform
+from compiler.frontend.operators.shape_inputs import as_scalar
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BOOL, F32, F64, DType
 from compiler.ir.module import Value
@@ -50,9 +51,17 @@ def dropout(node: Node, ir: Builder) -> tuple[Value, ...]:
     data, ratio, training = node.input("data"), node.optional("ratio"), node.optional("training_mode")
     if training is None or _is_known_zero(training, ir) or (ratio is not None and _is_known_zero(ratio, ir)):
         return _identity(node, ir, BOOL)
-    training = ir.reshape(training, ())
-    share = ir.scalar(0.5, F64) if ratio is None else ir.cast(ir.reshape(ratio, ()), F64)
+    training = as_scalar(training, "training_mode", node, ir)
+    share = ir.scalar(0.5, F64) if ratio is None else ir.cast(_ratio(ratio, node, ir), F64)
     return _dropped(data, ir.select(training, share, 0), node, ir)
+
+
+def _ratio(ratio: Value, node: Node, ir: Builder) -> Value:
+    """The share of elements to drop, at rank 0."""
+    known = ir.known_array(ratio)
+    if known is not None and not all(0 <= float(share) < 1 for share in known.flat):
+        node.fail("dropout-ratio", f"ratio is {known}, outside [0, 1)", rule="ONNX Dropout, ratio")
+    return as_scalar(ratio, "ratio", node, ir)
 
 
 def _dropped(data: Value, ratio: Value, node: Node, ir: Builder) -> tuple[Value, Value]:

@@ -52,20 +52,21 @@ def _parse(equation: str, operands: Sequence[Value], node: Node) -> tuple[list[T
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if len(texts) != len(operands):
-        _wrong(node, f"{equation!r} has {len(texts)} terms for {len(operands)} operands")
+        _wrong(node, "einsum-terms", f"{equation!r} has {len(texts)} terms for {len(operands)} operands")
     terms = [Term(x, _labels(text, x.rank, node)) for text, x in zip(texts, operands, strict=True)]
     ellipsis = _ellipsis_labels(max((_ellipsis_rank(text, x) for text, x in zip(texts, operands, strict=True))))
     result = _expanded(right, ellipsis, node) if arrow else ellipsis + _once("".join(texts))
     known = {label for term in terms for label in term.labels}
     if len(set(result)) != len(result) or not set(result) <= known:
-        _wrong(node, f"the result {right!r} repeats a label or has one of no term")
+        _wrong(node, "einsum-result", f"the result {right!r} repeats a label or has one of no term")
     return terms, result
 
 
 def _labels(text: str, rank: int, node: Node) -> str:
+    _expanded(text, "", node)
     letters = len(text.replace("...", ""))
     if letters > rank or (letters < rank and "..." not in text):
-        _wrong(node, f"the term {text!r} has {letters} labels for {rank} axes")
+        _wrong(node, "einsum-rank", f"the term {text!r} has {letters} labels for {rank} axes")
     return _expanded(text, _ellipsis_labels(rank - letters), node)
 
 
@@ -73,7 +74,7 @@ def _expanded(text: str, ellipsis: str, node: Node) -> str:
     """`text` with its ellipsis as labels."""
     before, dots, after = text.partition("...")
     if not set(before + after) <= set(ascii_letters):
-        _wrong(node, f"the term {text!r} has something else than letters and one ellipsis")
+        _wrong(node, "einsum-subscripts", f"the term {text!r} has something else than letters and one ellipsis")
     return before + (ellipsis if dots else "") + after
 
 
@@ -91,8 +92,8 @@ def _once(text: str) -> str:
     return "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
 
 
-def _wrong(node: Node, message: str) -> None:
-    node.fail("einsum-subscripts", message, rule=RULE)
+def _wrong(node: Node, code: str, message: str) -> None:
+    node.fail(code, message, rule=RULE)
 
 
 # Terms
@@ -120,7 +121,7 @@ def _with_common_sizes(terms: Sequence[Term], ir: Builder) -> list[Term]:
         for label, size in zip(term.labels, term.value.shape, strict=True):
             known = sizes.get(label, 1)
             if label in ELLIPSIS_LABELS:
-                (sizes[label],) = ir.broadcast_shape((known,), (size,))
+                (sizes[label],) = ir.broadcast_shape((known,), (size,), code="einsum-sizes")
             elif 1 in (known, size):
                 sizes[label] = size if known == 1 else known
             else:

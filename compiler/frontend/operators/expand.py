@@ -1,7 +1,7 @@
 """Expand and Tile: a tensor repeated along its axes."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
+from compiler.frontend.operators.shape_inputs import as_scalar, as_vector, known_integers, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import I64
@@ -16,7 +16,7 @@ def expand(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input")
     shape = read_lengths(node.input("shape"), "shape", node, ir)
-    return ir.broadcast_to(x, ir.broadcast_shape(x.shape, shape))
+    return ir.broadcast_to(x, ir.broadcast_shape(x.shape, shape, code="expand-incompatible"))
 
 
 @operator("Tile", since=(1,))
@@ -28,6 +28,7 @@ def tile_one_axis(node: Node, ir: Builder) -> Value:
     x = node.input("input")
     tiles, axis = (ir.cast(as_scalar(node.input(name), name, node, ir), I64) for name in ("tiles", "axis"))
     axes = ir.iota((x.rank,), 0, I64)
+    node.axes_list(known_integers(axis, ir) or (), x.rank, "axis")
     return _tile(x, ir.select(ir.equal(axes, axis), tiles, 1), node, ir)
 
 
@@ -40,11 +41,17 @@ def tile(node: Node, ir: Builder) -> Value:
     return _tile(node.input("input"), node.input("repeats"), node, ir)
 
 
+def _repeats(value: Value, count: int, node: Node, ir: Builder) -> tuple[Dim, ...]:
+    """One number for each axis."""
+    vector = as_vector(value, "repeats", node, ir, count, "tile-repeats")
+    return read_lengths(vector, "repeats", node, ir)
+
+
 def _tile(x: Value, repeats: Value, node: Node, ir: Builder) -> Value:
     axes: list[int] = []
     spread: list[Dim] = []
     shape: list[Dim] = []
-    for size, count in zip(x.shape, read_lengths(repeats, "repeats", node, ir, x.rank), strict=True):
+    for size, count in zip(x.shape, _repeats(repeats, x.rank, node, ir), strict=True):
         spread += [size] if count == 1 else [count, size]
         axes.append(len(spread) - 1)
         shape.append(size * count)

@@ -3,6 +3,7 @@
 from math import sqrt
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.attention import softmax_precision
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
@@ -11,6 +12,7 @@ from compiler.ir.dtypes import F64, DType
 from compiler.ir.module import Value
 
 RULE = "ONNX FlexAttention"
+CODE = "attention-shape"
 
 
 @operator("FlexAttention", since=(1,), domain="ai.onnx.preview")
@@ -21,7 +23,7 @@ def flex_attention(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html
     """
     q, k, v = _operands(node, ir)
-    dtype = node.dtype("softmax_precision") if node.has("softmax_precision") else wide_type(q.dtype)
+    dtype = softmax_precision(node) if node.has("softmax_precision") else wide_type(q.dtype)
     has_graphs = node.has("score_mod") or node.has("prob_mod")
     width = q.shape[3]
     if not has_graphs and dtype == wide_type(q.dtype) and _is_static(q.shape[1], k.shape[1], width):
@@ -36,10 +38,10 @@ def _is_static(*sizes: Dim) -> bool:
 
 def _operands(node: Node, ir: Builder) -> tuple[Value, Value, Value]:
     """Q, K and V, with the sizes that they share."""
-    q = of_shape(node.input("Q"), (None, None, None, None), "Q", node, ir)
+    q = of_shape(node.input("Q"), (None, None, None, None), "Q", node, ir, CODE)
     batch, heads, _, width = q.shape
-    k = of_shape(node.input("K"), (batch, None, None, width), "K", node, ir)
-    v = of_shape(node.input("V"), (batch, k.shape[1], k.shape[2], None), "V", node, ir)
+    k = of_shape(node.input("K"), (batch, None, None, width), "K", node, ir, CODE)
+    v = of_shape(node.input("V"), (batch, k.shape[1], k.shape[2], None), "V", node, ir, CODE)
     groups = k.shape[1]
     if isinstance(heads, int) and isinstance(groups, int) and (groups == 0 or heads % groups):
         node.fail("attention-heads", f"{heads} heads of Q cannot share {groups} of K", rule=RULE)

@@ -1,9 +1,9 @@
 """DFT and STFT: discrete Fourier transforms, by the fast transforms of the host."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, as_vector
+from compiler.frontend.operators.shape_inputs import as_scalar
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
+from compiler.ir.dims import Dim, at_least, floordiv
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Attribute, Value
 from compiler.ir.types import TensorType
@@ -63,13 +63,15 @@ def _transformed(x: Value, number: int | None, axis: Value | None, node: Node, i
 
 def _length(node: Node, ir: Builder) -> Dim | None:
     value = node.optional("dft_length")
-    return None if value is None else ir.read_sizes(as_vector(value, "dft_length", node, ir, 1), "length")[0]
+    return None if value is None else ir.read_sizes(as_scalar(value, "dft_length", node, ir), "length")[0]
 
 
 def _of_axis(x: Value, axis: int, node: Node, ir: Builder) -> tuple[tuple[Dim, ...], Value]:
     """The shape of the result, and the length of the signal as i64[]."""
     is_inverse, is_onesided = node.flag("inverse"), node.flag("onesided")
     length = _length(node, ir)
+    if length is not None and at_least(0, length):
+        node.fail("dft-length", f"dft_length is {length}, not above 0", rule="ONNX DFT, dft_length")
     if length is None:
         length = 2 * (x.shape[axis] - 1) if is_inverse and is_onesided else x.shape[axis]
     shape = list(x.shape)
@@ -99,12 +101,15 @@ def stft(node: Node, ir: Builder) -> Value:
     """
     x, window = node.input("signal"), node.optional("window")
     if x.rank != 3 or (isinstance(x.shape[-1], int) and x.shape[-1] not in (1, 2)):
-        node.fail("rank-mismatch", f"signal is {x.type}, not [B, S, 1 or 2]", rule="ONNX STFT, signal")
-    (step,) = ir.read_sizes(as_vector(node.input("frame_step"), "frame_step", node, ir, 1), "step")
+        node.fail("signal-shape", f"signal is {x.type}, not [B, S, 1 or 2]", rule="ONNX STFT, signal")
+    (step,) = ir.read_sizes(as_scalar(node.input("frame_step"), "frame_step", node, ir), "step")
     if isinstance(step, int) and step < 1:
-        node.fail("attribute-value", f"frame_step is {step}, not positive", rule="ONNX STFT, frame_step")
+        node.fail("frame-step", f"frame_step is {step}, not positive", rule="ONNX STFT, frame_step")
     length = _frame_length(x, window, node, ir)
-    ir.guard(x.shape[1], length, "at_least", f"the signal of {x.shape[1]} is shorter than a frame of {length}")
+    message = f"the signal of {x.shape[1]} is shorter than a frame of {length}"
+    if at_least(0, length) or at_least(length, x.shape[1] + 1):
+        node.fail("frame-length", message, rule="ONNX STFT, frame_length")
+    ir.guard(x.shape[1], length, "at_least", message)
     if window is None:
         window = ir.full((length,), 1, x.dtype)
     is_onesided = node.flag("onesided")
@@ -120,10 +125,10 @@ def stft(node: Node, ir: Builder) -> Value:
 def _frame_length(x: Value, window: Value | None, node: Node, ir: Builder) -> Dim:
     given = node.optional("frame_length")
     if window is not None and window.rank != 1:
-        node.fail("rank-mismatch", f"window is {window.type}, not a vector", rule="ONNX STFT, window")
+        node.fail("window-rank", f"window is {window.type}, not a vector", rule="ONNX STFT, window")
     if given is None:
         return x.shape[1] if window is None else window.shape[0]
-    (length,) = ir.read_sizes(as_vector(given, "frame_length", node, ir, 1), "frame")
+    (length,) = ir.read_sizes(as_scalar(given, "frame_length", node, ir), "frame")
     if window is None:
         return length
-    return ir.require_equal(length, window.shape[0], "frame_length and the length of window differ")
+    return ir.require_equal(length, window.shape[0], "frame_length and the length of window differ", "frame-length")

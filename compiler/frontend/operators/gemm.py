@@ -17,15 +17,16 @@ def gemm(node: Node, ir: Builder) -> Value:
     """
     a, b = node.inputs("A", "B")
     if (a.rank, b.rank) != (2, 2):
-        node.fail("rank-mismatch", f"the ranks of A and B are {a.rank} and {b.rank}, not 2", rule="ONNX Gemm")
+        node.fail("gemm-rank", f"the ranks of A and B are {a.rank} and {b.rank}, not 2", rule="ONNX Gemm")
     left = "km" if node.flag("transA") else "mk"
     right = "nk" if node.flag("transB") else "kn"
     result = ir.dot(a, b, f"{left},{right}->mn", wide_type(a.dtype))
     result = _scaled(result, node.float("alpha"), ir)
     addend = node.optional("C")
+    if addend is not None:
+        addend = _broadcast(addend, result.shape, node, ir)
     if addend is not None and node.float("beta") != 0:
-        addend = _scaled(ir.cast(addend, result.dtype), node.float("beta"), ir)
-        result = ir.add(result, _broadcast(addend, result.shape, node, ir))
+        result = ir.add(result, _scaled(ir.cast(addend, result.dtype), node.float("beta"), ir))
     return ir.cast(result, a.dtype)
 
 
@@ -41,5 +42,5 @@ def _scaled(x: Value, factor: float, ir: Builder) -> Value:
 def _broadcast(addend: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
     """C at the shape of the product; before opset 7 only where `broadcast` says so."""
     if node.since < 7 and not node.flag("broadcast") and addend.rank != len(shape):
-        node.fail("rank-mismatch", f"C has rank {addend.rank}, and broadcast is 0", rule="ONNX Gemm, broadcast")
-    return broadcast_onto(addend, shape, "C", node, ir)
+        node.fail("gemm-bias", f"C has rank {addend.rank}, and broadcast is 0", rule="ONNX Gemm, broadcast")
+    return broadcast_onto(addend, shape, "C", node, ir, "gemm-bias")

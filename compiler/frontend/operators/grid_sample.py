@@ -6,7 +6,7 @@ from itertools import product
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.resampling import KERNELS
-from compiler.frontend.operators.shape_inputs import of_shape
+from compiler.frontend.operators.shape_inputs import of_shape, zero
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import F32, F64, I64
@@ -38,10 +38,17 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     x, grid = node.inputs("X", "grid")
     rank = x.rank - 2
     if rank < 1 or (node.since == 16 and rank != 2):
-        node.fail("rank-mismatch", f"X has rank {x.rank}", rule="ONNX GridSample, X")
-    grid = of_shape(grid, (x.shape[0], *[None] * rank, rank), "grid", node, ir)
+        node.fail(
+            "grid-sample-rank",
+            f"X has rank {x.rank}, {'4' if node.since == 16 else 'at least 3'} is expected",
+            rule="ONNX GridSample, X",
+        )
+    grid = of_shape(grid, (x.shape[0], *[None] * rank, rank), "grid", node, ir, "grid-shape")
     names = PLANE_MODES if node.since == 16 else MODES
     mode = names[node.choice("mode", tuple(names))]
+    if x.dtype.is_string and mode != "nearest":
+        message = f"mode {mode} asks for what lies between two texts"
+        node.fail("interpolated-text", message, rule="ONNX GridSample, mode")
     dtype = F64 if F64 in (x.dtype, grid.dtype) else F32
     grid = ir.cast(grid, dtype)
     taps = [_taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)]
@@ -63,7 +70,7 @@ def _weighted_sum(data: Value, taps: Sequence[Sequence[_Tap]], ir: Builder) -> V
         read = ir.gather_nd(data, ir.concatenate([ir.unsqueeze(tap.index, (last,)) for tap in corner], last), 1)
         for tap in corner:
             if tap.inside is not None:
-                read = ir.select(ir.unsqueeze(tap.inside, (last,)), read, 0)
+                read = ir.select(ir.unsqueeze(tap.inside, (last,)), read, zero(read.dtype, ir))
         for tap in corner:
             if tap.weight is not None:
                 read = ir.mul(read, ir.unsqueeze(tap.weight, (last,)))

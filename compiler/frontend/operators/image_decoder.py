@@ -18,7 +18,7 @@ def image_decoder(node: Node, ir: Builder) -> Value:
     encoded = node.input("encoded_stream")
     if encoded.rank != 1:
         message = f"encoded_stream is {encoded.type}, not a vector"
-        node.fail("rank-mismatch", message, rule="ONNX ImageDecoder, encoded_stream")
+        node.fail("image-stream", message, rule="ONNX ImageDecoder, encoded_stream")
     pixels = node.choice("pixel_format", tuple(CHANNELS))
     type = TensorType(U8, (ir.fresh_symbol("height"), ir.fresh_symbol("width"), CHANNELS[pixels]))
     return ir.host("decode_image", (encoded,), (type,), {"pixel_format": pixels})[0]

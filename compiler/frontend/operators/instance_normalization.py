@@ -25,7 +25,7 @@ def instance_normalization(node: Node, ir: Builder) -> Value:
 
 def _expect_channels(x: Value, node: Node) -> None:
     if x.rank < 2:
-        node.fail("rank-mismatch", f"X has {x.rank} axes, no channels", rule=f"ONNX {node.operator}")
+        node.fail("normalization-rank", f"X has {x.rank} axes, no channels", rule=f"ONNX {node.operator}")
 
 
 @operator("GroupNormalization", since=(18,))
@@ -55,6 +55,10 @@ def group_normalization(node: Node, ir: Builder) -> Value:
 def stash_type(x: Value, node: Node) -> DType:
     """The type that the attribute `stash_type` names; f32, its default, does not narrow f64."""
     dtype = node.dtype("stash_type")
+    if not dtype.is_float:
+        node.fail(
+            "stash-type", f"stash_type is {dtype}, not a float", rule=f"ONNX {node.operator}, attribute stash_type"
+        )
     return F64 if (x.dtype, dtype) == (F64, F32) else dtype
 
 
@@ -65,6 +69,6 @@ def _by_groups(x: Value, dtype: DType, node: Node, ir: Builder) -> Value:
     groups = node.int("num_groups")
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         message = f"{channels} channels cannot be split into {groups} groups"
-        node.fail("groups", message, rule="ONNX GroupNormalization, attribute num_groups")
+        node.fail("normalization-groups", message, rule="ONNX GroupNormalization, attribute num_groups")
     grouped = ir.reshape(ir.cast(x, dtype), (batch, groups, floordiv(channels, groups), *spatial))
     return standardize(grouped, range(2, grouped.rank), node.float("epsilon"), ir)

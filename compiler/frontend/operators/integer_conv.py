@@ -7,6 +7,8 @@ from compiler.ir.builder import Builder
 from compiler.ir.dtypes import F32, I32
 from compiler.ir.module import Value
 
+CODE = "quantization-granularity"
+
 
 @operator("ConvInteger", since=(10,))
 def conv_integer(node: Node, ir: Builder) -> Value:
@@ -43,7 +45,7 @@ def qlinear_conv(node: Node, ir: Builder) -> Value:
 def _single(value: Value, name: str, node: Node, ir: Builder) -> Value:
     """A scale or zero point for a whole tensor, as a scalar."""
     if any(size != 1 for size in value.shape):
-        node.fail("quantization-granularity", f"{name} is {value.type}, not a scalar", rule=f"ONNX {node.operator}")
+        node.fail(CODE, f"{name} is {value.type}, not a scalar", rule=f"ONNX {node.operator}")
     return ir.reshape(value, ())
 
 
@@ -64,6 +66,6 @@ def _per_filter(zero_point: Value, w: Value, node: Node, ir: Builder) -> Value:
     if all(size == 1 for size in zero_point.shape):
         return ir.reshape(zero_point, ())
     if zero_point.rank != 1:
-        node.fail("quantization-granularity", f"w_zero_point is {zero_point.type}", rule=f"ONNX {node.operator}")
-    size = ir.require_equal(zero_point.shape[0], w.shape[0], "w_zero_point does not have one value per filter")
+        node.fail(CODE, f"w_zero_point is {zero_point.type}", rule=f"ONNX {node.operator}")
+    size = ir.require_equal(zero_point.shape[0], w.shape[0], "w_zero_point does not have one value per filter", CODE)
     return ir.broadcast(ir.with_shape(zero_point, (size,)), (0,), w.shape)

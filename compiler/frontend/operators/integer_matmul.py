@@ -33,8 +33,8 @@ def qlinear_matmul(node: Node, ir: Builder) -> Value:
     a_scale, b_scale, y_scale = (ir.cast(scale, F32) for scale in node.inputs("a_scale", "b_scale", "y_scale"))
     rows, columns = _per_row(a_scale, product.rank, ir), _per_column(b_scale, product.rank, ir)
     factor = ir.div(ir.mul(rows, columns), _per_row(y_scale, product.rank, ir))
-    scaled = ir.mul(product, onto(factor, product.shape, "a scale", node, ir))
-    zero_point = onto(_per_row(y_zero, product.rank, ir), product.shape, "y_zero_point", node, ir)
+    scaled = ir.mul(product, onto(factor, product.shape, "a scale", node, ir, "matmul-scale"))
+    zero_point = onto(_per_row(y_zero, product.rank, ir), product.shape, "y_zero_point", node, ir, "matmul-zero-point")
     return quantize(scaled, zero_point, y_zero.dtype, ir)
 
 
@@ -62,7 +62,7 @@ def _fitted(zero_point: Value, shape: Sequence[Dim], name: str, node: Node, ir: 
     """A zero point ready to broadcast to `shape`, of rank 0 where it is one element."""
     if all(size == 1 for size in zero_point.shape):
         return ir.reshape(zero_point, ())
-    return onto(zero_point, shape, name, node, ir)
+    return onto(zero_point, shape, name, node, ir, "matmul-zero-point")
 
 
 def _per_row(value: Value, rank: int, ir: Builder) -> Value:

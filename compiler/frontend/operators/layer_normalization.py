@@ -1,12 +1,17 @@
 """LayerNormalization and RMSNormalization: over the trailing axes."""
 
+from collections.abc import Sequence
+
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.broadcasting import broadcast_onto
 from compiler.frontend.operators.instance_normalization import stash_type
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.standardize import moments, standardize
 from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim
 from compiler.ir.module import Value
+
+CODE = "normalization-parameter"
 
 
 @operator("LayerNormalization", since=(17,))
@@ -31,12 +36,16 @@ def _layer_norm(x: Value, scale: Value, bias: Value | None, axis: int, node: Nod
     normalised, epsilon = x.shape[axis:], node.float("epsilon")
     parameters = [value for value in (scale, bias) if value is not None]
     if stash_type(x, node) == wide_type(x.dtype) and all(value.rank <= len(normalised) for value in parameters):
-        scale = broadcast_onto(scale, normalised, "Scale", node, ir)
-        shift = ir.full(normalised, 0, x.dtype) if bias is None else broadcast_onto(bias, normalised, "B", node, ir)
+        scale = broadcast_onto(scale, normalised, "Scale", node, ir, CODE)
+        shift = ir.full(normalised, 0, x.dtype) if bias is None else _shift(bias, normalised, node, ir)
         return ir.layer_norm(x, scale, shift, axis, epsilon)
     normal = standardize(ir.cast(x, stash_type(x, node)), range(axis, x.rank), epsilon, ir)
-    scaled = ir.mul(ir.cast(normal, x.dtype), broadcast_onto(scale, x.shape, "Scale", node, ir))
-    return scaled if bias is None else ir.add(scaled, broadcast_onto(bias, x.shape, "B", node, ir))
+    scaled = ir.mul(ir.cast(normal, x.dtype), broadcast_onto(scale, x.shape, "Scale", node, ir, CODE))
+    return scaled if bias is None else ir.add(scaled, _shift(bias, x.shape, node, ir))
+
+
+def _shift(bias: Value, shape: Sequence[Dim], node: Node, ir: Builder) -> Value:
+    return broadcast_onto(bias, shape, "B", node, ir, CODE)
 
 
 @operator("RMSNormalization", since=(23,))
@@ -49,8 +58,8 @@ def rms_normalization(node: Node, ir: Builder) -> Value:
     axis, epsilon = node.axis("axis", rank=x.rank), node.float("epsilon")
     normalised, stash = x.shape[axis:], stash_type(x, node)
     if stash == wide_type(x.dtype) and scale.dtype == x.dtype and scale.rank <= len(normalised):
-        return ir.rms_norm(x, broadcast_onto(scale, normalised, "scale", node, ir), axis, epsilon)
+        return ir.rms_norm(x, broadcast_onto(scale, normalised, "scale", node, ir, CODE), axis, epsilon)
     wide = ir.cast(x, stash)
     square = ir.mean(ir.square(wide), range(axis, x.rank), keepdims=True)
     normal = ir.cast(ir.div(wide, ir.sqrt(ir.add(square, epsilon))), x.dtype)
-    return ir.mul(ir.cast(normal, scale.dtype), broadcast_onto(scale, x.shape, "scale", node, ir))
+    return ir.mul(ir.cast(normal, scale.dtype), broadcast_onto(scale, x.shape, "scale", node, ir, CODE))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.broadcasting import expect_spreads
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size, floordiv
 from compiler.ir.dtypes import BOOL, F32, I64
@@ -12,6 +14,7 @@ from compiler.ir.module import Block, Value
 from compiler.ir.types import TensorType
 
 RULE = "ONNX LinearAttention"
+SHAPE = "linear-attention-shape"
 # update rule: whether the state decays, whether what it already holds is subtracted
 UPDATE_RULES = {
     "linear": (False, False),
@@ -71,8 +74,8 @@ def linear_attention(node: Node, ir: Builder) -> tuple[Value, Value]:
     return ir.cast(packed, query.dtype), ir.cast(state, query.dtype if past is None else past.dtype)
 
 
-def _fail(node: Node, message: str) -> NoReturn:
-    node.fail("linear-attention", message, rule=RULE)
+def _fail(node: Node, code: str, message: str) -> NoReturn:
+    node.fail(f"linear-attention-{code}", message, rule=RULE)
 
 
 def _tokens(node: Node, ir: Builder) -> _Token:
@@ -80,41 +83,71 @@ def _tokens(node: Node, ir: Builder) -> _Token:
     query, key, value = node.inputs("query", "key", "value")
     heads, groups = node.int("q_num_heads"), node.int("kv_num_heads")
     if groups < 1 or heads < 1 or heads % groups:
-        _fail(node, f"{heads} query heads cannot share {groups} key heads")
+        _fail(node, "heads", f"{heads} query heads cannot share {groups} key heads")
     gates, corrects = UPDATE_RULES[node.choice("update_rule", tuple(UPDATE_RULES))]
     decay, rate = node.optional("decay"), node.optional("beta")
     for name, given, wanted in (("decay", decay, gates), ("beta", rate, corrects)):
         if (given is not None) != wanted:
-            _fail(node, f"update_rule {node.string('update_rule')} {'needs' if wanted else 'does not take'} {name}")
+            _fail(
+                node,
+                "gates",
+                f"update_rule {node.string('update_rule')} {'needs' if wanted else 'does not take'} {name}",
+            )
     for operand in (query, key, value, decay, rate):
         if operand is not None and operand.rank != 3:
-            _fail(node, f"an operand is {operand.type}, not of rank 3")
-    by_group = _by_heads(query, heads, ir)
+            _fail(node, "shape", f"an operand is {operand.type}, not of rank 3")
+    batch, length, _ = query.shape
+    key, value = (
+        of_shape(x, (batch, length, None), name, node, ir, SHAPE) for name, x in (("key", key), ("value", value))
+    )
+    decay, rate = (
+        None if x is None else of_shape(x, (batch, length, None), name, node, ir, SHAPE)
+        for name, x in (("decay", decay), ("beta", rate))
+    )
+    by_group = _by_heads(query, "query", heads, node, ir)
     length, batch, _, width = by_group.shape
-    keys = _by_heads(key, groups, ir)
-    width = ir.require_equal(width, keys.shape[3], "the widths of query and key differ")
+    keys = _by_heads(key, "key", groups, node, ir)
+    width = ir.require_equal(width, keys.shape[3], "the widths of query and key differ", SHAPE)
     keys = ir.with_shape(keys, (length, batch, groups, width))
     return _Token(
         ir.reshape(by_group, (length, batch, groups, heads // groups, width)),
         keys,
-        _by_heads(value, groups, ir),
-        None if decay is None else _by_heads(decay, groups, ir),
-        None if rate is None else _by_heads(rate, rate.shape[2], ir),
+        _by_heads(value, "value", groups, node, ir),
+        None if decay is None else _decay(decay, groups, width, node, ir),
+        None if rate is None else _rate(rate, groups, ir),
     )
 
 
-def _by_heads(x: Value, heads: Dim, ir: Builder) -> Value:
+def _decay(decay: Value, groups: int, width: Dim, node: Node, ir: Builder) -> Value:
+    """f32[L, B, G, K|1]"""
+    by_group = _by_heads(decay, "decay", groups, node, ir)
+    expect_spreads(by_group.shape[3], width, "decay has neither one value per head nor one per feature", ir, SHAPE)
+    return by_group
+
+
+def _rate(rate: Value, groups: int, ir: Builder) -> Value:
+    """f32[L, B, G|1, 1]"""
+    batch, length, heads = rate.shape
+    expect_spreads(heads, groups, "beta has neither one value for all heads nor one per head", ir, SHAPE)
+    return ir.transpose(ir.reshape(ir.cast(rate, F32), (batch, length, heads, 1)), (1, 0, 2, 3))
+
+
+def _by_heads(x: Value, name: str, heads: int, node: Node, ir: Builder) -> Value:
     """T[B, L, H * D] -> f32[L, B, H, D]"""
     batch, length, packed = x.shape
+    if isinstance(packed, int) and packed % heads:
+        _fail(
+            node, "shape" if name == "decay" else "heads", f"{packed} features of {name} are not those of {heads} heads"
+        )
     apart = ir.reshape(ir.cast(x, F32), (batch, length, heads, floordiv(packed, heads)))
     return ir.transpose(apart, (1, 0, 2, 3))
 
 
 def _as_state(past: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
     if past.rank != 4:
-        _fail(node, f"past_state is {past.type}, not of rank 4")
+        _fail(node, "shape", f"past_state is {past.type}, not of rank 4")
     for axis, (own, wanted) in enumerate(zip(past.shape, shape, strict=True)):
-        ir.require_equal(own, wanted, f"axis {axis} of past_state does not fit")
+        ir.require_equal(own, wanted, f"axis {axis} of past_state does not fit", SHAPE)
     return ir.with_shape(ir.cast(past, F32), shape)
 
 

@@ -2,7 +2,9 @@
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import widened
+from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
@@ -36,17 +38,18 @@ def softmax_cross_entropy_loss(node: Node, ir: Builder) -> tuple[Value, ...]:
 def _expect_ranks(x: Value, target: Value, node: Node) -> None:
     if x.rank < 2 or target.rank != x.rank - 1:
         message = f"the scores have {x.rank} axes and the labels {target.rank}, not one less"
-        node.fail("rank-mismatch", message, rule=f"ONNX {node.operator}")
+        node.fail("loss-rank", message, rule=f"ONNX {node.operator}")
 
 
 def _loss(log_probability: Value, target: Value, weight: Value | None, node: Node, ir: Builder) -> Value:
     """The weighted loss of each sample, reduced as the node says; the mean divides by the sum of the weights."""
     shape = [
-        ir.require_equal(own, other, f"axis {axis} of scores and labels differs")
+        ir.require_equal(own, other, f"axis {axis} of scores and labels differs", "loss-sizes")
         for axis, (own, other) in enumerate(
             zip((log_probability.shape[0], *log_probability.shape[2:]), target.shape, strict=True)
         )
     ]
+    _expect_labels(target, log_probability.shape[1], node, ir)
     target = ir.cast(ir.with_shape(target, shape), I64)
     ignored = ir.equal(target, node.int("ignore_index")) if node.has("ignore_index") else None
     if ignored is not None:
@@ -54,6 +57,8 @@ def _loss(log_probability: Value, target: Value, weight: Value | None, node: Nod
     places = ir.unsqueeze(target, [1])
     classes = ir.with_shape(log_probability, (shape[0], log_probability.shape[1], *shape[1:]))
     loss = ir.neg(ir.squeeze(ir.gather_along(classes, places, 1), [1]))
+    if weight is not None:
+        weight = of_shape(weight, (log_probability.shape[1],), "the weights", node, ir, "loss-weights")
     weights = _weights(target, ignored, weight, loss, node, ir)
     if weights is not None:
         loss = ir.mul(loss, weights)
@@ -67,6 +72,19 @@ def _loss(log_probability: Value, target: Value, weight: Value | None, node: Nod
     return ir.div(ir.reduce(loss, "sum", axes), ir.reduce(weights, "sum", axes))
 
 
+def _expect_labels(target: Value, classes: Dim, node: Node, ir: Builder) -> None:
+    """ModelError where a constant label is no class, nor the one to be ignored."""
+    known = ir.known_array(target)
+    if known is None:
+        return
+    if node.has("ignore_index"):
+        known = known[known != node.int("ignore_index")]
+    for label in (int(known.min()), int(known.max())) if known.size else ():
+        if label < 0 or at_least(label, classes):
+            message = f"a label is {label}, there are {classes} classes"
+            node.fail("loss-labels", message, rule=f"ONNX {node.operator}")
+
+
 def _weights(
     target: Value, ignored: Value | None, weight: Value | None, loss: Value, node: Node, ir: Builder
 ) -> Value | None:
@@ -76,7 +94,5 @@ def _weights(
     if weight is None:
         weights = ir.full(target.shape, 1, loss.dtype)
     else:
-        if weight.rank != 1:
-            node.fail("rank-mismatch", f"the weights are {weight.type}, not a vector", rule=f"ONNX {node.operator}")
         weights = ir.gather(ir.cast(weight, loss.dtype), target, 0)
     return weights if ignored is None else ir.select(ignored, 0, weights)

@@ -1,6 +1,7 @@
 """MaxUnpool: values put back to the places that MaxPool took them from."""
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import read_lengths
 from compiler.frontend.operators.sliding_window import given_padding, kernel_of, per_axis
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, maximum, minimum, product
@@ -16,9 +17,9 @@ def max_unpool(node: Node, ir: Builder) -> Value:
     """
     x, indices = node.inputs("X", "I")
     if x.rank != indices.rank:
-        node.fail("rank-mismatch", f"X has {x.rank} axes and I {indices.rank}", rule="ONNX MaxUnpool")
+        node.fail("max-unpool-indices", f"X has {x.rank} axes and I {indices.rank}", rule="ONNX MaxUnpool")
     shape = [
-        ir.require_equal(left, right, f"axis {axis} of X and I differs")
+        ir.require_equal(left, right, f"axis {axis} of X and I differs", "max-unpool-indices")
         for axis, (left, right) in enumerate(zip(x.shape, indices.shape, strict=True))
     ]
     natural = (*shape[:2], *_natural_sizes(node, shape))
@@ -46,7 +47,7 @@ def _sizes(wanted: Value, rank: int, node: Node, ir: Builder) -> tuple[Dim, ...]
     if wanted.rank != 1:
         node.fail("output-shape", f"output_shape is {wanted.type}, not a vector", rule="ONNX MaxUnpool")
     ir.require_equal(wanted.shape[0], rank, "output_shape does not have one size per axis", "output-shape")
-    return ir.read_sizes(ir.with_shape(wanted, (rank,)), "unpooled")
+    return read_lengths(ir.with_shape(wanted, (rank,)), "output_shape", node, ir, code="output-shape")
 
 
 def _resized(x: Value, shape: tuple[Dim, ...], ir: Builder) -> Value:

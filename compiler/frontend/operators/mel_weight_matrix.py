@@ -3,7 +3,7 @@
 from math import log
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, as_vector
+from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
 from compiler.ir.dtypes import F64
@@ -35,7 +35,7 @@ def mel_weight_matrix(node: Node, ir: Builder) -> Value:
 
 
 def _size(name: str, node: Node, ir: Builder) -> Dim:
-    (size,) = ir.read_sizes(as_vector(node.input(name), name, node, ir), name)
+    (size,) = read_lengths(as_scalar(node.input(name), name, node, ir), name, node, ir, code="mel-size")
     return size
 
 

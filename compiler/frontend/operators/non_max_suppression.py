@@ -16,6 +16,9 @@ def non_max_suppression(node: Node, ir: Builder) -> Value:
     Sorted by score, the boxes are gone through once for all batches and classes together.
     Source: https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
     """
+    if node.int("center_point_box") not in (0, 1):
+        message = f"center_point_box is {node.int('center_point_box')}, not 0 or 1"
+        node.fail("nms-center-point", message, rule="ONNX NonMaxSuppression, attribute center_point_box")
     boxes, scores = _operands(node, ir)
     ranked, order = ir.sort(scores, 2, descending=True)
     corners = _corners(boxes, node, ir)
@@ -24,7 +27,7 @@ def non_max_suppression(node: Node, ir: Builder) -> Value:
     kept = ir.full(scores.shape, True, BOOL)
     if lowest is not None:
         kept = ir.less(as_scalar(lowest, "score_threshold", node, ir), ranked)
-    kept = _suppressed(rows, kept, _scalar("iou_threshold", 0.0, node, ir), ir)
+    kept = _suppressed(rows, kept, _iou_threshold(node, ir), ir)
     limit = _scalar("max_output_boxes_per_class", 0, node, ir)
     chosen = ir.and_(kept, ir.less_equal(ir.scan_axis(ir.cast(kept, I64), "sum", 2), limit))
     places = ir.transpose(ir.non_zero(chosen), (1, 0))
@@ -34,8 +37,8 @@ def non_max_suppression(node: Node, ir: Builder) -> Value:
 
 def _operands(node: Node, ir: Builder) -> tuple[Value, Value]:
     boxes, scores = node.inputs("boxes", "scores")
-    boxes = of_shape(boxes, (None, None, 4), "boxes", node, ir)
-    scores = of_shape(scores, (boxes.shape[0], None, boxes.shape[1]), "scores", node, ir)
+    boxes = of_shape(boxes, (None, None, 4), "boxes", node, ir, "nms-boxes")
+    scores = of_shape(scores, (boxes.shape[0], None, boxes.shape[1]), "scores", node, ir, "nms-scores")
     return boxes, scores
 
 
@@ -43,6 +46,16 @@ def _scalar(name: str, default: float, node: Node, ir: Builder) -> Value:
     value = node.optional(name)
     dtype = I64 if isinstance(default, int) else F32
     return ir.scalar(default, dtype) if value is None else as_scalar(value, name, node, ir)
+
+
+def _iou_threshold(node: Node, ir: Builder) -> Value:
+    """f32[]: within [0, 1]."""
+    threshold = _scalar("iou_threshold", 0.0, node, ir)
+    known = ir.known_array(threshold)
+    if known is not None and not 0 <= known <= 1:
+        message = f"iou_threshold is {known}, outside [0, 1]"
+        node.fail("nms-threshold", message, rule="ONNX NonMaxSuppression, iou_threshold")
+    return threshold
 
 
 def _corners(boxes: Value, node: Node, ir: Builder) -> Value:

@@ -54,7 +54,7 @@ def compress(node: Node, ir: Builder) -> Value:
     length, size = condition.shape[0], x.shape[axis]
     message = f"condition has {length} elements, more than the {size} it chooses from"
     if at_least(length, size + 1):
-        node.fail("index-out-of-range", message, rule="ONNX Compress, condition")
+        node.fail("compress-length", message, rule="ONNX Compress, condition")
     if not at_least(size, length):
         ir.guard(size, length, "at_least", message)
     return ir.gather(x, _true_places(condition, ir), axis)

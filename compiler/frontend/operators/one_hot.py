@@ -18,7 +18,7 @@ def one_hot(node: Node, ir: Builder) -> Value:
     """
     indices, depth, values = node.inputs("indices", "depth", "values")
     axis = node.axis("axis", rank=indices.rank + 1)
-    values = of_shape(values, (2,), "values", node, ir)
+    values = of_shape(values, (2,), "values", node, ir, "one-hot-values")
     (size,) = read_lengths(as_scalar(depth, "depth", node, ir), "depth", node, ir)
     places = ir.cast(indices, I64)
     if node.since >= NEGATIVE_SINCE:

@@ -22,9 +22,9 @@ def lrn(node: Node, ir: Builder) -> Value:
     """
     x, size = node.input("X"), node.int("size")
     if x.rank < 2:
-        node.fail("rank-mismatch", f"X has {x.rank} axes, no channels", rule="ONNX LRN")
+        node.fail("normalization-rank", f"X has {x.rank} axes, no channels", rule="ONNX LRN")
     if size < 1:
-        node.fail("attribute-value", f"size is {size}", rule="ONNX LRN, attribute size")
+        node.fail("attribute-range", f"size is {size}", rule="ONNX LRN, attribute size")
     return in_wide(lambda wide: ir.div(wide, _divisor(wide, size, node, ir)), x, ir)
 
 
@@ -53,7 +53,7 @@ def lp_normalization(node: Node, ir: Builder) -> Value:
     x, p = node.input("input"), node.int("p")
     axis = node.axis("axis", rank=x.rank)
     if p not in (1, 2):
-        node.fail("attribute-value", f"p is {p}, not 1 or 2", rule="ONNX LpNormalization, attribute p")
+        node.fail("lp-order", f"p is {p}, not 1 or 2", rule="ONNX LpNormalization, attribute p")
 
     def normalize(wide: Value) -> Value:
         norm = root(ir.reduce(power(wide, p, ir), "sum", [axis], keepdims=True), p, ir)

@@ -29,7 +29,7 @@ def pad_by_attributes(node: Node, ir: Builder) -> Value:
     data = node.input("data")
     pads = node.ints("paddings" if node.since == 1 else "pads")
     if len(pads) != 2 * data.rank:
-        node.fail("sizes-differ", f"pads has {len(pads)} entries for {data.rank} axes", rule="ONNX Pad, attribute pads")
+        node.fail("pads-length", f"pads has {len(pads)} entries for {data.rank} axes", rule="ONNX Pad, attribute pads")
     fill = ir.scalar(node.float("value"), data.dtype)
     return _pad_known(data, range(data.rank), pads, fill, node, ir)
 
@@ -42,7 +42,7 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
     """
     data, fill = node.input("data"), _fill(node.input("data"), node, ir)
     axes = _axes(data.rank, node, ir)
-    pads = as_vector(node.input("pads"), "pads", node, ir, 2 * vector_length(axes))
+    pads = as_vector(node.input("pads"), "pads", node, ir, 2 * vector_length(axes), "pads-length")
     known_axes = known_integers(axes, ir)
     if known_axes is None:
         pads = _for_all_axes(pads, axes, data.rank, ir)

@@ -26,6 +26,9 @@ def max_pool(node: Node, ir: Builder) -> tuple[Value, ...]:
     x = node.input("X")
     kernel = kernel_of(node, x.rank)
     window = sliding_window(node, ir, x.shape[2:], kernel)
+    if node.int("storage_order", 0) not in (0, 1):
+        message = f"storage_order is {node.int('storage_order')}, not 0 or 1"
+        node.fail("attribute-range", message, rule="ONNX MaxPool, attribute storage_order")
     largest = _fold(x, "max", kernel, window, ir)
     if not node.wants(1):
         return (largest,)
@@ -96,7 +99,7 @@ def lp_pool(node: Node, ir: Builder) -> Value:
     x = node.input("X")
     kernel = kernel_of(node, x.rank)
     window = sliding_window(node, ir, x.shape[2:], kernel)
-    p = node.float("p")
+    p = _order(node)
     return in_wide(lambda wide: root(_fold(power(wide, p, ir), "sum", kernel, window, ir), p, ir), x, ir)
 
 
@@ -127,8 +130,16 @@ def global_lp_pool(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html
     """
     x = node.input("X")
-    p, axes = node.float("p"), _spatial(x, node)
+    p, axes = _order(node), _spatial(x, node)
     return in_wide(lambda wide: root(ir.reduce(power(wide, p, ir), "sum", axes, keepdims=True), p, ir), x, ir)
+
+
+def _order(node: Node) -> float:
+    """The attribute `p`, above 0: of other orders there is no norm."""
+    p = node.float("p")
+    if not p > 0:
+        node.fail("lp-order", f"p is {p:g}, not above 0", rule=f"ONNX {node.operator}, attribute p")
+    return p
 
 
 def power(x: Value, p: float, ir: Builder) -> Value:
@@ -147,7 +158,7 @@ def root(x: Value, p: float, ir: Builder) -> Value:
 
 def _spatial(x: Value, node: Node) -> range:
     if x.rank < 3:
-        node.fail("rank-mismatch", f"X has {x.rank} axes, no spatial ones", rule=f"ONNX {node.operator}")
+        node.fail("pool-rank", f"X has {x.rank} axes, no spatial ones", rule=f"ONNX {node.operator}")
     return range(2, x.rank)
 
 

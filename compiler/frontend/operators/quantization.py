@@ -23,7 +23,9 @@ def granular(value: Value, shape: Sequence[Dim], axis: int, block_size: int, nod
         node.fail("quantization-granularity", f"a scale or zero point is {value.type}, block_size is 0", rule=RULE)
     if not shape:
         node.fail("quantization-granularity", f"a scale or zero point is {value.type} for a scalar", rule=RULE)
-    expect_spreads(value.shape[0], shape[axis], f"a scale or zero point does not fit axis {axis}", ir)
+    expect_spreads(
+        value.shape[0], shape[axis], f"a scale or zero point does not fit axis {axis}", ir, "quantization-axis"
+    )
     return ir.broadcast(value, (axis,), shape)
 
 
@@ -31,15 +33,27 @@ def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: No
     """T[d0 ... ceil(da / block) ... dr-1] -> T[d0 ... da ... dr-1], each element of the axis `block` times"""
     if value.rank != len(shape):
         node.fail("quantization-granularity", f"a scale or zero point is {value.type} for {len(shape)} axes", rule=RULE)
+    message = "a scale or zero point does not fit axis {}"
     blocks = floordiv(shape[axis] + block - 1, block)
     sizes = [
-        ir.require_equal(own, blocks if place == axis else size, f"a scale or zero point does not fit axis {place}")
+        ir.require_equal(own, blocks if place == axis else size, message.format(place), "quantization-blocks")
         for place, (own, size) in enumerate(zip(value.shape, shape, strict=True))
     ]
     value = ir.unsqueeze(ir.with_shape(value, sizes), [axis + 1])
     repeated = ir.broadcast_to(value, (*sizes[: axis + 1], block, *sizes[axis + 1 :]))
     whole = ir.reshape(repeated, (*sizes[:axis], blocks * block, *sizes[axis + 1 :]))
     return ir.slice(whole, (0,) * len(shape), shape)
+
+
+def expect_same_shape(scale: Value, zero_point: Value | None, node: Node, ir: Builder) -> None:
+    """A scale and its zero point have one shape; of one element each, whatever their ranks."""
+    if zero_point is None or all(size == 1 for size in (*scale.shape, *zero_point.shape)):
+        return
+    message = f"the scale is {scale.type}, its zero point {zero_point.type}"
+    if scale.rank != zero_point.rank:
+        node.fail("quantization-zero-point", message, rule=f"ONNX {node.operator}, zero point")
+    for left, right in zip(scale.shape, zero_point.shape, strict=True):
+        ir.require_equal(left, right, message, "quantization-zero-point")
 
 
 def quantize(scaled: Value, zero_point: Value | None, dtype: DType, ir: Builder, *, saturate: bool = True) -> Value:
@@ -66,8 +80,11 @@ def shifted(x: Value, zero_point: Value | None, ir: Builder) -> Value:
     return ir.sub(ir.cast(x, I32), ir.cast(zero_point, I32))
 
 
-def onto(value: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder) -> Value:
-    """A scale or zero point that broadcasts to `shape`; of one element, whatever its rank."""
+def onto(value: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder, code: str) -> Value:
+    """A scale or zero point that broadcasts to `shape`; of one element, whatever its rank.
+
+    Raises ModelError with `code` where it does not.
+    """
     if all(size == 1 for size in value.shape):
         return ir.broadcast(ir.reshape(value, ()), (), shape)
-    return broadcast_onto(value, shape, name, node, ir)
+    return broadcast_onto(value, shape, name, node, ir, code)

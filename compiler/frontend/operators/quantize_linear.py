@@ -2,10 +2,12 @@
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import real_type
-from compiler.frontend.operators.quantization import granular, quantize
+from compiler.frontend.operators.quantization import expect_same_shape, granular, quantize
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import F8E8M0, F32, I32, U8, DType
 from compiler.ir.module import Value
+
+PER_AXIS_SINCE = 13
 
 
 @operator("QuantizeLinear", since=(10, 13, 19, 21, 23, 24, 25, 28))
@@ -17,6 +19,7 @@ def quantize_linear(node: Node, ir: Builder) -> Value:
     """
     x, scale = node.inputs("x", "y_scale")
     zero_point = node.optional("y_zero_point")
+    _expect_granularity(scale, zero_point, node, ir)
     dtype = _quantized_type(zero_point, node)
     precision = _division_type(x.dtype, scale.dtype, node)
     axis, block = _granularity(x, node)
@@ -27,11 +30,19 @@ def quantize_linear(node: Node, ir: Builder) -> Value:
     return quantize(scaled, zero_point, dtype, ir, saturate=node.flag("saturate", True))
 
 
+def _expect_granularity(scale: Value, zero_point: Value | None, node: Node, ir: Builder) -> None:
+    """Scale and zero point agree; before version 13 they are for the whole tensor."""
+    if node.since < PER_AXIS_SINCE and any(isinstance(size, int) and size != 1 for size in scale.shape):
+        message = f"the scale is {scale.type}, not a scalar"
+        node.fail("quantization-granularity", message, rule=f"ONNX {node.operator}, scale")
+    expect_same_shape(scale, zero_point, node, ir)
+
+
 def _granularity(x: Value, node: Node) -> tuple[int, int]:
     """The axis, which one scale for all does not need, and the size of a block or 0."""
     block = node.int("block_size", 0)
     if block < 0:
-        node.fail("attribute-value", f"block_size is {block}", rule=f"ONNX {node.operator}, attribute block_size")
+        node.fail("attribute-range", f"block_size is {block}", rule=f"ONNX {node.operator}, attribute block_size")
     axis = node.int("axis", 1)
     if x.rank <= 1 and not block:
         return 0, 0
@@ -70,6 +81,7 @@ def dequantize_linear(node: Node, ir: Builder) -> Value:
     """
     x, scale = node.inputs("x", "x_scale")
     zero_point = node.optional("x_zero_point")
+    _expect_granularity(scale, zero_point, node, ir)
     dtype = _element_type("output_dtype", node) or scale.dtype
     if dtype == F8E8M0:
         message = f"output_dtype is absent and the scale is {scale.dtype}"

@@ -69,7 +69,7 @@ def _of_shape(draw: Draw) -> Lowering:
     def lower(node: Node, ir: Builder) -> Value:
         shape = node.ints("shape")
         if min(shape, default=0) < 0:
-            node.fail("attribute-value", f"shape is {list(shape)}", rule=f"ONNX {node.operator}, attribute shape")
+            node.fail("random-shape", f"shape is {list(shape)}", rule=f"ONNX {node.operator}, attribute shape")
         return _drawn(draw, shape, node.dtype("dtype"), node, ir)
 
     return lower
@@ -114,9 +114,10 @@ def multinomial(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__Multinomial.html
     """
     x, count = node.input("input"), node.int("sample_size")
-    if x.rank != 2 or count < 1:
-        message = f"the input has {x.rank} axes, not 2, or sample_size {count} is below 1"
-        node.fail("rank-mismatch", message, rule="ONNX Multinomial")
+    if x.rank != 2:
+        node.fail("multinomial-rank", f"the input has {x.rank} axes, not 2", rule="ONNX Multinomial, input")
+    if count < 1:
+        node.fail("attribute-range", f"sample_size is {count}, below 1", rule="ONNX Multinomial, attribute sample_size")
     batch, classes = x.shape
     drawn = uniform(ir, (batch, count, classes), seed_of(node), _computed(x.dtype))
     noise = ir.neg(ir.log(ir.neg(ir.log(drawn))))

@@ -20,7 +20,8 @@ def range_(node: Node, ir: Builder) -> Value:
     """
     start, limit, delta = (as_scalar(node.input(name), name, node, ir) for name in ("start", "limit", "delta"))
     first, step = ir.known(start), known_integers(delta, ir)
-    if step == (0,):
+    zero = ir.known_array(delta)
+    if step == (0,) or (zero is not None and not zero.any()):
         node.fail("range-delta", "delta is 0", rule="ONNX Range, delta")
     count = _known_count(first, ir.known(limit), step)
     if count is None:

@@ -16,7 +16,7 @@ from compiler.frontend.operator import Node
 from compiler.frontend.operators.loops import while_loop
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.recurrent_activations import Activation, read_activations
-from compiler.frontend.operators.shape_inputs import of_shape
+from compiler.frontend.operators.shape_inputs import known_integers, of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
@@ -24,6 +24,7 @@ from compiler.ir.module import Value
 
 # "foward" is how the schemas of version 1 spell their default.
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True), "foward": (False,)}
+CODE = "recurrent-shape"
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,16 @@ def lower_recurrent(kind: Kind, node: Node, ir: Builder) -> tuple[Value | None, 
 
 
 def _is_batch_first(node: Node) -> bool:
-    return node.flag("layout", False)
+    layout = node.int("layout", 0)
+    if layout not in (0, 1):
+        message = f"layout is {layout}, not 0 or 1"
+        node.fail("attribute-range", message, rule=f"ONNX {node.operator}, attribute layout")
+    return layout == 1
 
 
 def _sequence(node: Node, ir: Builder) -> Value:
     """X as [L, B, I] in the type that is computed in."""
-    x = of_shape(node.input("X"), (None, None, None), "X", node, ir)
+    x = of_shape(node.input("X"), (None, None, None), "X", node, ir, CODE)
     wide = ir.cast(x, wide_type(x.dtype))
     return ir.transpose(wide, (1, 0, 2)) if _is_batch_first(node) else wide
 
@@ -118,16 +123,14 @@ def _sequence(node: Node, ir: Builder) -> Value:
 def _directions(kind: Kind, x: Value, node: Node, ir: Builder) -> list[Direction]:
     backwards = DIRECTIONS[node.choice("direction", tuple(DIRECTIONS))]
     activations = read_activations(node, kind.activations, len(backwards))
-    recurrent = node.input("R")
-    if recurrent.rank != 3:
-        node.fail("rank-mismatch", f"R is {recurrent.type}, not of rank 3", rule=f"ONNX {node.operator}, R")
+    recurrent = of_shape(node.input("R"), (None, None, None), "R", node, ir, CODE)
     hidden: Dim = node.int("hidden_size") if node.has("hidden_size") else recurrent.shape[2]
     count, packed = len(backwards), kind.gates * hidden
     weights = _parameter("W", (count, packed, x.shape[2]), x, node, ir)
     recurrent_weights = _parameter("R", (count, packed, hidden), x, node, ir)
     biases = _parameter("B", (count, 2 * packed), x, node, ir)
     peepholes = _parameter("P", (count, 3 * hidden), x, node, ir) if kind.gates == 4 else None
-    clip = node.float("clip") if node.has("clip") else None
+    clip = _clip(node)
     assert weights is not None
     assert recurrent_weights is not None
     found = []
@@ -149,9 +152,16 @@ def _directions(kind: Kind, x: Value, node: Node, ir: Builder) -> list[Direction
     return found
 
 
+def _clip(node: Node) -> float | None:
+    clip = node.float("clip") if node.has("clip") else None
+    if clip is not None and not clip >= 0:
+        node.fail("recurrent-clip", f"clip is {clip:g}, below 0", rule=f"ONNX {node.operator}, attribute clip")
+    return clip
+
+
 def _parameter(name: str, shape: Sequence[Dim], x: Value, node: Node, ir: Builder) -> Value | None:
     value = node.optional(name)
-    return None if value is None else ir.cast(of_shape(value, shape, name, node, ir), x.dtype)
+    return None if value is None else ir.cast(of_shape(value, shape, name, node, ir, CODE), x.dtype)
 
 
 def _initial(name: str, x: Value, directions: Sequence[Direction], node: Node, ir: Builder) -> Value:
@@ -161,8 +171,8 @@ def _initial(name: str, x: Value, directions: Sequence[Direction], node: Node, i
     if value is None:
         return ir.full((count, batch, hidden), 0, x.dtype)
     if not _is_batch_first(node):
-        return ir.cast(of_shape(value, (count, batch, hidden), name, node, ir), x.dtype)
-    swapped = of_shape(value, (batch, count, hidden), name, node, ir)
+        return ir.cast(of_shape(value, (count, batch, hidden), name, node, ir, CODE), x.dtype)
+    swapped = of_shape(value, (batch, count, hidden), name, node, ir, CODE)
     return ir.cast(ir.transpose(swapped, (1, 0, 2)), x.dtype)
 
 
@@ -171,7 +181,12 @@ def _lengths(x: Value, node: Node, ir: Builder) -> Value | None:
     value = node.optional("sequence_lens")
     if value is None:
         return None
-    return ir.unsqueeze(ir.cast(of_shape(value, (x.shape[1],), "sequence_lens", node, ir), I64), (1,))
+    value = of_shape(value, (x.shape[1],), "sequence_lens", node, ir, CODE)
+    for length in known_integers(value, ir) or ():
+        if length < 0 or at_least(length, x.shape[0] + 1):
+            message = f"sequence_lens has {length}, X has {x.shape[0]} steps"
+            node.fail("recurrent-lengths", message, rule=f"ONNX {node.operator}, sequence_lens")
+    return ir.unsqueeze(ir.cast(value, I64), (1,))
 
 
 def _at(value: Value, place: int, ir: Builder) -> Value:

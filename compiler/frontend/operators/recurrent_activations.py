@@ -69,14 +69,14 @@ def read_activations(node: Node, defaults: Sequence[str], directions: int) -> tu
     names = node.strings("activations", list(defaults) * directions)[:needed]
     if len(names) != needed:
         message = f"activations names {len(names)} functions, expected {needed}"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, attribute activations")
+        node.fail("activation-count", message, rule=f"ONNX {node.operator}, attribute activations")
     alphas, betas = (iter(node.floats(f"activation_{name}", ())) for name in ("alpha", "beta"))
     found = []
     for name in names:
         row = BY_LOWER_NAME.get(name.lower())
         if row is None:
             message = f"activation {name!r} is none of {', '.join(FUNCTIONS)}"
-            node.fail("attribute-value", message, rule=f"ONNX {node.operator}, attribute activations")
+            node.fail("activation-name", message, rule=f"ONNX {node.operator}, attribute activations")
         alpha = 0.0 if row.alpha is None else next(alphas, row.alpha)
         beta = 0.0 if row.beta is None else next(betas, row.beta)
         found.append(Activation(row.formula, alpha, beta))

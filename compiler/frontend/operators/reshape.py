@@ -10,6 +10,8 @@ from compiler.ir.dtypes import BOOL
 from compiler.ir.module import Value
 
 RULE = "ONNX Reshape, shape"
+# Flatten: "must be in the range [0, R]" before.
+NEGATIVE_AXIS_SINCE = 11
 
 
 @operator("Reshape", since=(1,))
@@ -44,7 +46,7 @@ def _resolved(old: Sequence[Dim], shape: Sequence[Dim], allow_zero: bool, node: 
     if len(inferred) > 1:
         node.fail("reshape-inferred", f"shape {list(shape)} has more than one -1", rule=RULE)
     if any(isinstance(size, int) and size < -1 for size in shape):
-        node.fail("negative-size", f"shape {list(shape)} has a size below -1", rule=RULE)
+        node.fail("reshape-size", f"shape {list(shape)} has a size below -1", rule=RULE)
     if allow_zero and inferred and 0 in shape:
         node.fail("reshape-inferred", f"shape {list(shape)} has both 0 and -1 under allowzero", rule=RULE)
     copied = [place for place, size in enumerate(shape) if size == 0 and not allow_zero]
@@ -96,7 +98,8 @@ def flatten(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input")
     axis = node.int("axis")
-    if not -x.rank <= axis <= x.rank:
-        node.fail("axis-out-of-range", f"axis is {axis}, outside [{-x.rank}, {x.rank}]", rule="ONNX Flatten, axis")
+    least = -x.rank if node.since >= NEGATIVE_AXIS_SINCE else 0
+    if not least <= axis <= x.rank:
+        node.fail("axis-out-of-range", f"axis is {axis}, outside [{least}, {x.rank}]", rule="ONNX Flatten, axis")
     axis += x.rank if axis < 0 else 0
     return ir.reshape(x, (product(x.shape[:axis]), product(x.shape[axis:])))

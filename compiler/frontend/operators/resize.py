@@ -35,7 +35,7 @@ def upsample_plane(node: Node, ir: Builder) -> Value:
     """
     x = node.input("X")
     if x.rank != 4:
-        node.fail("rank-mismatch", f"X has rank {x.rank}, not 4", rule="ONNX Upsample, X")
+        node.fail("upsample-rank", f"X has rank {x.rank}, not 4", rule="ONNX Upsample, X")
     scales = np.array([node.float("height_scale"), node.float("width_scale")], np.float32)
     mode = {"nearest": "nearest", "bilinear": "linear"}[node.choice("mode", ("nearest", "bilinear"))]
     return resample(x, _scaled(x, (2, 3), ir.constant(scales), (None, None), node, ir), Sampling(mode), node, ir)
@@ -97,7 +97,7 @@ def _sampling(node: Node) -> Sampling:
     transform = node.choice("coordinate_transformation_mode", TRANSFORMS + MORE_TRANSFORMS.get(node.since, ()))
     mode, antialias = node.choice("mode", ("nearest", "linear", "cubic")), node.flag("antialias", False)
     if antialias and mode == "nearest":
-        node.fail("attribute-value", "mode nearest has no antialias", rule="ONNX Resize, attribute antialias")
+        node.fail("resize-antialias", "mode nearest has no antialias", rule="ONNX Resize, attribute antialias")
     return Sampling(
         mode,
         transform,
@@ -115,8 +115,8 @@ def _regions(count: int, sampling: Sampling, node: Node, ir: Builder) -> Sequenc
         return [None] * count
     roi = _given("roi", node)
     if roi is None:
-        node.fail("missing-input", "roi is absent, which tf_crop_and_resize takes", rule="ONNX Resize, roi")
-    wide = ir.cast(of_shape(roi, (2 * count,), "roi", node, ir), F64)
+        node.fail("resize-region", "roi is absent, which tf_crop_and_resize takes", rule="ONNX Resize, roi")
+    wide = ir.cast(of_shape(roi, (2 * count,), "roi", node, ir, "resize-region"), F64)
     return [(element(wide, place, ir), element(wide, count + place, ir)) for place in range(count)]
 
 
@@ -127,11 +127,13 @@ def _scaled(
     x: Value, axes: Sequence[int], scales: Value, regions: Sequence[Region | None], node: Node, ir: Builder
 ) -> list[ResizedAxis]:
     """The axes that change, by `scales`."""
-    scales = of_shape(scales, (len(axes),), "scales", node, ir)
+    scales = of_shape(scales, (len(axes),), "scales", node, ir, "resize-lengths")
     known = ir.known_array(scales)
     ratios = [None] * len(axes) if known is None else [float(scale) for scale in known]
     if any(ratio is not None and not ratio > 0 for ratio in ratios):
-        node.fail("resize-scale", f"scales are {ratios}, not all above 0", rule="ONNX Resize, scales")
+        node.fail("resize-scale", f"scales are {ratios}, not all above 0", rule=f"ONNX {node.operator}, scales")
+    if node.operator == "Upsample" and any(ratio is not None and ratio < 1 for ratio in ratios):
+        node.fail("resize-scale", f"scales are {ratios}, not all at least 1", rule="ONNX Upsample, scales")
     lengths = _scaled_lengths(x, axes, scales, ratios, node, ir)
     resized, wide = [], ir.cast(scales, F64)
     for place, axis in enumerate(axes):
@@ -171,11 +173,11 @@ def _sized(
     x: Value, axes: Sequence[int], sizes: Value, regions: Sequence[Region | None], node: Node, ir: Builder
 ) -> list[ResizedAxis]:
     """The axes that change, to `sizes` or, by the policy, to what keeps their proportions."""
-    sizes = of_shape(sizes, (len(axes),), "sizes", node, ir)
+    sizes = of_shape(sizes, (len(axes),), "sizes", node, ir, "resize-lengths")
     policy = node.choice("keep_aspect_ratio_policy", POLICIES, "stretch")
     if policy != "stretch":
         return _in_proportion(x, axes, sizes, policy, regions, node, ir)
-    lengths = read_lengths(sizes, "sizes", node, ir)
+    lengths = read_lengths(sizes, "sizes", node, ir, code="resize-size")
     resized = []
     for place, axis in enumerate(axes):
         size, length = x.shape[axis], lengths[place]

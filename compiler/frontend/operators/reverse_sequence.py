@@ -1,8 +1,9 @@
 """ReverseSequence: the first elements of each sequence of a batch backwards."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import of_shape
+from compiler.frontend.operators.shape_inputs import known_integers, of_shape
 from compiler.ir.builder import Builder
+from compiler.ir.dims import at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
@@ -14,11 +15,17 @@ def reverse_sequence(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__ReverseSequence.html
     """
     x, lengths = node.inputs("input", "sequence_lens")
-    time, batch = (node.axis(name, rank=x.rank) for name in ("time_axis", "batch_axis"))
-    if {time, batch} != {0, 1}:
+    if x.rank < 2:
+        node.fail("reverse-rank", f"input has rank {x.rank}, below 2", rule="ONNX ReverseSequence, input")
+    time, batch = node.int("time_axis"), node.int("batch_axis")
+    if (time, batch) not in ((0, 1), (1, 0)):
         message = f"time_axis and batch_axis are {time} and {batch}, not 0 and 1"
-        node.fail("attribute-value", message, rule="ONNX ReverseSequence, attribute time_axis")
-    lengths = of_shape(lengths, (x.shape[batch],), "sequence_lens", node, ir)
+        node.fail("reverse-axes", message, rule="ONNX ReverseSequence, attribute time_axis")
+    lengths = of_shape(lengths, (x.shape[batch],), "sequence_lens", node, ir, "reverse-lengths")
+    for length in known_integers(lengths, ir) or ():
+        if length < 0 or at_least(length, x.shape[time] + 1):
+            message = f"sequence_lens has {length}, the axis of time {x.shape[time]} elements"
+            node.fail("reverse-lengths", message, rule="ONNX ReverseSequence, sequence_lens")
     ends = ir.broadcast(lengths, (batch,), x.shape[:2])
     place = ir.iota(x.shape[:2], time, I64)
     source = ir.select(ir.less(place, ends), ir.sub(ir.sub(ends, 1), place), place)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.gather import expect_in_range
 from compiler.frontend.operators.precision import widened
 from compiler.frontend.operators.shape_inputs import of_shape, read_lengths
 from compiler.ir.builder import Builder
@@ -12,6 +13,7 @@ from compiler.ir.dims import Dim
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
+CODE = "roi-shape"
 COORDINATES = ("half_pixel", "output_half_pixel")
 
 
@@ -40,14 +42,23 @@ def roi_align(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__RoiAlign.html
     """
     x, rois, batch = node.inputs("X", "rois", "batch_indices")
-    x, rois = of_shape(x, [None] * 4, "X", node, ir), of_shape(rois, (None, 4), "rois", node, ir)
-    batch = of_shape(batch, rois.shape[:1], "batch_indices", node, ir)
+    _expect_bins(node)
+    x, rois = of_shape(x, [None] * 4, "X", node, ir, CODE), of_shape(rois, (None, 4), "rois", node, ir, CODE)
+    batch = of_shape(batch, rois.shape[:1], "batch_indices", node, ir, CODE)
+    expect_in_range(batch, x.shape[0], node, ir)
     wide = widened(rois, ir)
     rows = _samples(wide, 1, x.shape[2], node.int("output_height"), node, ir)
     columns = _samples(wide, 0, x.shape[3], node.int("output_width"), node, ir)
     data = ir.transpose(widened(x, ir), (0, 2, 3, 1))
     pooled = _pool(data, ir.cast(batch, I64), rows, columns, node.choice("mode", ("avg", "max")), ir)
     return ir.cast(ir.transpose(pooled, (0, 3, 1, 2)), x.dtype)
+
+
+def _expect_bins(node: Node) -> None:
+    for name, least in (("output_height", 1), ("output_width", 1), ("sampling_ratio", 0)):
+        if node.int(name) < least:
+            message = f"{name} is {node.int(name)}, below {least}"
+            node.fail("attribute-range", message, rule=f"ONNX RoiAlign, attribute {name}")
 
 
 def _coordinate(rois: Value, place: int, ir: Builder) -> Value:
@@ -144,9 +155,10 @@ def max_roi_pool(node: Node, ir: Builder) -> Value:
     x, rois = node.inputs("X", "rois")
     bins, scale = node.ints("pooled_shape"), node.float("spatial_scale")
     if len(bins) != 2 or min(bins) < 1:
+        code = "attribute-range" if len(bins) == 2 else "attribute-length"
         message = f"pooled_shape is {list(bins)}, not a height and a width"
-        node.fail("attribute-value", message, rule="ONNX MaxRoiPool, attribute pooled_shape")
-    x, rois = of_shape(x, [None] * 4, "X", node, ir), of_shape(rois, (None, 5), "rois", node, ir)
+        node.fail(code, message, rule="ONNX MaxRoiPool, attribute pooled_shape")
+    x, rois = of_shape(x, [None] * 4, "X", node, ir, CODE), of_shape(rois, (None, 5), "rois", node, ir, CODE)
     rois = widened(rois, ir)
     batch = ir.cast(_coordinate(rois, 0, ir), I64)
     result = ir.gather(x, batch, 0)

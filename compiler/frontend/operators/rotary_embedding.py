@@ -37,7 +37,7 @@ def _by_heads(x: Value, node: Node, ir: Builder) -> Value:
     if x.rank == 4:
         return x
     if x.rank != 3:
-        node.fail("rank-mismatch", f"X has {x.rank} axes, not 3 or 4", rule=RULE)
+        node.fail("rotary-rank", f"X has {x.rank} axes, not 3 or 4", rule=RULE)
     batch, length, hidden = x.shape
     heads = node.int("num_heads", 0)
     if heads < 1 or (isinstance(hidden, int) and hidden % heads):
@@ -56,13 +56,13 @@ def _angles(name: str, part: Value, node: Node, ir: Builder) -> Value:
     if positions is not None:
         if (cache.rank, positions.rank) != (2, 2):
             message = f"{name} and position_ids have {cache.rank} and {positions.rank} axes, not 2"
-            node.fail("rank-mismatch", message, rule=f"{RULE}, position_ids")
+            node.fail("rotary-positions", message, rule=f"{RULE}, position_ids")
         cache = ir.gather(cache, ir.wrap_negative(positions, cache.shape[0]), 0)
     if cache.rank != 3:
-        node.fail("rank-mismatch", f"{name} has {cache.rank} axes, not 3", rule=f"{RULE}, input {name}")
+        node.fail("rotary-cache", f"{name} has {cache.rank} axes, not 3", rule=f"{RULE}, input {name}")
     batch, _, length, width = part.shape
     half = ir.require_equal(cache.shape[2], floordiv(width, 2), f"{name} does not have half the width", "rotary-width")
-    batch = ir.require_equal(cache.shape[0], batch, f"the batches of {name} and X differ")
-    length = ir.require_equal(cache.shape[1], length, f"the lengths of {name} and X differ")
+    batch = ir.require_equal(cache.shape[0], batch, f"the batches of {name} and X differ", "rotary-cache")
+    length = ir.require_equal(cache.shape[1], length, f"the lengths of {name} and X differ", "rotary-cache")
     cache = ir.with_shape(cache, (batch, length, half))
     return ir.broadcast(cache, (0, 2, 3), (*part.shape[:3], half))

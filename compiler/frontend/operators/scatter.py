@@ -4,7 +4,14 @@ Where an element is named twice, updates apply in row-major order: the last one 
 """
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.gather import expect_same_rank, expect_within, index_depth, wrap_coordinates
+from compiler.frontend.operators.gather import (
+    expect_coordinates_in_range,
+    expect_indexed,
+    expect_same_rank,
+    expect_within,
+    index_depth,
+    wrap_coordinates,
+)
 from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import at_least
@@ -29,10 +36,10 @@ def scatter_elements(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__ScatterElements.html
     """
     data, indices, updates = node.inputs("data", "indices", "updates")
-    axis = node.axis("axis", rank=data.rank)
     expect_same_rank(data, indices, "indices", node)
+    axis = node.axis("axis", rank=data.rank)
     expect_within(data, indices, axis, node, ir)
-    updates = of_shape(updates, indices.shape, "updates", node, ir)
+    updates = of_shape(updates, indices.shape, "updates", node, ir, "scatter-updates")
     return ir.scatter_along(data, ir.wrap_negative(indices, data.shape[axis]), updates, axis, _kind(node))
 
 
@@ -43,11 +50,13 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__ScatterND.html
     """
     data, indices, updates = node.inputs("data", "indices", "updates")
-    if indices.rank and not isinstance(indices.shape[-1], int):
+    expect_indexed(data, indices, node)
+    if not isinstance(indices.shape[-1], int):
         named = indices.rank - 1 + data.rank - updates.rank
         indices = of_shape(indices, (*indices.shape[:-1], named), "indices", node, ir)
-    depth = index_depth(data, indices, 0, node)
-    updates = of_shape(updates, indices.shape[:-1] + data.shape[depth:], "updates", node, ir)
+    depth = index_depth(data, indices, 0, 0, node)
+    updates = of_shape(updates, indices.shape[:-1] + data.shape[depth:], "updates", node, ir, "scatter-updates")
+    expect_coordinates_in_range(indices, data.shape[:depth], node, ir)
     return ir.scatter_nd(data, wrap_coordinates(indices, data.shape[:depth], ir), updates, _kind(node))
 
 
@@ -62,13 +71,16 @@ def tensor_scatter(node: Node, ir: Builder) -> Value:
     cache, update = node.inputs("past_cache", "update")
     axis = node.axis("axis", rank=cache.rank)
     if axis == 0:
-        node.fail("axis-out-of-range", "axis names the batch axis", rule="ONNX TensorScatter, attribute axis")
-    expect_same_rank(cache, update, "update", node)
+        node.fail("tensor-scatter-axis", "axis names the batch axis", rule="ONNX TensorScatter, attribute axis")
+    if cache.rank != update.rank:
+        message = f"past_cache has rank {cache.rank}, update has rank {update.rank}"
+        node.fail("tensor-scatter-update", message, rule="ONNX TensorScatter, update")
     length, count = cache.shape[axis], update.shape[axis]
     if at_least(count, length + 1):
         message = f"the update has {count} entries, the cache {length}"
-        node.fail("sizes-differ", message, rule="ONNX TensorScatter, update")
-    update = of_shape(update, (*cache.shape[:axis], count, *cache.shape[axis + 1 :]), "update", node, ir)
+        node.fail("tensor-scatter-update", message, rule="ONNX TensorScatter, update")
+    shape = (*cache.shape[:axis], count, *cache.shape[axis + 1 :])
+    update = of_shape(update, shape, "update", node, ir, "tensor-scatter-update")
     places = _written_places(update, axis, node, ir)
     if node.choice("mode", ("linear", "circular")) == "circular":
         places = ir.rem(places, ir.size(length))
@@ -83,5 +95,5 @@ def _written_places(update: Value, axis: int, node: Node, ir: Builder) -> Value:
     starts = node.optional("write_indices")
     if starts is None:
         return places
-    starts = ir.cast(of_shape(starts, update.shape[:1], "write_indices", node, ir), I64)
+    starts = ir.cast(of_shape(starts, update.shape[:1], "write_indices", node, ir, "tensor-scatter-indices"), I64)
     return ir.add(places, ir.broadcast(starts, (0,), update.shape))

@@ -11,29 +11,37 @@ from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Value
 
 
-def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder) -> Value:
-    """The input `name`, which must have `shape`; None stands for any size. What is not decided is guarded."""
+def of_shape(
+    value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder, code: str = "operand-shape"
+) -> Value:
+    """The input `name`, which must have `shape`; None stands for any size. What is not decided is guarded.
+
+    Raises ModelError with `code` where it certainly has another.
+    """
     rule = f"ONNX {node.operator}, {name}"
     expected = ", ".join("?" if size is None else str(size) for size in shape)
     if value.rank != len(shape):
-        node.fail("rank-mismatch", f"{name} has rank {value.rank}, expected [{expected}]", rule=rule)
+        node.fail(code, f"{name} has rank {value.rank}, expected [{expected}]", rule=rule)
     fitted: list[Dim] = []
     for axis, (size, wanted) in enumerate(zip(value.shape, shape, strict=True)):
         message = f"{name} is {list(value.shape)}, expected [{expected}]: axis {axis} differs"
         if wanted is not None and (at_least(size, wanted + 1) or at_least(wanted, size + 1)):
-            node.fail("sizes-differ", message, rule=rule)
-        if wanted is not None:
-            ir.require_equal(size, wanted, message)
-        fitted.append(size if wanted is None else wanted)
+            node.fail(code, message, rule=rule)
+        fitted.append(size if wanted is None else ir.require_equal(size, wanted, message, code))
     return ir.with_shape(value, fitted)
 
 
-def as_vector(value: Value, name: str, node: Node, ir: Builder, length: int | None = None) -> Value:
-    """The input `name` as i64[n] for a number n, which must be `length`; one of rank 0 as a vector of one element."""
+def as_vector(
+    value: Value, name: str, node: Node, ir: Builder, length: int | None = None, code: str = "operand-shape"
+) -> Value:
+    """The input `name` as i64[n] for a number n, which must be `length`, else the error is `code`.
+
+    One of rank 0 comes as a vector of one element.
+    """
     if value.rank > 1:
         node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX {node.operator}, {name}")
     if value.rank == 1 and length is not None:
-        value = of_shape(value, (length,), name, node, ir)
+        value = of_shape(value, (length,), name, node, ir, code)
     if value.rank == 1 and not isinstance(value.shape[0], int):
         node.unsupported(f"the length of {name} is only known at run time")
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
@@ -95,18 +103,19 @@ def read_lengths(
     ir: Builder,
     count: int | None = None,
     hints: Sequence[Dim | None] | None = None,
+    code: str = "negative-size",
 ) -> tuple[Dim, ...]:
     """The elements of the input `name`, `count` of them, as sizes, which are never negative.
 
-    `hints` are what is known of them already, by default what can be seen of `value`. Raises ModelError where one is
-    certainly negative; where only data tells, the call raises InputError.
+    `hints` are what is known of them already, by default what can be seen of `value`. Raises ModelError with `code`
+    where one is certainly negative or their number is not `count`; where only data tells, the call raises InputError.
     """
-    vector = as_vector(value, name, node, ir, count)
+    vector = as_vector(value, name, node, ir, count, code)
     known = partly_known(vector, ir) if hints is None else tuple(hints)
     message = f"{name} of {node.operator} is negative"
     for dim in known:
         if dim is not None and at_least(-1, dim):
-            node.fail("negative-size", f"{name} has an element {dim}", rule=f"ONNX {node.operator}, {name}")
+            node.fail(code, f"{name} has an element {dim}", rule=f"ONNX {node.operator}, {name}")
         if dim is not None and not at_least(dim, 0):
             ir.guard(dim, 0, "at_least", message)
     decided = tuple(dim for dim in known if dim is not None)

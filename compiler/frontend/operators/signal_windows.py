@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import pi
 
 from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.shape_inputs import as_vector
+from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
 from compiler.ir.builder import Builder
 from compiler.ir.dims import maximum
 from compiler.ir.dtypes import F64
@@ -26,7 +26,8 @@ ROWS: dict[str, Sequence[float]] = {
 def _lowering(factors: Sequence[float]) -> Lowering:
     def lower(node: Node, ir: Builder) -> Value:
         """Computed in f64; t goes once around in `size` steps, or in `size` - 1 where the window is symmetric."""
-        (size,) = ir.read_sizes(as_vector(node.input("size"), "size", node, ir), "window")
+        length = as_scalar(node.input("size"), "size", node, ir)
+        (size,) = read_lengths(length, "size", node, ir, code="window-size")
         steps = size if node.flag("periodic") else maximum(1, size - 1)
         turn = ir.div(ir.mul(ir.iota((size,), 0, F64), 2 * pi), ir.cast(ir.size(steps), F64))
         total = ir.full((size,), factors[0], F64)

@@ -52,6 +52,7 @@ def slice_by_inputs(node: Node, ir: Builder) -> Value:
     lengths = {name: vector_length(value) for name, value in (("ends", ends), ("axes", axes), ("steps", steps))}
     _expect_lengths(count, lengths, node)
     known_axes, known_steps = known_integers(axes, ir), known_integers(steps, ir)
+    _expect_steps(known_steps or (), node)
     if known_axes is None:
         starts, ends, steps = _for_all_axes(data.rank, axes, starts, ends, steps, ir)
         return _slice_by_data(data, range(data.rank), starts, ends, steps, node, ir)
@@ -178,8 +179,6 @@ def _slice_by_data(
     data: Value, axes: Sequence[int], starts: Value, ends: Value, steps: Value, node: Node, ir: Builder
 ) -> Value:
     known_steps = known_integers(steps, ir)
-    if known_steps is not None:
-        _expect_steps(known_steps, node)
     if not axes:
         return data
     firsts, counts = _extents(ir.sizes([data.shape[axis] for axis in axes]), starts, ends, steps, ir)

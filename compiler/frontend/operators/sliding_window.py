@@ -30,11 +30,11 @@ def kernel_of(node: Node, rank: int) -> tuple[int, ...]:
     """The attribute `kernel_shape` for an operand of `rank`, all of whose axes but two are spatial."""
     kernel = node.ints("kernel_shape")
     if rank < 3:
-        node.fail("rank-mismatch", f"X has {rank} axes, no spatial ones", rule=f"ONNX {node.operator}")
+        node.fail("pool-rank", f"X has {rank} axes, no spatial ones", rule=f"ONNX {node.operator}")
     if len(kernel) != rank - 2:
         message = f"kernel_shape has {len(kernel)} entries for {rank - 2} spatial axes"
         node.fail("attribute-length", message, rule=f"ONNX {node.operator}, attribute kernel_shape")
-    return kernel
+    return per_axis(node, "kernel_shape", rank - 2, default=1, least=1)
 
 
 def sliding_window(node: Node, ir: Builder, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> SlidingWindow:
@@ -73,7 +73,7 @@ def per_axis(node: Node, name: str, count: int, *, default: int, least: int) -> 
     if len(values) != count:
         node.fail("attribute-length", f"{name} has {len(values)} entries for {count} spatial axes", rule=rule)
     if min(values, default=least) < least:
-        node.fail("attribute-value", f"{name} is {list(values)}, which has one below {least}", rule=rule)
+        node.fail("attribute-range", f"{name} is {list(values)}, which has one below {least}", rule=rule)
     return values
 
 
@@ -100,6 +100,9 @@ def padding(
     mode = auto_pad(node)
     if mode == "NOTSET":
         return given_padding(node, len(sizes))
+    if any(node.ints("pads", ())):
+        message = f"pads is {list(node.ints('pads'))} and auto_pad is {mode}"
+        node.fail("pads-and-auto-pad", message, rule=f"ONNX {node.operator}, attribute pads")
     if mode == "VALID":
         return (0,) * len(sizes), (0,) * len(sizes)
     totals = [

@@ -21,7 +21,7 @@ def split_by_attribute(node: Node, ir: Builder) -> tuple[Value, ...]:
     x, axis = _operand(node)
     lengths = node.optional("split") if node.since == 1 else None
     if lengths is not None:
-        return _parts(x, axis, read_lengths(lengths, "split", node, ir, node.output_count), node, ir)
+        return _parts(x, axis, _lengths(lengths, node, ir), node, ir)
     if node.has("split"):
         return _parts(x, axis, node.ints("split"), node, ir)
     return _parts(x, axis, _equal_parts(x.shape[axis], node, ir), node, ir)
@@ -38,14 +38,29 @@ def split(node: Node, ir: Builder) -> tuple[Value, ...]:
     if lengths is not None and node.has("num_outputs"):
         node.fail("split-twice", "both split and num_outputs are given", rule="ONNX Split, num_outputs")
     if lengths is not None:
-        return _parts(x, axis, read_lengths(lengths, "split", node, ir, node.output_count), node, ir)
+        return _parts(x, axis, _lengths(lengths, node, ir), node, ir)
+    if node.since >= UNEVEN_SINCE and not node.has("num_outputs"):
+        node.fail("split-unspecified", "neither split nor num_outputs is given", rule="ONNX Split, num_outputs")
     if node.since < UNEVEN_SINCE:
         return _parts(x, axis, _equal_parts(x.shape[axis], node, ir), node, ir)
-    count = node.int("num_outputs", node.output_count)
+    count = node.int("num_outputs")
     if count != node.output_count:
         message = f"num_outputs is {count}, the node has {node.output_count} outputs"
         node.fail("split-count", message, rule="ONNX Split, num_outputs")
     return _parts(x, axis, _nearly_equal_parts(x.shape[axis], count), node, ir)
+
+
+def _lengths(value: Value, node: Node, ir: Builder) -> tuple[Dim, ...]:
+    """The input `split`: as many lengths as the node has outputs."""
+    if value.rank == 1 and isinstance(value.shape[0], int):
+        _expect_count(value.shape[0], node)
+    return read_lengths(value, "split", node, ir, node.output_count, code="split-length")
+
+
+def _expect_count(count: int, node: Node) -> None:
+    if count != node.output_count:
+        message = f"split has {count} lengths, the node has {node.output_count} outputs"
+        node.fail("split-count", message, rule="ONNX Split, split")
 
 
 def _operand(node: Node) -> tuple[Value, int]:
@@ -70,11 +85,9 @@ def _nearly_equal_parts(size: Dim, count: int) -> list[Dim]:
 
 
 def _parts(x: Value, axis: int, lengths: Sequence[Dim], node: Node, ir: Builder) -> tuple[Value, ...]:
-    if len(lengths) != node.output_count:
-        message = f"split has {len(lengths)} lengths, the node has {node.output_count} outputs"
-        node.fail("split-count", message, rule="ONNX Split, split")
+    _expect_count(len(lengths), node)
     if any(isinstance(length, int) and length < 0 for length in lengths):
-        node.fail("negative-size", f"split is {list(lengths)}", rule="ONNX Split, split")
+        node.fail("split-length", f"split is {list(lengths)}", rule="ONNX Split, split")
     total = sum(lengths)
     size = x.shape[axis]
     message = f"the lengths {', '.join(map(str, lengths))} do not add up to {size}"

@@ -15,11 +15,17 @@ from compiler.ir.module import Value
 
 AXES_ARE_INPUT_SINCE = 13
 
+# Before, axes are "a list of non-negative integers".
+NEGATIVE_AXES_SINCE = 11
 
 def _axes(node: Node, ir: Builder) -> Value | None:
     """The axes, which are an attribute or an input, as i64[n]; None where none are given."""
     if node.since < AXES_ARE_INPUT_SINCE:
-        return ir.sizes(node.ints("axes")) if node.has("axes") else None
+        given = node.ints("axes") if node.has("axes") else ()
+        if node.since < NEGATIVE_AXES_SINCE and min(given, default=0) < 0:
+            message = f"axes {list(given)} has a negative one, which opset {NEGATIVE_AXES_SINCE} brought"
+            node.fail("axis-out-of-range", message, rule=f"ONNX {node.operator}, attribute axes")
+        return ir.sizes(given) if node.has("axes") else None
     axes = node.optional("axes")
     return None if axes is None else as_vector(axes, "axes", node, ir)
 

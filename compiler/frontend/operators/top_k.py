@@ -22,7 +22,7 @@ def top_k(node: Node, ir: Builder) -> tuple[Value, ...]:
 
     Source: https://onnx.ai/onnx/operators/onnx__TopK.html
     """
-    (k,) = read_lengths(as_scalar(node.input("K"), "K", node, ir), "K", node, ir)
+    (k,) = read_lengths(as_scalar(node.input("K"), "K", node, ir), "K", node, ir, code="top-k")
     return _top_k(k, node.flag("largest", True), node, ir)
 
 

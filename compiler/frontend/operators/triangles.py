@@ -15,7 +15,7 @@ def trilu(node: Node, ir: Builder) -> Value:
     """
     x, k = node.input("input"), node.optional("k")
     if x.rank < 2:
-        node.fail("rank-mismatch", f"input has rank {x.rank}, not 2 or more", rule="ONNX Trilu, input")
+        node.fail("trilu-rank", f"input has rank {x.rank}, not 2 or more", rule="ONNX Trilu, input")
     diagonal = ir.scalar(0, I64) if k is None else as_scalar(k, "k", node, ir)
     rows, columns = (ir.iota(x.shape[-2:], axis, I64) for axis in (0, 1))
     distance = ir.sub(columns, rows)
@@ -31,7 +31,7 @@ def eye_like(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input")
     if x.rank != 2:
-        node.fail("rank-mismatch", f"input has rank {x.rank}, not 2", rule="ONNX EyeLike, input")
+        node.fail("eye-rank", f"input has rank {x.rank}, not 2", rule="ONNX EyeLike, input")
     dtype = node.dtype("dtype") if node.has("dtype") else x.dtype
     rows, columns = (ir.iota(x.shape, axis, I64) for axis in (0, 1))
     return ir.cast(ir.equal(ir.sub(columns, rows), node.int("k")), dtype)

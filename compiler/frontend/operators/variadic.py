@@ -69,6 +69,6 @@ def _expect_one_shape(operands: Sequence[Value], node: Node, ir: Builder) -> Non
     rule = f"ONNX {node.operator} before opset {BROADCASTS_SINCE}"
     for other in others:
         if other.rank != first.rank:
-            node.fail("rank-mismatch", f"the ranks differ: {first.rank} and {other.rank}", rule=rule)
+            node.fail("shapes-differ", f"the ranks differ: {first.rank} and {other.rank}", rule=rule)
         for axis, (left, right) in enumerate(zip(first.shape, other.shape, strict=True)):
-            ir.require_equal(left, right, f"axis {axis} differs")
+            ir.require_equal(left, right, f"axis {axis} differs", "shapes-differ")

@@ -1,0 +1,74 @@
+"""The inferred types of a node's operands and results against the type constraints of its schema.
+
+What is declared is checked before (checks/operators.py); this is about values that the model gives no type.
+"""
+
+from collections.abc import Sequence
+
+from compiler.diagnostics import Diagnostic, error
+from compiler.frontend.element_types import ELEMENT_TYPES
+from compiler.frontend.graph import GraphNode
+from compiler.frontend.schemas import Formal
+from compiler.ir.module import Value
+from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+
+_NAMES = {element.dtype: element.name for element in ELEMENT_TYPES.values()}
+
+
+def schema_text(type: Type) -> str:
+    """The type as schemas write it: tensor(float), seq(map(int64, float))."""
+    match type:
+        case TensorType(dtype):
+            return f"tensor({_NAMES[dtype]})"
+        case SequenceType(element):
+            return f"seq({schema_text(element)})"
+        case OptionalType(element):
+            return f"optional({schema_text(element)})"
+        case MapType(key, TensorType(dtype)):
+            return f"map({_NAMES[key]}, {_NAMES[dtype]})"
+        case MapType(key, value):
+            return f"map({_NAMES[key]}, {schema_text(value)})"
+
+
+def operand_findings(node: GraphNode, operands: Sequence[Value | None]) -> list[Diagnostic]:
+    """Operands of types that the operator does not take, or that differ where one constraint binds them."""
+    findings: list[Diagnostic] = []
+    bound: dict[str, tuple[str, str]] = {}
+    for position, operand in enumerate(operands):
+        formal = node.schema.input(position)
+        if operand is None or formal is None:
+            continue
+        found = schema_text(operand.type)
+        values = [f'{formal.name} "{node.inputs[position]}" : {operand.type}']
+        rule = f"ONNX {node.operator}, type {formal.type_str}"
+        if not _is_allowed(found, formal, node):
+            message = f"input {formal.name} is {found}, which {node.schema.identity} does not take"
+            findings.append(error("type-constraint", message, node.location, values, rule))
+            continue
+        if formal.type_str in node.schema.type_constraints and formal.homogeneous:
+            other_type, other = bound.setdefault(formal.type_str, (found, values[0]))
+            if found not in (other_type, f"optional({other_type})") and other_type != f"optional({found})":
+                message = f"input {formal.name} is {found}, and {formal.type_str} is {other_type} already"
+                findings.append(error("type-mismatch", message, node.location, [other, *values], rule))
+    return findings
+
+
+def result_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diagnostic]:
+    """Results of types that the operator does not give: those that an attribute asks for."""
+    findings: list[Diagnostic] = []
+    for position, result in enumerate(results):
+        formal = node.schema.output(position)
+        if result is None or formal is None or _is_allowed(schema_text(result.type), formal, node):
+            continue
+        message = (
+            f"output {formal.name} would be {schema_text(result.type)}, which {node.schema.identity} does not give"
+        )
+        rule = f"ONNX {node.operator}, type {formal.type_str}"
+        findings.append(error("output-type", message, node.location, (), rule))
+    return findings
+
+
+def _is_allowed(found: str, formal: Formal, node: GraphNode) -> bool:
+    """Whether a constraint has the type; what is known to be present may stand for an optional."""
+    allowed = node.schema.type_constraints.get(formal.type_str, (formal.type_str,))
+    return found in allowed or f"optional({found})" in allowed
