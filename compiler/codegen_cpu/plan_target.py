@@ -10,6 +10,7 @@ from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
 from compiler.planning.native_ops import native_rule
 from compiler.target import Target
 
+
 def cpu_plan_target(target: Target) -> PlanTarget:
     """The planner's view of a CPU."""
 

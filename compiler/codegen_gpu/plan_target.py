@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from compiler.codegen_gpu.element_types import NATIVE_DTYPES
-from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.kernels import EMITTERS, reduction
 from compiler.codegen_gpu.scalars import table_of
 from compiler.ir.module import Block
 from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
@@ -29,5 +29,5 @@ def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
     return ()
 
 
-is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {})
+is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {"reduce": reduction.is_native})
 """Whether an op has a kernel for its element types."""

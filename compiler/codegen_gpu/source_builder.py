@@ -52,6 +52,7 @@ class SourceBuilder:
         self._variables: set[str] = set()
         self._pointers: dict[str, tuple[KernelParameter, Argument]] = {}
         self._sizes: dict[Dim, str] = {}
+        self._helpers: dict[str, None] = {}
 
     # Parameters
 
@@ -79,8 +80,13 @@ class SourceBuilder:
             arguments.append(Argument("size", dim))
         head = f"@triton.jit\ndef kernel({', '.join(parameter.name for parameter in parameters)}):\n"
         divisible = tuple(name for dim, name in self._sizes.items() if is_multiple(dim, ALIGNED))
-        text = head + "".join(f"{line}\n" for line in self._lines or ["    pass"])
+        text = "".join(f"{helper}\n\n" for helper in self._helpers) + head
+        text += "".join(f"{line}\n" for line in self._lines or ["    pass"])
         return KernelSource(text, tuple(parameters), warps, stages, divisible), tuple(arguments)
+
+    def helper(self, text: str) -> None:
+        """A function of its own before the kernel, once."""
+        self._helpers.setdefault(text)
 
     # Statements
 

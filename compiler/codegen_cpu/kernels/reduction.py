@@ -15,9 +15,9 @@ from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import DType
-from compiler.ir.module import Block, Op, Value
-from compiler.planning.fuse_kernels import COSTS
+from compiler.ir.module import Op, Value
 from compiler.planning.kernel_plan import Kernel
+from compiler.planning.rows import Rows, identity
 from compiler.planning.views import row_major
 from compiler.target import Target
 
@@ -31,38 +31,25 @@ STAGED_COST = 8
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
     frame = open_kernel(kernel, name, target)
-    block = kernel.block
-    folds = [op for op in block.ops if op.name in ("reduce", "arg_reduce")]
-    rows = _Rows(frame, block, tuple(folds))
+    rows = _RowLoops(frame, Rows(kernel.block))
     rows.emit()
     frame.f.ret()
     return KernelCode(name, (frame.f,), rows.units, grain_for(rows.unit_elements))
 
 
-def fold_axes(op: Op) -> tuple[int, ...]:
-    """The axes that a fold takes away."""
-    return op.ints("axes") if op.name == "reduce" else (op.int("axis"),)
-
-
 @dataclass
-class _Rows:
+class _RowLoops:
     """One kernel: the folds of a block, all over the same axes of the same shape."""
 
     frame: KernelFrame
-    block: Block
-    folds: tuple[Op, ...]
+    rows: Rows
 
     def __post_init__(self) -> None:
-        first = self.folds[0]
-        self.shape = first.operands[0].shape
-        self.axes = fold_axes(first)
-        for fold in self.folds:
-            rows = (fold.operands[0].shape, fold_axes(fold))
-            assert rows == (self.shape, self.axes), f"folds of different rows: {rows}"
-        self.kept = tuple(axis for axis in range(len(self.shape)) if axis not in self.axes)
-        self.root = self.block.results[0]
-        self.writes_rows = self.root.shape == self.shape and bool(self.axes) and not self._root_is_folded()
-        self.lanes_are_columns = not self.kept or self.axes[-1] == len(self.shape) - 1
+        rows = self.rows
+        self.folds, self.shape, self.axes, self.kept, self.root = (
+            rows.folds, rows.shape, rows.axes, rows.kept, rows.root
+        )  # fmt: skip
+        self.writes_rows, self.lanes_are_columns = rows.writes_rows, rows.last_is_folded
         self.staged = self._choose_staged()
         kept_sizes = [self.shape[axis] for axis in self.kept]
         if self.lanes_are_columns:
@@ -75,39 +62,17 @@ class _Rows:
         self.units = product(self.outer) * self.blocks
         self.unit_elements = product(self.shape[axis] for axis in self.axes) * self.unit_width
 
-    def _root_is_folded(self) -> bool:
-        """Whether the result is one value per row although its shape reads the same (all folded sizes are 1)."""
-        return self.root in {fold.results[0] for fold in self.folds}
-
     # Which values wait in the output row
 
     def _choose_staged(self) -> Value | None:
         if not self.writes_rows:
             return None
-        passes = [self._row_values(fold.operands[0]) for fold in self.folds] + [self._row_values(self.root)]
+        passes = [self.rows.row_values(fold.operands[0]) for fold in self.folds] + [self.rows.row_values(self.root)]
         for value in passes[0] if len(passes) == 1 else dict.fromkeys(v for values in passes[:-1] for v in values):
             again = sum(value in values for values in passes) > 1
-            if again and value.dtype == self.root.dtype and self._cost(value) > STAGED_COST:
+            if again and value.dtype == self.root.dtype and self.rows.cost(value) > STAGED_COST:
                 return value
         return None
-
-    def _row_values(self, root: Value) -> dict[Value, None]:
-        """The values of whole rows that `root` is computed from, itself first; folds are not looked through."""
-        found: dict[Value, None] = {}
-        pending = [root]
-        while pending:
-            value = pending.pop()
-            if value.op is None or value.op in self.folds or value in found:
-                continue
-            if value.shape == self.shape:
-                found[value] = None
-            pending += value.op.operands
-        return found
-
-    def _cost(self, value: Value) -> int:
-        if value.op is None or value.op in self.folds:
-            return 0
-        return COSTS.get(value.op.name, 1) + sum(self._cost(operand) for operand in value.op.operands)
 
     # Code
 
@@ -163,7 +128,7 @@ class _Rows:
             place = e.linear(index, [e.size(stride) for stride in row_major(self.shape)])
             if waiting in staged:
                 e.bound[waiting] = e.load(waiting, self.frame.output, place)
-            elif waiting in self._row_values(value):
+            elif waiting in self.rows.row_values(value):
                 x = e.value(waiting, index)
                 e.store(to_memory(x, waiting.dtype, e.f), self.frame.output, memory_type(waiting.dtype), place)
                 e.bound[waiting] = x
@@ -254,7 +219,7 @@ class _Rows:
         total, *others = self._for_columns(kept, mask, bound, visit, (start,) * self._accumulators(fold))
         for other in others:
             total = combine(kind, dtype, total, other, f)
-        if self.staged is not None and self.staged in self._row_values(fold.operands[0]):
+        if self.staged is not None and self.staged in self.rows.row_values(fold.operands[0]):
             staged.add(self.staged)
         if self.lanes_are_columns:
             total = fold_lanes(kind, dtype, total, f)
@@ -264,7 +229,7 @@ class _Rows:
         """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
         columns = self.shape[self.axes[-1]]
         is_short = isinstance(columns, int) and columns < ACCUMULATORS * self.frame.lanes
-        is_costly = self._cost(fold.operands[0]) > STAGED_COST
+        is_costly = self.rows.cost(fold.operands[0]) > STAGED_COST
         return 1 if is_short or is_costly or not self.lanes_are_columns else ACCUMULATORS
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
@@ -336,19 +301,3 @@ def fold_lanes(kind: str, dtype: DType, total: Reg, f: FunctionBuilder) -> Reg:
         low, high = (f.shuffle(total, None, range(start, start + half)) for start in (0, half))
         total = combine(kind, dtype, low, high, f)
     return total
-
-
-def identity(kind: str, dtype: DType) -> float:
-    """What folding nothing gives."""
-    if kind in ("sum", "or"):
-        return 0
-    if kind == "prod":
-        return 1
-    if kind == "and" or dtype.is_bool:
-        return int(kind in ("and", "min")) if dtype.is_bool else -1
-    if dtype.is_float:
-        return float("inf") if kind == "min" else float("-inf")
-    bits = dtype.bits - dtype.is_signed
-    if kind == "min":
-        return (1 << bits) - 1
-    return -(1 << bits) if dtype.is_signed else 0

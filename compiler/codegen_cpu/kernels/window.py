@@ -15,7 +15,7 @@ from compiler.codegen_cpu.element_types import memory_type, register_type
 from compiler.codegen_cpu.evaluate import Index
 from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
 from compiler.codegen_cpu.kernels.contraction import write_result
-from compiler.codegen_cpu.kernels.reduction import combine, fold_lanes, identity
+from compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
 from compiler.codegen_cpu.line_windows import LineWindows
 from compiler.codegen_cpu.operands import operand_in_memory
 from compiler.codegen_cpu.scalars import table_of
@@ -25,6 +25,7 @@ from compiler.ir.dims import Dim, floordiv, minimum, product
 from compiler.ir.dtypes import BF16, DType
 from compiler.ir.module import Op
 from compiler.planning.kernel_plan import Kernel
+from compiler.planning.rows import identity
 from compiler.planning.views import View
 from compiler.target import Target
 

@@ -1,0 +1,248 @@
+"""Reductions and normalisations: a tile of rows by columns, folded along the columns.
+
+A composite is decomposed first; what is left is pointwise ops over whole rows, folds of rows, and pointwise ops on what
+the folds gave. Rows that fit a tile are read once and stay in registers; longer ones, and those whose length only a
+call decides, are gone through once for each fold and once for the result.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from compiler.codegen_gpu.element_types import register_type
+from compiler.codegen_gpu.evaluate import Evaluator
+from compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, open_kernel
+from compiler.codegen_gpu.kernel_source import KernelCode
+from compiler.codegen_gpu.scalars import literal, table_of
+from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
+from compiler.ir.dims import floordiv, product
+from compiler.ir.dtypes import BOOL, I64, DType
+from compiler.ir.module import Op, Value
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.rows import Rows, identity
+from compiler.planning.views import row_major
+from compiler.target import Target
+
+ROWS, COLUMNS = 0, 1
+"""The dimensions of a tile."""
+
+LONGEST_ROW = 8192
+"""Elements of a row that stay in registers: 32 for each thread of 8 warps."""
+
+TILE = 1024
+"""Elements of a tile where a row is shorter, or where rows are gone through piece by piece."""
+
+MOST_WARPS = 8
+
+SIDE_BY_SIDE = 32
+"""Rows in a tile where the elements of neighbouring rows lie side by side."""
+
+
+def is_native(op: Op) -> bool:
+    """Whether a fold has a kernel: the bits of integers are not folded."""
+    return op.text("kind") not in ("and", "or") or op.operands[0].dtype == BOOL
+
+
+def emit(kernel: Kernel, target: Target) -> KernelCode:
+    """The code of a reduction kernel."""
+    frame = open_kernel(kernel, target, rank=2)
+    return _RowTiles(frame, Rows(kernel.block)).emit()
+
+
+@dataclass
+class _RowTiles:
+    """One kernel: programs take so many rows each, and tiles of so many columns."""
+
+    frame: KernelFrame
+    rows: Rows
+
+    def __post_init__(self) -> None:
+        rows = self.rows
+        self.row_count = product(rows.shape[axis] for axis in rows.kept)
+        self.column_count = product(rows.shape[axis] for axis in rows.axes)
+        self.tile_rows, self.tile_columns = self._tile()
+        count = self.column_count
+        self.fits = isinstance(count, int) and count <= self.tile_columns
+
+    def _tile(self) -> tuple[int, int]:
+        """How many rows and columns, powers of two."""
+        columns, rows = self.column_count, self.row_count
+        most_rows = power_of_two(rows) if isinstance(rows, int) else TILE
+        if self.rows.last_is_folded:
+            width = power_of_two(columns) if isinstance(columns, int) else TILE
+            width = max(1, width if width <= LONGEST_ROW else TILE)
+            return max(1, min(TILE // width, most_rows)), width
+        height = max(1, min(SIDE_BY_SIDE, most_rows))
+        width = power_of_two(columns) if isinstance(columns, int) else TILE // height
+        return height, max(1, min(width, TILE // height))
+
+    def emit(self) -> KernelCode:
+        """The whole kernel."""
+        frame, b = self.frame, self.frame.b
+        tiles = floordiv(self.row_count + self.tile_rows - 1, self.tile_rows)
+        row = b.add(b.mul(b.program(), self.tile_rows), b.lanes(ROWS, self.tile_rows))
+        self.row_masks: dict[int, Expr] = {}
+        if not (isinstance(self.row_count, int) and self.row_count % self.tile_rows == 0):
+            self.row_masks[ROWS] = b.compare(row, "<", frame.size(self.row_count))
+        self.kept = unravel(b, row, [frame.size(self.rows.shape[axis]) for axis in self.rows.kept])
+        bound: dict[Value, Expr] = {}
+        once = self._tile_at(0) if self.fits else None
+        for fold in self.rows.folds:
+            folded = self._arg_fold(fold, once, bound) if fold.name == "arg_reduce" else self._fold(fold, once, bound)
+            bound[fold.results[0]] = folded
+            if once is not None:
+                once.e.bound[fold.results[0]] = folded
+        if self.rows.writes_rows:
+            self._write_rows(once, bound)
+        else:
+            self._write_folds(bound)
+        warps = power_of_two(max(1, self.tile_rows * self.tile_columns // LANES_PER_WARP))
+        return frame.code((tiles,), warps=min(warps, MOST_WARPS))
+
+    # Tiles
+
+    def _tile_at(self, start: Int, bound: Mapping[Value, Expr] | None = None) -> "_Tile":
+        """The tile of columns from `start` on."""
+        frame, b = self.frame, self.frame.b
+        lanes = {ROWS: b.lanes(ROWS, self.tile_rows), COLUMNS: b.lanes(COLUMNS, self.tile_columns)}
+        column = b.add(start, lanes[COLUMNS])
+        masks = dict(self.row_masks)
+        if not (isinstance(self.column_count, int) and self.column_count % self.tile_columns == 0):
+            masks[COLUMNS] = b.compare(column, "<", frame.size(self.column_count))
+        folded = unravel(b, column, [frame.size(self.rows.shape[axis]) for axis in self.rows.axes])
+        e = frame.evaluator(lanes, masks)
+        e.bound.update(bound or {})
+        return _Tile(e, self._index(folded), column)
+
+    def _index(self, folded: Sequence[Int]) -> list[Int]:
+        places = dict(zip((*self.rows.kept, *self.rows.axes), (*self.kept, *folded), strict=True))
+        return [places[axis] for axis in range(len(self.rows.shape))]
+
+    def _pieces(self) -> AbstractContextManager[Expr]:
+        """The loop over tiles of columns."""
+        return self.frame.b.loop(0, self.frame.size(self.column_count), self.tile_columns, prefix="column")
+
+    def _filled(self, x: Expr, tile: "_Tile", value: float, dtype: DType) -> Expr:
+        """`x` in every lane of the tile, `value` behind the end of a row."""
+        b, mask = self.frame.b, tile.e.masks.get(COLUMNS)
+        number = literal(b, value, dtype)
+        if mask is None and x.dims == {ROWS, COLUMNS}:
+            return x
+        lanes = f"({tile.e.lanes[ROWS]} >= 0) & " if ROWS not in x.dims else ""
+        inside = mask if mask is not None else b.compare(tile.e.lanes[COLUMNS], ">=", 0)
+        return b.let(f"tl.where({lanes}{inside}, {x}, {number})", frozenset((ROWS, COLUMNS)))
+
+    # Folds
+
+    def _fold(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> Expr:
+        b, kind, operand = self.frame.b, fold.text("kind"), fold.operands[0]
+        dtype, start = operand.dtype, identity(fold.text("kind"), operand.dtype)
+        if once is not None:
+            return fold_columns(b, kind, dtype, self._filled(once.value(operand), once, start, dtype))
+        total = self._accumulator(start, dtype)
+        with self._pieces() as column:
+            tile = self._tile_at(column, bound)
+            x = self._filled(tile.value(operand), tile, start, dtype)
+            b.assign(total, table_of(dtype)[_COMBINES.get(kind, kind)](b, dtype, total, x).text)
+        return fold_columns(b, kind, dtype, total)
+
+    def _accumulator(self, start: float, dtype: DType) -> Expr:
+        b, shape = self.frame.b, f"[{self.tile_rows}, {self.tile_columns}]"
+        zeros = f"tl.zeros({shape}, {register_type(dtype)})"
+        return b.variable(
+            f"{zeros} + {literal(b, start, dtype)}" if dtype != BOOL else f"{zeros} | {literal(b, start, dtype)}",
+            frozenset((ROWS, COLUMNS)),
+        )
+
+    def _arg_fold(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> Expr:
+        """The place of the extremum; of the first NaN, or the last, where there is one."""
+        b, operand, kind = self.frame.b, fold.operands[0], fold.text("kind")
+        dtype, start = operand.dtype, identity(kind, operand.dtype)
+        ends = "max" if fold.flag("last") else "min"
+        none = -1 if fold.flag("last") else (1 << 62)
+
+        def place(tile: _Tile, extremum: Expr) -> Expr:
+            x = tile.value(operand)
+            same = f"({x} == {extremum})"
+            if dtype.is_float:
+                same = f"({same} | (({x} != {x}) & ({extremum} != {extremum})))"
+            hit = self._filled(b.let(f"{same}.to(tl.int1)", x.dims | extremum.dims), tile, False, BOOL)
+            wide = tile.e.spread(tile.column, frozenset((ROWS, COLUMNS)))
+            return b.let(f"tl.where({hit}, {wide}.to(tl.int64), {none})", hit.dims)
+
+        if once is not None:
+            filled = self._filled(once.value(operand), once, start, dtype)
+            extremum = fold_columns(b, kind, dtype, filled)
+            return fold_columns(b, ends, I64, place(once, extremum))
+        total = self._accumulator(start, dtype)
+        with self._pieces() as column:
+            tile = self._tile_at(column, bound)
+            x = self._filled(tile.value(operand), tile, start, dtype)
+            b.assign(total, table_of(dtype)[kind](b, dtype, total, x).text)
+        extremum = fold_columns(b, kind, dtype, total)
+        found = self._accumulator(none, I64)
+        with self._pieces() as column:
+            b.assign(found, f"tl.{ends}imum({found}, {place(self._tile_at(column, bound), extremum)})")
+        return fold_columns(b, ends, I64, found)
+
+    # Results
+
+    def _write_rows(self, once: "_Tile | None", bound: Mapping[Value, Expr]) -> None:
+        root = self.rows.root
+        with self._pieces() if once is None else nullcontext() as column:
+            tile = once if once is not None else self._tile_at(column if column is not None else 0, bound)
+            place = tile.e.linear(tile.index, [tile.e.size(stride) for stride in row_major(self.rows.shape)])
+            tile.e.store(tile.value(root), root.dtype, self.frame.output(), place)
+
+    def _write_folds(self, bound: Mapping[Value, Expr]) -> None:
+        """One value per row, under a shape that may have axes of size 1 where the folded ones were."""
+        root, b = self.rows.root, self.frame.b
+        e = self.frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows)}, self.row_masks)
+        e.bound.update(bound)
+        index: Sequence[Int] = self.kept
+        if len(root.shape) == len(self.rows.shape):
+            index = self._index([0] * len(self.rows.axes))
+        place = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+        x = e.value(root, index)
+        e.store(x, root.dtype, self.frame.output(), e.spread(place, frozenset((ROWS,))))
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile of rows by columns, and where it is."""
+
+    e: Evaluator
+    index: Sequence[Int]
+    column: Int
+
+    def value(self, value: Value) -> Expr:
+        """The elements of a value of the block."""
+        return self.e.value(value, self.index)
+
+
+_COMBINES = {"sum": "add", "prod": "mul"}
+
+_PRODUCT = """@triton.jit
+def product(x, y):
+    return x * y
+"""
+
+
+def fold_columns(b: SourceBuilder, kind: str, dtype: DType, x: Expr) -> Expr:
+    """A tile folded along its columns, which stay as one."""
+    dims = x.dims - {COLUMNS}
+    if kind == "prod":
+        b.helper(_PRODUCT)
+        return b.let(f"tl.reduce({x}, {COLUMNS}, product, keep_dims=True)", dims)
+    if kind in ("and", "or"):
+        function = "tl.min" if kind == "and" else "tl.max"
+        return b.let(f"{function}({x}.to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
+    if dtype == BOOL:
+        return b.let(f"tl.{kind}({x}.to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
+    if kind == "sum" or not dtype.is_float:
+        return b.let(f"tl.{kind}({x}, {COLUMNS}, keep_dims=True).to({register_type(dtype)})", dims)
+    # The folds of the language pass over NaN.
+    number = b.let(f"tl.where({x} != {x}, {literal(b, identity(kind, dtype), dtype)}, {x})", x.dims)
+    folded = b.let(f"tl.{kind}({number}, {COLUMNS}, keep_dims=True)", dims)
+    has_nan = b.let(f"tl.max(({x} != {x}).to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
+    return b.let(f"tl.where({has_nan}, {literal(b, float('nan'), dtype)}, {folded})", dims)

@@ -1,0 +1,98 @@
+"""Rows: the block of a reduction as pointwise ops over whole rows, folds of rows, and ops on what the folds gave."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.ir.dims import Dim
+from compiler.ir.dtypes import DType
+from compiler.ir.module import Block, Op, Value
+from compiler.planning.fuse_kernels import COSTS
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block without composites whose folds are all over the same axes of the same shape."""
+
+    block: Block
+
+    @cached_property
+    def folds(self) -> tuple[Op, ...]:
+        """The folds in order; each may use what those before it gave."""
+        found = tuple(op for op in self.block.ops if op.name in ("reduce", "arg_reduce"))
+        first = found[0]
+        for fold in found:
+            same = fold.operands[0].shape == first.operands[0].shape and fold_axes(fold) == fold_axes(first)
+            assert same, f"folds of different rows: {first} and {fold}"
+        return found
+
+    @cached_property
+    def shape(self) -> tuple[Dim, ...]:
+        """The shape of what is folded."""
+        return self.folds[0].operands[0].shape
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The axes along a row."""
+        return fold_axes(self.folds[0])
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """The axes from row to row."""
+        return tuple(axis for axis in range(len(self.shape)) if axis not in self.axes)
+
+    @property
+    def root(self) -> Value:
+        """What is written."""
+        return self.block.results[0]
+
+    @cached_property
+    def writes_rows(self) -> bool:
+        """Whether the result is whole rows, and not one value for each."""
+        # A folded value may have the same shape where all folded sizes are 1.
+        is_folded = self.root in {fold.results[0] for fold in self.folds}
+        return self.root.shape == self.shape and bool(self.axes) and not is_folded
+
+    @property
+    def last_is_folded(self) -> bool:
+        """Whether the elements of a row lie side by side."""
+        return not self.kept or self.axes[-1] == len(self.shape) - 1
+
+    def row_values(self, root: Value) -> dict[Value, None]:
+        """The values of whole rows that `root` is computed from, itself first; folds are not looked through."""
+        found: dict[Value, None] = {}
+        pending = [root]
+        while pending:
+            value = pending.pop()
+            if value.op is None or value.op in self.folds or value in found:
+                continue
+            if value.shape == self.shape:
+                found[value] = None
+            pending += value.op.operands
+        return found
+
+    def cost(self, value: Value) -> int:
+        """The work of computing an element of a value again."""
+        if value.op is None or value.op in self.folds:
+            return 0
+        return COSTS.get(value.op.name, 1) + sum(self.cost(operand) for operand in value.op.operands)
+
+
+def fold_axes(op: Op) -> tuple[int, ...]:
+    """The axes that a fold takes away."""
+    return op.ints("axes") if op.name == "reduce" else (op.int("axis"),)
+
+
+def identity(kind: str, dtype: DType) -> float:
+    """What folding nothing gives."""
+    if kind in ("sum", "or"):
+        return 0
+    if kind == "prod":
+        return 1
+    if kind == "and" or dtype.is_bool:
+        return int(kind in ("and", "min")) if dtype.is_bool else -1
+    if dtype.is_float:
+        return float("inf") if kind == "min" else float("-inf")
+    bits = dtype.bits - dtype.is_signed
+    if kind == "min":
+        return (1 << bits) - 1
+    return -(1 << bits) if dtype.is_signed else 0
