@@ -1,8 +1,9 @@
 """The program of a compiling process: Triton source text in, cubin and launch metadata out. The only user of triton.
 
 `python -m compiler.codegen_gpu.compile_worker FD` answers one `Job` after another over the connection of that
-descriptor, until the other end closes it. Standard error is a file of the parent's, emptied before each job: what a
-compiler prints there, whole modules if it fails, is read from it when it is needed. Nothing here touches a device.
+descriptor, until the other end closes it or has no more jobs for a while. Standard error is a file of the parent's,
+emptied before each job: what a compiler prints there, whole modules if it fails, is read from it when it is needed.
+Nothing here touches a device.
 """
 
 import linecache
@@ -25,14 +26,17 @@ __all__ = ["compile_job", "main"]
 
 WARP_THREADS = 32
 
+# A process that compiled once and serves for long should not keep this one's memory, some 200 MB.
+IDLE_SECONDS = 120.0
+
 # In-kernel TMA descriptors want this alignment of their scratch memory; the arena gives more.
 SCRATCH_ALIGNMENT = 128
 
 
 def main() -> None:
-    """Answers jobs until the connection is closed."""
+    """Answers jobs until the connection is closed, or idle for `IDLE_SECONDS`."""
     connection = Connection(int(sys.argv[1]))
-    while True:
+    while connection.poll(IDLE_SECONDS):
         try:
             job = connection.recv()
         except (EOFError, OSError):

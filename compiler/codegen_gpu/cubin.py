@@ -139,7 +139,7 @@ def _content(data: bytes, header: tuple[int, ...]) -> bytes:
 
 
 def _text(strings: bytes, offset: int) -> str:
-    return strings[offset : strings.index(b"\0", offset)].decode() if offset < len(strings) else ""
+    return strings[offset:].partition(b"\0")[0].decode()
 
 
 def _symbol_index(sections: Mapping[str, _Section], name: str) -> int:

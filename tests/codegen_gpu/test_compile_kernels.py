@@ -24,6 +24,7 @@ from tests.codegen_gpu.sources import dot, elementwise, reduction, source
 H200 = parse_target("cuda:sm_90")
 CRASHING = source("@triton.jit\ndef kernel(a0):\n    pass\n__import__('os').abort()\n", "*fp32")
 ENDLESS = source("@triton.jit\ndef kernel(a0):\n    pass\nwhile True: pass\n", "*fp32")
+EMPTY = source("@triton.jit\ndef kernel():\n    pass\n")
 WRONG = source("@triton.jit\ndef kernel(a0):\n    tl.store(a0, absent)\n", "*fp32")
 # Tiles of 128 x 128 and 128 x 512 16-bit numbers are 160 KiB, and there are several stages of them.
 LARGE = source(
@@ -145,6 +146,19 @@ def test_a_kernel_that_takes_too_long_is_told() -> None:
     pool = WorkerPool(timeout_seconds=2)
     assert "loop_7: compiling took more than 2 s" in refused(ENDLESS, pool=pool, names=("loop_7",))
     assert pool.process_ids == ()
+
+
+def test_a_process_without_work_ends_itself_and_is_replaced() -> None:
+    code = "from compiler.codegen_gpu import compile_worker as worker; worker.IDLE_SECONDS = 0.05; worker.main()"
+    pool = WorkerPool((sys.executable, "-P", "-c", code))
+    (kernel,) = compile_kernels([EMPTY], H200, None, pool=pool)
+    first = pool.process_ids
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{first[0]}/stat").read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert compile_kernels([EMPTY], H200, None, pool=pool) == [kernel]
+    assert pool.process_ids != first
+    pool.close()
 
 
 @pytest.mark.slow
