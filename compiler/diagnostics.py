@@ -8,6 +8,8 @@ from runtime.errors import ModelError, UnsupportedError
 
 __all__ = ["DiagnosedModelError", "Diagnostic", "Location", "error", "model_error", "unsupported_error", "warning"]
 
+JsonField = str | list[str] | dict[str, str | int | None] | None
+
 
 @dataclass(frozen=True)
 class Location:
@@ -48,6 +50,20 @@ class Diagnostic:
         if self.rule:
             lines.append(f"  rule: {self.rule}")
         return "\n".join(lines)
+
+    def to_json(self) -> dict[str, JsonField]:
+        """All of it as JSON has it; the names of the fields do not change."""
+        place = self.location
+        return {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+            "location": None
+            if place is None
+            else {"graph": place.graph, "index": place.index, "name": place.name, "operator": place.operator},
+            "values": list(self.values),
+            "rule": self.rule,
+        }
 
 
 class DiagnosedModelError(ModelError):

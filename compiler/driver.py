@@ -18,6 +18,7 @@ from compiler.frontend.graph import CheckedModel
 from compiler.frontend.lower import lower_model
 from compiler.frontend.read import LoadedModel, read_model
 from compiler.ir.module import Module
+from compiler.limits import limited_to
 from compiler.model_symbols import expect_known_dims, frozen_inputs
 from compiler.options import CompileOptions, ModelSource
 from compiler.passes.pipeline import run_pipeline
@@ -45,12 +46,13 @@ def run_stages(source: ModelSource, options: CompileOptions) -> Iterator[tuple[s
     """The name of each stage with the noun it has made; a stage runs when its noun is asked for."""
     loaded = read_model(source)
     yield "read", loaded
-    checked = check_model(loaded)
+    checked = check_model(loaded, limits=options.limits)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     module = lower_model(checked, options.inputs)
     yield "lower", module
-    module = run_pipeline(module, (*OPTIMIZE, *TARGET))
+    with limited_to(options.limits):
+        module = run_pipeline(module, (*OPTIMIZE, *TARGET))
     yield "optimize", module
     plan = plan_kernels(module, cpu_plan_target(options.target))
     yield "plan", plan

@@ -1,10 +1,13 @@
 """Looking at a model without compiling it: every finding about it, and the types of its values."""
 
+from collections.abc import Mapping
+
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, error, warning
 from compiler.frontend.check import check_model, collect_findings
 from compiler.frontend.infer import annotate_model, infer_types
 from compiler.frontend.proto.onnxc_pb2 import ModelProto
 from compiler.frontend.read import read_model
+from compiler.limits import Limits, make_limits
 from compiler.model_symbols import expect_known_dims
 from compiler.options import CompileOptions, ModelSource
 from runtime.errors import ModelError, UnsupportedError
@@ -12,20 +15,22 @@ from runtime.errors import ModelError, UnsupportedError
 __all__ = ["declare_types", "find_all"]
 
 
-def find_all(source: ModelSource) -> tuple[Diagnostic, ...]:
+def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = None) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference.
 
-    Nodes that cannot be compiled yet are one warning.
+    Nodes that cannot be compiled yet are one warning. Raises InputError for limits that cannot be.
     """
+    within = make_limits(limits)
+    findings: tuple[Diagnostic, ...] = ()
     try:
         loaded = read_model(source)
-        findings = collect_findings(loaded)
+        findings = collect_findings(loaded, limits=within)
         if not any(finding.severity == "error" for finding in findings):
-            infer_types(check_model(loaded))
+            infer_types(check_model(loaded, limits=within))
     except DiagnosedModelError as found:
-        return found.diagnostics
+        return (*findings, *found.diagnostics)
     except ModelError as problem:
-        return (error(problem.code, str(problem)),)
+        return (*findings, error(problem.code, str(problem)))
     except UnsupportedError as problem:
         _, _, listing = str(problem).partition(": ")
         return (*findings, warning(problem.code, listing))

@@ -32,7 +32,7 @@ __all__ = ["interpret_model"]
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
-    checked = check_model(read_model(source))
+    checked = check_model(read_model(source), limits=options.limits)
     expect_known_dims(checked, options.inputs)
     module = lower_model(checked, options.inputs)
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))

@@ -4,12 +4,14 @@ The defaults are far above what real models need. Whoever trusts a model may rai
 limits={"expanded_nodes": 10_000_000})`; each is checked, and has a diagnostic of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 
 from runtime.errors import InputError
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "make_limits"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "limited_to", "limits_in_force", "make_limits"]
 
 # Python's stack bounds what recursion over graphs can take.
 _DEEPEST = 100
@@ -41,11 +43,13 @@ class Limits:
     tensor_elements: int = 1 << 48
     dense_bytes: int = 1 << 30
     folding_work: int = 1 << 29
-    folding_bytes: int = 1 << 30
+    folding_bytes: int = 1 << 33
     findings_per_code: int = 100
 
 
 DEFAULT_LIMITS = Limits()
+
+_IN_FORCE: ContextVar[Limits] = ContextVar("limits", default=DEFAULT_LIMITS)
 
 _MOST = {"nesting_depth": _DEEPEST, "type_depth": _DEEPEST, "tensor_rank": 64}
 
@@ -72,3 +76,18 @@ def make_limits(limits: Limits | Mapping[str, int] | None) -> Limits:
             wanted = "at least 1" if most is None else f"1 to {most}"
             raise InputError(f"limits[{name!r}] is {value}, expected {wanted}", code="limit-range")
     return Limits(**limits)
+
+
+@contextmanager
+def limited_to(limits: Limits) -> Iterator[None]:
+    """Within this the passes, which are functions of a module alone, keep to `limits`."""
+    token = _IN_FORCE.set(limits)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+def limits_in_force() -> Limits:
+    """The limits of the innermost `limited_to`, else the defaults."""
+    return _IN_FORCE.get()

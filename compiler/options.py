@@ -14,6 +14,7 @@ from compiler.codegen_gpu.kernel_cache import default_cache_folder
 from compiler.frontend.lower import InputOptions
 from compiler.frontend.read import SupportsSerialize
 from compiler.ir.dtypes import DTYPES, DType, dtype_of
+from compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from compiler.target import Target, parse_target
 from runtime.errors import InputError, UnsupportedError
 
@@ -40,13 +41,14 @@ class CompileOptions:
     """Checked options of one compilation.
 
     threads: for the calls, None for as many as the process may use. cache: the folder of compiled GPU kernels, None for
-    none.
+    none. limits: how far the model may go.
     """
 
     target: Target
     inputs: InputOptions = field(default_factory=InputOptions)
     threads: int | None = None
     cache: Path | None = None
+    limits: Limits = DEFAULT_LIMITS
 
 
 def make_options(
@@ -61,6 +63,7 @@ def make_options(
     devices: str | None = None,
     threads: int | None = None,
     cache: CacheOption = None,
+    limits: Limits | Mapping[str, int] | None = None,
 ) -> CompileOptions:
     """The options, checked.
 
@@ -87,7 +90,7 @@ def make_options(
         freeze_params,
     )
     called_by = None if threads is None else _integer("threads", threads)
-    return CompileOptions(parsed, inputs, called_by, _cache_folder(cache))
+    return CompileOptions(parsed, inputs, called_by, _cache_folder(cache), make_limits(limits))
 
 
 def _cache_folder(cache: object) -> Path | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from compiler.diagnostics import Diagnostic
     from compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from compiler.limits import Limits
     from compiler.options import CacheOption, DimRange, ModelSource
     from runtime.executable import Executable
 
@@ -49,6 +50,7 @@ def compile(
     devices: str | None = None,
     threads: int | None = None,
     cache: "CacheOption" = None,
+    limits: "Limits | Mapping[str, int] | None" = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -60,11 +62,12 @@ def compile(
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which compiled GPU kernels are kept, for any target; None means $ONNXC_CACHE, else
     onnxc in $XDG_CACHE_HOME or ~/.cache; False keeps nothing. Code for the CPU is never kept.
+    limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
 
     Raises ModelError, UnsupportedError, InputError.
     """
     checked = importlib.import_module("compiler.options").make_options(
-        target, dims, shapes, dtypes, precision, specialize, freeze_params, config, devices, threads, cache
+        target, dims, shapes, dtypes, precision, specialize, freeze_params, config, devices, threads, cache, limits
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -88,9 +91,12 @@ def load(
     return executable
 
 
-def check(model: "ModelSource") -> "tuple[Diagnostic, ...]":
-    """Every error and warning there is about the model; nothing is raised for what is wrong with it."""
-    findings: tuple[Diagnostic, ...] = importlib.import_module("compiler.inspect_model").find_all(model)
+def check(model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None) -> "tuple[Diagnostic, ...]":
+    """Every error and warning there is about the model; nothing is raised for what is wrong with it.
+
+    limits: as for `compile`.
+    """
+    findings: tuple[Diagnostic, ...] = importlib.import_module("compiler.inspect_model").find_all(model, limits)
     return findings
 
 

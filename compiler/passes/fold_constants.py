@@ -14,14 +14,16 @@ from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.primitives.contractions import parse_equation
 from compiler.ir.rewriter import Rule, rewrite
 from compiler.ir.types import TensorType
+from compiler.limits import limits_in_force
 from compiler.passes.matching import constant_of, made_by
+from compiler.passes.notes import note
 
 SMALL_BYTES = 64 * 1024
 """A result up to this size may be larger than its operands."""
 
 WORK_PER_OP = 1 << 26
-WORK_IN_ALL = 1 << 29
-"""Bounds of the elementary operations that folding takes; counted, not timed, so that the result is always the same."""
+"""Bound of the elementary operations that folding one op takes; the limits have one for all of them. They are counted,
+not timed, so that the result is always the same."""
 
 KEPT = ("constant", "sizes", "iota", "broadcast")
 KINDS_KEPT = ("control", "collective", "random", "host")
@@ -33,19 +35,25 @@ def fold_constants(module: Module) -> Module:
 
 
 def _folding() -> Rule:
-    remaining = WORK_IN_ALL
+    limits = limits_in_force()
+    work_left, bytes_left = limits.folding_work, limits.folding_bytes
 
     def fold(op: Op, build: Builder) -> tuple[Value, ...] | None:
         """f(constants) = constants"""
-        nonlocal remaining
+        nonlocal work_left, bytes_left
         # Movement of what repeats or counts is for `canonicalize`, which keeps it small.
         read = constant_of if PRIMITIVES[op.name].kind == "movement" else evaluated
         arrays = [read(operand) for operand in op.operands]
         known = [array for array in arrays if array is not None]
         work = _work(op)
-        if len(known) != len(arrays) or work is None or work > min(remaining, WORK_PER_OP) or not _pays(op):
+        if len(known) != len(arrays) or work is None or work > WORK_PER_OP or not _pays(op):
             return None
-        remaining -= work
+        made = sum(_bytes(result) for result in op.results)
+        for what, needed, left in (("folding_work", work, work_left), ("folding_bytes", made, bytes_left)):
+            if needed > left:
+                note("folding-limit", f"an op on constants stays for the run: the limit {what} is reached", op.location)
+                return None
+        work_left, bytes_left = work_left - work, bytes_left - made
         results = apply_meaning(op.name, known, op.attributes, {})
         return tuple(build.constant(np.asarray(result, order="C")) for result in results)
 

@@ -3,6 +3,7 @@
 Exit codes: 0 when all is well, 1 for an error of the model, the inputs or the device, 2 for wrong usage.
 """
 
+import json
 import statistics
 import sys
 import time
@@ -25,7 +26,7 @@ from compiler.frontend.infer import infer_types
 from compiler.frontend.read import read_model
 from compiler.options import CompileOptions, make_options
 from onnxc.command_line import describe
-from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_shapes
+from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_limits, parse_shapes
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.stage_text import text_of
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
@@ -48,6 +49,9 @@ DIM = click.option(
 )
 SHAPE = click.option(
     "--shape", "shapes", multiple=True, callback=parse_shapes, metavar="NAME=1,3,224,224", help="The shape of an input."
+)
+LIMIT = click.option(
+    "--limit", "limits", multiple=True, callback=parse_limits, metavar="NAME=N", help="How far the model may go."
 )
 THREADS = click.option("--threads", type=click.IntRange(min=1), help="Default: what this process may use.")
 
@@ -195,15 +199,20 @@ def run_command(
 
 @main.command("check")
 @MODEL
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each finding.")
+@LIMIT
 @reporting_errors
-def check_command(model: Path) -> None:
+def check_command(model: Path, limits: Mapping[str, int], *, as_json: bool) -> None:
     """Print every finding about MODEL.
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model)
-    for finding in findings:
-        click.echo(str(finding))
+    findings = onnxc.check(model, limits)
+    if as_json:
+        click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(str(finding))
     errors = sum(finding.severity == "error" for finding in findings)
     click.echo(f"{model.name}: {errors} errors, {len(findings) - errors} warnings", err=True)
     if errors:

@@ -11,6 +11,7 @@ import numpy as np
 Range = int | tuple[int, int | None]
 DIM_FORM = "NAME=8 or NAME=1..64"
 SHAPE_FORM = "NAME=1,3,224,224"
+LIMIT_FORM = "NAME=20"
 INPUT_FORM = "NAME=@FILE.npy or NAME=VALUE"
 
 
@@ -44,6 +45,17 @@ def parse_shapes(_context: click.Context, _option: click.Parameter, texts: Seque
             raise click.BadParameter(f"{text!r} is not of the form {SHAPE_FORM}")
         shapes[name] = tuple(int(size) for size in re.findall(r"\d+", value))
     return shapes
+
+
+def parse_limits(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, int]:
+    """nesting_depth=20, by the names of compiler/limits.py."""
+    limits: dict[str, int] = {}
+    for text in texts:
+        name, value = named(text, LIMIT_FORM)
+        if not re.fullmatch(r"\d{1,18}", value):
+            raise click.BadParameter(f"{text!r} is not of the form {LIMIT_FORM}")
+        limits[name] = int(value)
+    return limits
 
 
 def parse_choices(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, list[int]]:

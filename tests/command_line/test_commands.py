@@ -1,5 +1,6 @@
 """The commands end to end: what they print, what they write, and their exit codes."""
 
+import json
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -111,6 +112,38 @@ def test_check_counts_findings(digits: Path, wrong: Path) -> None:
     assert bad.exit_code == 1
     assert '"activate"' in bad.stdout
     assert "wrong.onnx: 1 errors" in bad.stderr
+
+
+def test_check_prints_json_of_one_form(digits: Path, wrong: Path) -> None:
+    good, bad = onnxc("check", digits, "--json"), onnxc("check", wrong, "--json")
+    assert (good.exit_code, good.stdout) == (0, "[]\n")
+    assert bad.exit_code == 1
+    assert json.loads(bad.stdout) == [
+        {
+            "severity": "error",
+            "code": "undefined-name",
+            "message": '"missing" is used and never defined',
+            "location": {"graph": "main", "index": 0, "name": "activate", "operator": "ai.onnx.Relu"},
+            "values": [],
+            "rule": "ONNX IR, names within a graph",
+        }
+    ]
+
+
+def test_check_prints_json_of_what_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"{}")
+    result = onnxc("check", path, "--json")
+    assert result.exit_code == 1
+    (finding,) = json.loads(result.stdout)
+    assert (finding["severity"], finding["code"], finding["location"]) == ("error", "not-a-model", None)
+
+
+def test_check_keeps_to_limits(digits: Path) -> None:
+    result = onnxc("check", digits, "--limit", "name_bytes=2", "--limit", "tensor_rank=9")
+    assert result.exit_code == 1
+    assert "error[name-too-long]: " in result.stdout
+    assert onnxc("check", digits, "--limit", "speed=1").stderr.startswith("error[unknown-limit]: ")
 
 
 @pytest.mark.parametrize("command", ["compile", "run", "infer", "inspect"])

@@ -6,7 +6,13 @@ import click
 import numpy as np
 import pytest
 
-from onnxc.command_line.option_values import parse_choices, parse_dims, parse_inputs, parse_shapes
+from onnxc.command_line.option_values import (
+    parse_choices,
+    parse_dims,
+    parse_inputs,
+    parse_limits,
+    parse_shapes,
+)
 
 CONTEXT = click.Context(click.Command("test"))
 OPTION = click.Option(["--test"])
@@ -46,6 +52,16 @@ def test_shape(text: str, expected: dict[str, tuple[int, ...]]) -> None:
 def test_what_is_no_shape(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not of the form NAME=1,3,224,224"):
         parse_shapes(CONTEXT, OPTION, (text,))
+
+
+def test_limit() -> None:
+    assert parse_limits(CONTEXT, OPTION, ("functions=5", "name_bytes=80")) == {"functions": 5, "name_bytes": 80}
+
+
+@pytest.mark.parametrize("text", ["functions", "functions=", "functions=-1", "functions=many"])
+def test_what_is_no_limit(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not of the form NAME=20"):
+        parse_limits(CONTEXT, OPTION, (text,))
 
 
 def test_later_options_add_to_earlier_ones() -> None:
