@@ -1,0 +1,226 @@
+"""Contractions: tiles of the result, multiplied by tensor cores along k; the pointwise ops that follow, in registers.
+
+The letters of the equation become five groups: outer (batch, and whatever cannot be merged), m, n, k. A program makes
+one tile of m by n for one position of the outer letters; where there are few tiles and k is long, several programs
+share one and a second launch adds up their parts, always in the same order.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.codegen_gpu.element_types import memory_type, register_type
+from compiler.codegen_gpu.evaluate import Evaluator
+from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
+from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
+from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixTile, choose_split, choose_tile
+from compiler.codegen_gpu.scalars import emit_cast
+from compiler.codegen_gpu.source_builder import Expr, Int, is_multiple, unravel
+from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dtypes import F32, DType
+from compiler.ir.module import Op
+from compiler.ir.primitives.contractions import parse_equation
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.matrix_products import Problem, find_problem
+from compiler.planning.views import View, row_major
+from compiler.target import Target
+
+M, N = 0, 1
+"""The dimensions of a tile."""
+
+GROUP_ROWS = 8
+"""Tiles of so many rows are made column by column, so that what they read is still in the cache."""
+
+
+def emit(kernel: Kernel, target: Target) -> KernelCode:
+    """The code of a contraction."""
+    problem = find_problem(kernel.block)
+    if problem is None or not _has_tiles(problem):
+        return _emit_simple(open_kernel(kernel, target))
+    rows, columns, depth = problem.rows, problem.columns, problem.depth
+    tile = choose_tile(rows, columns, depth, problem.dot.operands[0].dtype)
+    parts = choose_split(product(problem.sizes[letter] for letter in problem.outer), rows, columns, depth, tile, target)
+    if parts == 1:
+        frame = open_kernel(kernel, target, rank=2)
+        return KernelCode((_Tiles(frame, problem, tile).emit(),), 0, element_counts(kernel))
+    partial = _Tiles(open_kernel(kernel, target, rank=2), problem, tile, parts).emit()
+    total = _emit_total(open_kernel(kernel, target), problem.dot, parts)
+    scratch_bytes = parts * problem.dot.results[0].tensor.elements * F32.itemsize
+    return KernelCode((partial, total), scratch_bytes, element_counts(kernel))
+
+
+def _has_tiles(problem: Problem) -> bool:
+    """Whether tensor cores multiply the operands: one type, at least one letter of its own on both sides."""
+    types = {operand.dtype for operand in problem.dot.operands}
+    return len(types) == 1 and types <= TILED_DTYPES and bool(problem.n) and bool(problem.k)
+
+
+@dataclass
+class _Tiles:
+    """One launch of tiles; `parts` of them share each tile of the result."""
+
+    frame: KernelFrame
+    problem: Problem
+    tile: MatrixTile
+    parts: int = 1
+
+    def emit(self) -> DeviceStep:
+        """The whole kernel."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        outer_sizes = [problem.sizes[letter] for letter in problem.outer]
+        row_tiles = floordiv(problem.rows + tile.rows - 1, tile.rows)
+        column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
+        counts: list[Dim] = [*outer_sizes, self.parts, row_tiles * column_tiles]
+        *outer, part, place = unravel(b, b.program(), [frame.size(size) for size in counts])
+        row_tile, column_tile = self._place(place, frame.size(row_tiles), frame.size(column_tiles))
+        row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
+        column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
+        masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
+        coordinates = dict(zip(problem.outer, outer, strict=True))
+        total = self._multiply(coordinates, row, column, masks, part)
+        lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
+        e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
+        m_sizes = [frame.size(problem.sizes[letter]) for letter in problem.m]
+        coordinates |= dict(zip(problem.m, unravel(b, row, m_sizes), strict=True)) | {problem.n: column}
+        letters = parse_equation(problem.dot.attributes["equation"])[2]
+        index = [coordinates[letter] for letter in letters]
+        if self.parts > 1:
+            shape = problem.dot.results[0].shape
+            strides = [e.size(stride) for stride in row_major(shape)]
+            offset = b.mul(part, e.size(product(shape)))
+            e.store(total, F32, frame.scratch("parts", F32), e.linear(index, strides, offset))
+        else:
+            write_result(frame, e, problem.dot, total, index)
+        return frame.step((product(counts),), tile.warps, tile.stages)
+
+    def _place(self, place: Int, row_tiles: Int, column_tiles: Int) -> tuple[Int, Int]:
+        """Which tile of rows and of columns: a few rows of tiles together, column by column."""
+        b = self.frame.b
+        if row_tiles == 1:
+            return 0, place
+        if column_tiles == 1:
+            return place, 0
+        width = b.mul(column_tiles, GROUP_ROWS)
+        first = b.mul(b.div(place, width), GROUP_ROWS)
+        height, inside = b.minimum(b.sub(row_tiles, first), GROUP_ROWS), b.mod(place, width)
+        return b.add(first, b.mod(inside, height)), b.div(inside, height)
+
+    def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
+        if isinstance(size, int) and size % tile == 0:
+            return None
+        return self.frame.b.compare(place, "<", self.frame.size(size))
+
+    def _multiply(
+        self, outer: Mapping[str, Int], row: Int, column: Int, masks: Mapping[int, Expr | None], part: Int
+    ) -> Expr:
+        """The sum of products along k, as f32 or i32."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        dot, depth = problem.dot, problem.depth
+        accumulator = F32 if dot.operands[0].dtype.is_float else dot.dtype()
+        per_part = floordiv(depth + self.parts * tile.depth - 1, self.parts * tile.depth) * tile.depth
+        first = b.mul(part, frame.size(per_part))
+        stop = (
+            frame.size(depth) if self.parts == 1 else b.minimum(b.add(first, frame.size(per_part)), frame.size(depth))
+        )
+        is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
+        a_k, b_k = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
+        left = self._pointers(problem.a, problem.a_strides, outer, (row, problem.m), (b.add(first, a_k), problem.k))
+        right = self._pointers(
+            problem.b, problem.b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k)
+        )
+        shape, type = f"[{tile.rows}, {tile.columns}]", register_type(accumulator)
+        total = b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N)))
+        precision = str(frame.kernel.schedule.get("input_precision", "tf32x3"))
+        option = f', input_precision="{precision}"' if dot.operands[0].dtype == F32 else ""
+        with b.loop(first, stop, tile.depth, prefix="k") as k:
+            inside = None if is_whole else (b.compare(b.add(k, a_k), "<", stop), b.compare(b.add(k, b_k), "<", stop))
+            x = self._load(left, masks[M], None if inside is None else inside[0], problem.a.base.dtype)
+            y = self._load(right, masks[N], None if inside is None else inside[1], problem.b.base.dtype)
+            b.assign(total, f"tl.dot({x}, {y}, {total}{option}, out_dtype={type})")
+            for pointers, strides in ((left, problem.a_strides), (right, problem.b_strides)):
+                step = b.mul(frame.size(strides[problem.k[-1]]), tile.depth)
+                b.assign(pointers, f"{pointers} + {step}")
+        return total
+
+    def _pointers(
+        self,
+        view: View,
+        strides: Mapping[str, Dim],
+        outer: Mapping[str, Int],
+        *places: tuple[Int, Sequence[str]],
+    ) -> Expr:
+        """The addresses of the first tile of an operand, as a variable."""
+        frame, b = self.frame, self.frame.b
+        terms = [frame.size(view.offset)]
+        terms += [b.mul(coordinate, frame.size(strides[letter])) for letter, coordinate in outer.items()]
+        terms += [b.mul(place, frame.size(strides[group[-1]]) if group else 0) for place, group in places]
+        # A tile has both dimensions, even where an operand is the same along one of them.
+        shape = " + ".join(f"0 * {place}" for place, _ in places if isinstance(place, Expr))
+        return b.variable(f"{frame.input(view.base)} + {b.add(*terms)} + {shape}", frozenset((M, N)))
+
+    def _load(self, pointers: Expr, mask: Expr | None, inside: Expr | None, dtype: DType) -> Expr:
+        kept = self.frame.b.both(mask, inside)
+        guard = "" if kept is None else f", mask={kept}, other=0"
+        return self.frame.b.let(f"tl.load({pointers}{guard})", pointers.dims)
+
+
+def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, index: Sequence[Int]) -> None:
+    """The pointwise ops that follow an anchor, on its result in registers, and the way to memory."""
+    b, value, root = frame.b, anchor.results[0], frame.root
+    accumulated = F32 if value.dtype.is_float else value.dtype
+    e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
+    place = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+    e.store(e.value(root, index), root.dtype, frame.output(), place)
+
+
+def _emit_total(frame: KernelFrame, dot: Op, parts: int) -> DeviceStep:
+    """The launch that adds up the parts of each element."""
+    value = dot.results[0]
+    count = product(value.shape)
+
+    def write(e: Evaluator, place: Int) -> None:
+        b = frame.b
+        pointer = frame.scratch("parts", F32)
+        total = e.load(F32, pointer, place)
+        for part in range(1, parts):
+            other = e.load(F32, pointer, b.add(place, b.mul(e.size(count), part)))
+            total = b.let(f"{total} + {other}", total.dims)
+        write_result(frame, e, dot, total, unravel(b, place, [frame.size(size) for size in value.shape]))
+
+    return frame.flat(count, write).steps[0]
+
+
+def _emit_simple(frame: KernelFrame) -> KernelCode:
+    """Each lane sums the products of one element: for types, and for shapes, that tensor cores do not take."""
+    b, block = frame.b, frame.kernel.block
+    dot = next(op for op in block.ops if op.name == "dot")
+    left, right, result = parse_equation(dot.attributes["equation"])
+    sizes = dict(zip(left + right, dot.operands[0].shape + dot.operands[1].shape, strict=True))
+    summed = [letter for letter in dict.fromkeys(left + right) if letter not in result]
+    accumulator = _accumulator(dot)
+
+    def write(e: Evaluator, place: Int) -> None:
+        index = unravel(b, place, [frame.size(size) for size in dot.results[0].shape])
+        known = dict(zip(result, index, strict=True))
+        zero = e.spread(0, frozenset(e.lanes))
+        total = b.variable(f"{zero} * tl.full([], 0, {register_type(accumulator)})", frozenset(e.lanes))
+        with b.loop(0, frame.size(product(sizes[letter] for letter in summed)), prefix="k") as k:
+            inner = Evaluator(b, e.pointers, e.reports, e.lanes, e.masks)
+            at = known | dict(zip(summed, unravel(b, k, [frame.size(sizes[x]) for x in summed]), strict=True))
+            factors = [
+                emit_cast(inner.value(operand, [at[x] for x in letters]), operand.dtype, accumulator, b)
+                for operand, letters in zip(dot.operands, (left, right), strict=True)
+            ]
+            b.assign(total, f"{total} + {factors[0]} * {factors[1]}")
+        result_type = dot.results[0].dtype
+        e.bound[dot.results[0]] = emit_cast(total, accumulator, result_type, b)
+        root = frame.root
+        where = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+        e.store(e.value(root, index), root.dtype, frame.output(), where)
+
+    return frame.flat(product(dot.results[0].shape), write)
+
+
+def _accumulator(dot: Op) -> DType:
+    """The type that products are summed in: that of the result, f32 for 16-bit floats."""
+    dtype = dot.dtype()
+    return F32 if memory_type(dtype) != register_type(dtype) and dtype.is_float else dtype

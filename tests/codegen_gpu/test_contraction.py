@@ -1,0 +1,84 @@
+"""Contractions by the interpreter: every arrangement of letters, odd sizes, shared tiles, epilogues, other types."""
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
+from compiler.ir.module import Value
+from tests.codegen_gpu.support import Device, make, precision, sample
+
+EQUATIONS = ["mk,kn->mn", "mk,nk->mn", "km,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhqd,bhkd->bhqk"]
+SIZES = {"b": 2, "h": 3, "m": 17, "n": 33, "k": 40, "q": 5, "d": 24}
+
+
+def _types(dtype: DType, equation: str, symbolic: bool) -> list[str]:
+    operands = equation.split("->", maxsplit=1)[0].split(",")
+    return [f"{dtype}[{', '.join(x.upper() if symbolic else str(SIZES[x]) for x in letters)}]" for letters in operands]
+
+
+def _arrays(dtype: DType, equation: str) -> list[np.ndarray]:
+    operands = equation.split("->", maxsplit=1)[0].split(",")
+    return [sample(dtype, *(SIZES[x] for x in letters), seed=seed) for seed, letters in enumerate(operands)]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_arrangements_of_letters(equation: str, symbolic: bool) -> None:
+    device = Device(make(_types(F32, equation, symbolic), lambda ir, a, b: ir.dot(a, b, equation)))
+    assert device.kernels() == ["contraction"]
+    device.check(*_arrays(F32, equation), bound=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16, F64, I32, I8, U8], ids=str)
+def test_element_types(dtype: DType) -> None:
+    result = I32 if dtype in (I8, U8) else dtype
+    device = Device(make(_types(dtype, "mk,kn->mn", False), lambda ir, a, b: ir.dot(a, b, "mk,kn->mn", result)))
+    device.check(*_arrays(dtype, "mk,kn->mn"), bound=4 * precision(dtype))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (3, 0, 5), (3, 4, 0), (1, 1, 1), (16, 64, 32), (70, 130, 90)])
+def test_sizes(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    for types in (["f32[M, K]", "f32[K, N]"], [f"f32[{m}, {k}]", f"f32[{k}, {n}]"]):
+        device = Device(make(types, lambda ir, a, b: ir.add(ir.dot(a, b, "mk,kn->mn"), 1.0)))
+        device.check(sample(F32, m, k), sample(F32, k, n), bound=1e-5)
+
+
+def test_vectors_and_numbers() -> None:
+    for equation in ("k,k->", "mk,k->m", "k,kn->n", "m,n->mn"):
+        for symbolic in (False, True):
+            device = Device(make(_types(F32, equation, symbolic), lambda ir, a, b, e=equation: ir.dot(a, b, e)))
+            device.check(*_arrays(F32, equation), bound=1e-5)
+
+
+def test_what_follows_is_done_in_registers() -> None:
+    def build(ir: Builder, x: Value, w: Value, bias: Value, rest: Value) -> Value:
+        y = ir.add(ir.dot(x, w, "bmk,kn->bmn"), bias)
+        return ir.add(ir.gelu(y), rest)
+
+    device = Device(make(["f32[B, S, 40]", "f32[40, 33]", "f32[33]", "f32[B, S, 33]"], build))
+    assert device.kernels() == ["contraction"]
+    arrays = sample(F32, 2, 5, 40), sample(F32, 40, 33), sample(F32, 33), sample(F32, 2, 5, 33)
+    device.check(*arrays, bound=1e-5)
+
+
+def test_programs_share_a_tile_where_there_are_few() -> None:
+    types = ["bf16[3, 4096]", "bf16[4096, 24]", "bf16[24]"]
+
+    def build(ir: Builder, x: Value, w: Value, bias: Value) -> Value:
+        return ir.max(ir.add(ir.dot(x, w, "mk,kn->mn"), bias), 0.0)
+
+    device = Device(make(types, build))
+    assert len(device.code(0).steps) == 2
+    device.check(*(sample(BF16, *shape) for shape in ((3, 4096), (4096, 24), (24,))), bound=2e-2)
+
+
+def test_transposed_and_sliced_operands_are_read_where_they_are() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        heads = ir.transpose(ir.reshape(x, (2, 7, 3, 8)), (0, 2, 1, 3))
+        return ir.dot(ir.slice(heads, (0, 1, 0, 0), (2, 2, 7, 8)), ir.transpose(y, (0, 2, 1, 3)), "bhqd,bhkd->bhqk")
+
+    device = Device(make(["f32[2, 7, 24]", "f32[2, 5, 2, 8]"], build))
+    assert device.kernels() == ["contraction"]
+    device.check(sample(F32, 2, 7, 24), sample(F32, 2, 5, 2, 8), bound=1e-5)
