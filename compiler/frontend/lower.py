@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
-from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
 from compiler.frontend.operand_types import operand_findings, result_findings
+from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
 from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
 from compiler.frontend.operators.host_values import of_declared_shape, of_rank, with_element
 from compiler.ir.builder import Builder
@@ -350,6 +350,10 @@ class _Walk:
         if lowering is None:
             self.unsupported.append((node.location, "no lowering of this operator version"))
             return (None,) * node.output_count
+        findings = operand_findings(node.graph_node, node.operands)
+        if findings:
+            self.findings += findings
+            return (None,) * node.output_count
         try:
             lowered = lowering(node, ir)
         except RankUnknown as split:
@@ -372,10 +376,6 @@ class _Walk:
 
         A provable contradiction is a finding.
         """
-        findings = operand_findings(node.graph_node, node.operands)
-        if findings:
-            self.findings += findings
-            return (None,) * node.output_count
         if info is None or value is None or info.type is None:
             return value
         declared = info.type

@@ -282,3 +282,9 @@ class Node:
         )
 
     def _listed(self) -> tuple[str, ...]:
+        listed = zip(self.graph_node.inputs, self.operands, strict=False)
+        return tuple(f'"{name}" : {value.type}' for name, value in listed if value is not None)
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """This legal node cannot be lowered yet, because of `reason`."""
+        raise NotYetSupported(reason)

@@ -81,7 +81,8 @@ def test_old_broadcasting_aligns_at_an_axis(
 @pytest.mark.parametrize(
     ("shape", "attributes", "code"),
     [((3,), {}, "shapes-differ"), ((2, 2), {}, "shapes-differ"), ((4,), {"broadcast": 1}, "broadcast-mismatch"),
-     ((3, 1), {"broadcast": 1, "axis": 1}, "broadcast-mismatch"), ((3,), {"broadcast": 1, "axis": 2}, "axis-out-of-range")],
+     ((3, 1), {"broadcast": 1, "axis": 1}, "broadcast-mismatch"),
+     ((3,), {"broadcast": 1, "axis": 2}, "axis-out-of-range")],
 )  # fmt: skip
 def test_old_broadcasting_refuses(shape: tuple[int, ...], attributes: dict[str, int], code: str) -> None:
     with pytest.raises(ModelError, match=code):

@@ -90,7 +90,11 @@ def test_batch_normalization_of_mixed_types() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "parameter", "code"),
-    [((2, 3, 4), (2,), "channel-parameter"), ((), (1,), "normalization-rank"), ((2, 3, 4), (3, 1), "channel-parameter")],
+    [
+        ((2, 3, 4), (2,), "channel-parameter"),
+        ((), (1,), "normalization-rank"),
+        ((2, 3, 4), (3, 1), "channel-parameter"),
+    ],
 )
 def test_parameters_fit_the_channels(shape: Shape, parameter: Shape, code: str) -> None:
     operands = {"x": floats(*shape), **{name: floats(*parameter) for name in ("scale", "bias", "mean", "variance")}}

@@ -109,7 +109,8 @@ def test_the_division_is_as_precise_as_told() -> None:
 @pytest.mark.parametrize(
     ("scale", "attributes", "code"),
     [(np.ones(3), {}, "quantization-axis"), (np.ones((2, 1)), {}, "quantization-granularity"),
-     (np.ones(2), {"block_size": 2}, "quantization-granularity"), (np.ones((2, 2)), {"block_size": 2}, "quantization-blocks"),
+     (np.ones(2), {"block_size": 2}, "quantization-granularity"),
+     (np.ones((2, 2)), {"block_size": 2}, "quantization-blocks"),
      (np.ones(2), {"axis": 2}, "axis-out-of-range"), (np.ones(2), {"block_size": -1}, "attribute-range")],
 )  # fmt: skip
 def test_scales_that_do_not_fit(scale: np.ndarray, attributes: dict[str, int], code: str) -> None:
