@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
+from compiler.frontend.computation import Computation
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
 from compiler.frontend.operand_types import operand_findings, result_findings
 from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
@@ -39,6 +40,9 @@ MOST_SPLITS = 3
 
 MOST_AXES = 6
 """The greatest rank that an operand of unknown rank may have."""
+
+MOST_ORDERS = 4
+"""How often a derivative may be differentiated: each time multiplies what is computed."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,9 @@ class _Walk:
         self.types_all = types_all
         self.types: list[FoundType] = []
         self.walked: set[str] = set()
+        self.graphs: tuple[Graph, ...] = ()
+        self.computations: dict[tuple[int, ...], Computation] = {}
+        self.again = 0
         self.findings: list[Diagnostic] = []
         self.unsupported: list[tuple[Location, str]] = []
         self.met: Counter[Location] = Counter()
@@ -194,7 +201,11 @@ class _Walk:
         self.walked.add(graph.path)
         for name in (*(info.name for info in graph.inputs), *graph.initializers):
             self.record(graph, name, scope.get(name), ir)
-        return self._from_node(graph, 0, scope, ir, inlined=inlined)
+        around, self.graphs = self.graphs, (*self.graphs, graph)
+        try:
+            return self._from_node(graph, 0, scope, ir, inlined=inlined)
+        finally:
+            self.graphs = around
 
     def _from_node(
         self, graph: Graph, start: int, scope: dict[str, Value | None], ir: Builder, *, inlined: bool = False
@@ -207,7 +218,7 @@ class _Walk:
             met, first = self.met.copy(), len(self.types)
             with ir.at(node.location):
                 try:
-                    self._bind(node, graph, scope, self._node(node, scope, ir), ir)
+                    self._bind(node, graph, scope, self.node(node, scope, ir), ir)
                 except RanksDiffer as split:
                     if inlined:
                         raise
@@ -219,7 +230,8 @@ class _Walk:
         with ir.at(Location(graph.nodes[-1].location.graph if graph.nodes else "main")):
             return [self._declared(info, scope.get(info.name), ir) for info in graph.outputs]
 
-    def _node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
+    def node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
+        """The values of the outputs of one node, None where a finding is in the way."""
         named = (scope[name] if name else None for name in node.inputs)
         operands = tuple(None if value is None else self.ranked.get(value, value) for value in named)
         if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
@@ -420,6 +432,35 @@ class _Subgraph:
         if missing:
             raise _SubgraphFailed
         return tuple(result for result in results if result is not None)
+
+    @property
+    def around(self) -> Computation:
+        """The graphs around the node."""
+        key = tuple(map(id, self.walk.graphs))
+        if key not in self.walk.computations:
+            self.walk.computations[key] = Computation.of(self.walk.graphs)
+        return self.walk.computations[key]
+
+    def compute_again(self, result: str, given: Mapping[str, Value], ir: Builder) -> Value:
+        """The value `result`, where names have other values."""
+        if self.walk.again == MOST_ORDERS:
+            raise NotYetSupported(f"it is a derivative of an order above {MOST_ORDERS}")
+        if result in self.scope and self.scope[result] is None:
+            raise _SubgraphFailed
+        scope, first_type = {**self.scope, **given}, len(self.walk.types)
+        self.walk.again += 1
+        try:
+            for node in self.around.between(result, given, self.scope).values():
+                with ir.at(node.location):
+                    made = self.walk.node(node, scope, ir)
+                scope.update(zip(node.outputs, made, strict=False))
+        finally:
+            self.walk.again -= 1
+            del self.walk.types[first_type:]
+        value = scope[result]
+        if value is None:
+            raise _SubgraphFailed
+        return value
 
 
 class _SubgraphFailed(NotYetSupported):

@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from compiler.diagnostics import Diagnostic, Location, error, model_error
+from compiler.frontend.computation import Computation
 from compiler.frontend.element_types import dtype_of_element_type
 from compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
 from compiler.frontend.schemas import Formal
@@ -78,6 +79,13 @@ class SubgraphLowering(Protocol):
     def forget(self) -> None:
         """What was lowered so far for this node was an attempt: the types found in it count no more."""
 
+    @property
+    def around(self) -> Computation:
+        """The graphs around the node."""
+
+    def compute_again(self, result: str, given: Mapping[str, Value], ir: Builder) -> Value:
+        """The value `result` of the graphs around, where the names in `given` have the values there."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -126,11 +134,11 @@ class Node:
         """The tensor `name`, or None where it is absent."""
         place = next(i for i, formal in enumerate(self._formals()) if formal.name == name)
         value = self.operands[place] if place < len(self.operands) else None
-        return None if value is None else self._tensor(value)
+        return None if value is None else self.tensor_of(value)
 
     def variadic(self) -> tuple[Value, ...]:
         """All inputs, as tensors."""
-        return tuple(self._tensor(value) for value in self.operands if value is not None)
+        return tuple(self.tensor_of(value) for value in self.operands if value is not None)
 
     def host_input(self, name: str) -> Value | None:
         """The input `name` of whatever type, or None."""
@@ -140,7 +148,8 @@ class Node:
     def _formals(self) -> Sequence[Formal]:
         return self.graph_node.schema.inputs
 
-    def _tensor(self, value: Value) -> Value:
+    def tensor_of(self, value: Value) -> Value:
+        """The value, which is a tensor of known rank."""
         if not isinstance(value.type, TensorType):
             self.unsupported(f"an operand is {value.type}, not a tensor")
         if value.type.shape is None:

@@ -216,7 +216,9 @@ class _Resolver:
                 self.errors.append(error("attribute-type", message, site.location(), rule=rule))
                 continue
             # A graph that a call hands over is part of its caller, and may be expanded more than once.
-            values[attribute.name] = self._value(attribute.name, binding.value, binding.scope, scope.label, site)
+            value = self._value(attribute.name, binding.value, binding.scope, scope.label, site)
+            is_naming = (chosen.domain, chosen.name, attribute.name) in _NAMING
+            values[attribute.name] = _final_names(value, binding.scope) if is_naming else value
         defaults = {name: known.default for name, known in chosen.attributes.items() if known.default is not None}
         return values | {name: default for name, default in defaults.items() if name not in values}
 
@@ -267,6 +269,21 @@ class _Resolver:
             case AttributeProto.SPARSE_TENSORS:
                 return tuple([read_sparse_tensor(tensor, self.store) for tensor in proto.sparse_tensors])
         return tuple([type_of(inside) for inside in proto.type_protos])
+
+
+_NAMING = {("ai.onnx.preview.training", "Gradient", name) for name in ("xs", "zs", "y")}
+"""Attributes whose texts are names of values: (domain, operator, attribute)."""
+
+
+def _final_names(value: AttributeValue, scope: Scope) -> AttributeValue:
+    """The names in the checked model for those in an attribute; what is defined later has the name that it will get."""
+    if isinstance(value, tuple):
+        return tuple(_final_name(name, scope) if isinstance(name, str) else name for name in value)
+    return _final_name(value, scope) if isinstance(value, str) else value
+
+
+def _final_name(name: str, scope: Scope) -> str:
+    return scope.find(name) or (name if scope.label is None else f"{scope.label}/{name}")
 
 
 def _value_info(name: str, proto: ValueInfoProto, types: TypeReader) -> ValueInfo:

@@ -47,7 +47,8 @@ def _derive(step: Step, build: Builder) -> Gradients:
         return rule(step, build)
     decompose = PRIMITIVES[step.op.name].decompose
     if decompose is None:
-        raise NotDifferentiable(step.op, f"{step.op.name} has no derivative")
+        name = f"host function {step.op.text('function')}" if step.op.name == "host" else step.op.name
+        raise NotDifferentiable(step.op, f"{name} has no derivative")
     operands = tuple(
         independent(operand, build) if wanted else operand
         for operand, wanted in zip(step.operands, step.wanted, strict=True)

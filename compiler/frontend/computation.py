@@ -1,0 +1,108 @@
+"""Which nodes a value is computed by, and from which others: what Gradient asks of the graphs around it.
+
+Of the names that a node uses, those in its subgraphs count too. A Gradient also uses what its target is computed from
+besides the values that the node is given.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.frontend.graph import Graph, GraphNode
+
+TRAINING = "ai.onnx.preview.training"
+
+
+@dataclass(frozen=True)
+class Computation:
+    """Graphs, each within the one before it.
+
+    `places` tells where in them a name is defined, (graph, node), `captures` what each Gradient uses besides its
+    inputs, by its place.
+    """
+
+    graphs: Sequence[Graph]
+    places: Mapping[str, tuple[int, int]]
+    captures: Mapping[tuple[int, int], tuple[str, ...]]
+
+    @staticmethod
+    def of(graphs: Sequence[Graph]) -> "Computation":
+        """The computation that can be seen from within the last of `graphs`."""
+        nodes = [((depth, i), node) for depth, graph in enumerate(graphs) for i, node in enumerate(graph.nodes)]
+        captures: dict[tuple[int, int], tuple[str, ...]] = {}
+        found = Computation(graphs, {name: place for place, node in nodes for name in node.outputs}, captures)
+        # In order, as the target of one may be the result of another that comes before it.
+        for place, node in nodes:
+            if (node.domain, node.operator) == (TRAINING, "Gradient"):
+                captures[place] = tuple(found._captured(node))
+        return found
+
+    def defines(self, name: str) -> bool:
+        """Whether one of the graphs has a value of that name."""
+        fed = (name in {info.name for info in graph.inputs} | graph.initializers.keys() for graph in self.graphs)
+        return name in self.places or any(fed)
+
+    def above(self, result: str, cut: Collection[str] = ()) -> Mapping[str, None]:
+        """`result` and the names that it is computed from; those in `cut` are there, but what is above them is not."""
+        found: dict[str, None] = {}
+        pending = [result]
+        while pending:
+            name = pending.pop()
+            if name in found:
+                continue
+            found[name] = None
+            if name in self.places and name not in cut:
+                pending += reversed([*self._used(self.places[name])])
+        return found
+
+    def between(
+        self, result: str, given: Collection[str], known: Collection[str] | None = None
+    ) -> Mapping[tuple[int, int], GraphNode]:
+        """The nodes that make `result` where names in `given` have other values, in an order of execution.
+
+        Nodes that do not depend on `given` are left out where all that they define is in `known`, or there is none.
+        """
+        places = {self.places[name] for name in self.above(result, given) if name in self.places and name not in given}
+        changed, nodes = set(given), {}
+        for place in sorted(places):
+            depth, index = place
+            node = self.graphs[depth].nodes[index]
+            made = {name for name in node.outputs if name}
+            is_known = known is None or made <= set(known)
+            if not is_known or not changed.isdisjoint(self._used(place)):
+                changed |= made
+                nodes[place] = node
+        return nodes
+
+    def _used(self, place: tuple[int, int]) -> Iterator[str]:
+        depth, index = place
+        yield from _used(self.graphs[depth].nodes[index])
+        yield from self.captures.get(place, ())
+
+    def _captured(self, gradient: GraphNode) -> Iterator[str]:
+        given = {name for attribute in ("xs", "zs") for name in names_in(gradient, attribute)}
+        for target in names_in(gradient, "y"):
+            nodes = self.between(target, given)
+            made = {name for node in nodes.values() for name in node.outputs}
+            yield from (name for place in nodes for name in self._used(place) if name not in made | given)
+
+
+def names_in(node: GraphNode, attribute: str) -> tuple[str, ...]:
+    """The texts of an attribute, one or several."""
+    value = node.attributes.get(attribute, ())
+    return tuple(name for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str))
+
+
+def _used(node: GraphNode) -> Iterator[str]:
+    yield from (name for name in node.inputs if name)
+    for graph in node.subgraphs():
+        yield from _free(graph)
+
+
+def _free(graph: Graph) -> Iterator[str]:
+    """What a subgraph uses of the names around it; of a Gradient there also the name that it differentiates."""
+    own = {info.name for info in graph.inputs} | graph.initializers.keys()
+    own |= {name for node in graph.nodes for name in node.outputs}
+    for node in graph.nodes:
+        is_gradient = (node.domain, node.operator) == (TRAINING, "Gradient")
+        yield from (name for name in _used(node) if name not in own)
+        yield from (name for name in (names_in(node, "y") if is_gradient else ()) if name not in own)
