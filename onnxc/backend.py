@@ -22,6 +22,7 @@ from compiler.options import ModelSource
 from runtime.errors import InputError, OnnxcError, UnsupportedError
 from runtime.executable import Executable
 from runtime.host.values import HostValue
+from runtime.values import host_value
 
 __all__ = ["Prepared", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -44,7 +45,7 @@ class Prepared:
         replaces = any(name in values for name in self.frozen.frozen_inputs)
         executable = self.open if replaces else self.frozen
         outputs = executable.run(values)
-        return tuple(outputs[info.name] for info in executable.outputs)
+        return tuple(host_value(outputs[info.name]) for info in executable.outputs)
 
     def _by_name(self, inputs: object) -> dict[str, object]:
         if isinstance(inputs, Mapping):

@@ -1,7 +1,5 @@
 """Tensors on a device, as the steps of a program see them."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from runtime.dtypes import DType
@@ -19,8 +17,4 @@ class DeviceValue:
 
     def host(self) -> np.ndarray:
         """The elements in the memory of the host; asked again, the same array."""
-        raise NotImplementedError
-
-    def stacked(self, values: Sequence["DeviceValue"]) -> "DeviceValue":
-        """The values, of this one's shape and device, along a new first axis."""
         raise NotImplementedError

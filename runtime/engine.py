@@ -26,7 +26,7 @@ from runtime.steps import (
     weights_view,
 )
 from runtime.thread_pool import PoolHandle
-from runtime.values import as_array, own_values
+from runtime.values import as_array, own_values, stack_arrays
 from runtime.workspaces import Workspace, WorkspacePool
 
 if TYPE_CHECKING:
@@ -81,12 +81,12 @@ class ProgramEngine:
         body, guards = without_input_guards(program.body)
         self.guards = [guard_check(guard) for guard in guards]
         launches = native_launches(body, image, len(program.symbols), locations)
-        self.frame_words = max((launch.frame_words for launch in launches.values()), default=0)
+        frame_words = max((launch.frame_words for launch in launches.values()), default=0)
         addresses = pool.address if pool is not None else 0, read_address(weights)
-        self.workspaces = WorkspacePool(lambda: Workspace(self.frame_words, *addresses))
+        self.workspaces = WorkspacePool(lambda: Workspace(frame_words, *addresses))
         self.body = self._prepared_body(body, launches)
         self.direct = next(iter(launches.values())) if is_direct(body) else None
-        self.fast = self._fast_call(self.direct) if self.direct is not None else None
+        self.fast = self._fast_call(self.direct, frame_words) if self.direct is not None else None
 
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
@@ -129,14 +129,16 @@ class ProgramEngine:
         return Stats(calls=calls, launches=launches, arena_bytes=spaces.arena_bytes)
 
     def _prepared_body(self, body: Body, launches: Mapping[int, NativeLaunch]) -> PreparedBody[Workspace]:
+        weights = self.weights
         around = Surroundings(
             self.program.symbols,
-            lambda constant: constant_view(self.weights, constant),
+            lambda constant: constant_view(weights, constant),
             lambda step: native_step(step, launches[id(step)]),
+            lambda tensors, _: stack_arrays(tensors),
         )
         return prepare_body(body, around, frozenset())
 
-    def _fast_call(self, launch: NativeLaunch) -> FastCall | None:
+    def _fast_call(self, launch: NativeLaunch, frame_words: int) -> FastCall | None:
         dtypes: list[DType] = []
         for parameter in self.program.inputs:
             # What texts consist of has to be looked at in each call.
@@ -144,7 +146,7 @@ class ProgramEngine:
                 return None
             dtypes.append(DTYPES[parameter.dtype])
         orders = launch_orders(self.program.body, launch)
-        return write_fast_call(launch, dtypes, *orders, self.workspaces, self.frame_words)
+        return write_fast_call(launch, dtypes, *orders, self.workspaces, frame_words)
 
 
 def without_input_guards(body: Body) -> tuple[Body, tuple[Guard, ...]]:

@@ -19,8 +19,9 @@ from runtime.stats import Stats
 
 if TYPE_CHECKING:
     from runtime.host.values import HostValue
+    from runtime.values import SlotValue
 
-__all__ = ["Executable"]
+__all__ = ["Executable", "copy_into"]
 
 
 class Executable:
@@ -85,13 +86,13 @@ class Executable:
             raise UnsupportedError("the interpreter makes no code that could be saved", code="no-artifact")
         write_artifact(self._artifact, path)
 
-    def __call__(self, *inputs: object) -> "HostValue":
+    def __call__(self, *inputs: object) -> "SlotValue | tuple[SlotValue, ...]":
         """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.
 
         Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None.
         Raises InputError.
         """
-        outputs: Sequence[HostValue] | None = None
+        outputs: Sequence[SlotValue] | None = None
         if self._fast_call is not None and len(inputs) == self._input_count:
             outputs = self._fast_call(*inputs)
         if outputs is None:
@@ -99,17 +100,25 @@ class Executable:
         return outputs[0] if self._has_one_output else tuple(outputs)
 
     def run(
-        self, inputs: Mapping[str, object], out: Mapping[str, np.ndarray] | None = None, seed: int | None = None
-    ) -> dict[str, "HostValue"]:
+        self,
+        inputs: Mapping[str, object],
+        out: Mapping[str, object] | None = None,
+        seed: int | None = None,
+        stream: int | None = None,
+    ) -> dict[str, "SlotValue"]:
         """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
 
-        Raises InputError. `seed` is reserved for models that draw numbers.
+        Raises InputError. `seed` is reserved for models that draw numbers, `stream` is for models on a device.
         """
         if seed is not None:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
+        if stream is not None:
+            raise InputError(
+                "a stream was passed, and the model was compiled for the CPU", code="stream-without-device"
+            )
         if out is not None:
             return self._run_into(self._signature.by_name(inputs), out)
-        outputs: Sequence[HostValue] | None = None
+        outputs: Sequence[SlotValue] | None = None
         if self._fast_call is not None and len(inputs) == self._input_count:
             try:
                 outputs = self._fast_call(*[inputs[name] for name in self._input_names])
@@ -119,12 +128,12 @@ class Executable:
             outputs = self._run(self._signature.by_name(inputs))
         return dict(zip(self._output_names, outputs, strict=True))
 
-    def _run(self, inputs: Sequence[object]) -> Sequence["HostValue"]:
+    def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
         """The outputs for one value per input, of any kind that can be imported."""
         values = self._signature.import_values(inputs, self._defaults)
         return self._engine.run(values, self._sizes_of(values))
 
-    def _sizes_of(self, values: Sequence["HostValue"]) -> tuple[int, ...]:
+    def _sizes_of(self, values: Sequence["SlotValue"]) -> tuple[int, ...]:
         """The values of the symbols; shapes are checked when they are new."""
         shapes = shapes_of(values)
         sizes = self._sizes.get(shapes)
@@ -137,28 +146,32 @@ class Executable:
                 self._sizes[shapes] = sizes
         return sizes
 
-    def _run_into(self, inputs: Sequence[object], out: Mapping[str, np.ndarray]) -> dict[str, "HostValue"]:
+    def _run_into(self, inputs: Sequence[object], out: Mapping[str, object]) -> dict[str, "SlotValue"]:
         values = self._signature.import_values(inputs, self._defaults)
-        for name, array in out.items():
-            self._expect_output(name, array)
-        given = [out[name] for name in self._output_names if name in out]
+        arrays = {name: self._expect_output(name, array) for name, array in out.items()}
+        given = [arrays[name] for name in self._output_names if name in arrays]
         direct = len(given) == len(self._output_names) and _can_be_written(given, values)
         results = self._engine.run(values, self._sizes_of(values), given if direct else None)
-        outputs = dict(zip(self._output_names, results, strict=True))
-        for name, array in out.items():
+        outputs: dict[str, SlotValue] = dict(zip(self._output_names, results, strict=True))
+        for name, array in arrays.items():
             if outputs[name] is not array:
-                _copy_into(array, outputs[name], name)
+                copy_into(array, outputs[name], name)
                 outputs[name] = array
         return outputs
 
-    def _expect_output(self, name: str, array: object) -> None:
+    def _output_info(self, name: str) -> TensorInfo:
         if name not in self._output_names:
             message = f"out names {name!r}, the outputs are {', '.join(map(str, self.outputs))}"
             raise InputError(message, code="unknown-output")
-        info = self.outputs[self._output_names.index(name)]
+        return self.outputs[self._output_names.index(name)]
+
+    def _expect_output(self, name: str, array: object) -> np.ndarray:
+        """An array of the host that an output can be written into."""
+        info = self._output_info(name)
         if not isinstance(array, np.ndarray) or array.dtype != info.dtype or not array.flags.writeable:
             state = " that cannot be written to" if isinstance(array, np.ndarray) and array.dtype == info.dtype else ""
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
+        return array
 
 
 def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) -> bool:
@@ -171,7 +184,8 @@ def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) 
     return apart and all(map(is_ready, given))
 
 
-def _copy_into(array: np.ndarray, output: "HostValue", name: str) -> None:
+def copy_into(array: np.ndarray, output: "SlotValue", name: str) -> None:
+    """Writes an output into the array that was given for it; InputError unless their shapes are equal."""
     if not isinstance(output, np.ndarray) or array.shape != output.shape:
         message = f'out "{name}" is {describe(array)}, the output is {describe(output)}'
         raise InputError(message, code="output-shape")

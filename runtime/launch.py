@@ -18,7 +18,7 @@ from runtime.errors import DeviceError, InputError
 from runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
 from runtime.workspaces import AnyWorkspace, Workspace
 
-__all__ = ["LaunchSizes", "NativeLaunch"]
+__all__ = ["LaunchSizes", "NativeLaunch", "illegal_data"]
 
 # The sizes of so many combinations are kept.
 SIZES_KEPT = 256
@@ -84,13 +84,18 @@ class NativeLaunch:
             self.fail(workspace)
 
     def fail(self, workspace: AnyWorkspace) -> NoReturn:
-        """Raises what the status block says: code, number of the location, value, size."""
-        code, place, value, size, *_ = workspace.take_status()
-        location = self.locations[place] if 0 <= place < len(self.locations) else ""
-        where = f"\n  --> {location}" if location else ""
-        if code == 1:
-            raise InputError(f"index {value} is outside of an axis of size {size}{where}", code="index-out-of-range")
-        raise InputError(f"the data is not legal ({code}, {value}, {size}){where}", code="illegal-data")
+        """Raises what the status block says."""
+        raise illegal_data(workspace.take_status(), self.locations)
+
+
+def illegal_data(status: Sequence[int], locations: Sequence[str]) -> InputError:
+    """The error for a status block: code, number of the location, value, size."""
+    code, place, value, size, *_ = status
+    location = locations[place] if 0 <= place < len(locations) else ""
+    where = f"\n  --> {location}" if location else ""
+    if code == 1:
+        return InputError(f"index {value} is outside of an axis of size {size}{where}", code="index-out-of-range")
+    return InputError(f"the data is not legal ({code}, {value}, {size}){where}", code="illegal-data")
 
 
 def out_of_memory(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) -> DeviceError:

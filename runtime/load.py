@@ -4,6 +4,7 @@ What a file says is checked before it is believed; a file that is damaged, forei
 DeviceError. The weights are mapped, not read, so their bytes are not checked; `verify_artifact` does that.
 """
 
+import importlib
 import json
 import mmap
 import os
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -40,6 +41,9 @@ from runtime.program import JsonValue
 from runtime.signature import program_signature
 from runtime.thread_pool import pool_handle
 
+if TYPE_CHECKING:
+    from runtime.gpu.driver import Driver
+
 __all__ = ["load", "make_executable", "read_artifact", "verify_artifact"]
 
 WeightsMode = Literal["mapped", "resident"]
@@ -48,24 +52,52 @@ _LOCAL_HEADER = struct.Struct("<4s22x2H")
 _READ_BYTES = 1 << 24
 
 
-def load(path: str | os.PathLike[str], weights: WeightsMode = "mapped", threads: int | None = None) -> Executable:
+def load(
+    path: str | os.PathLike[str],
+    weights: WeightsMode = "mapped",
+    threads: int | None = None,
+    *,
+    device: int = 0,
+    graphs: bool = True,
+    driver: "Driver | None" = None,
+) -> Executable:
     """The executable that a file holds.
 
     weights: "mapped" shares the pages of the file between processes and reads them when they are needed; "resident"
-    copies them once, into huge pages where the system has them.
+    copies them once, into huge pages where the system has them. The rest is as for `make_executable`.
     """
-    return make_executable(read_artifact(path, weights), threads)
+    return make_executable(read_artifact(path, weights), threads, device=device, graphs=graphs, driver=driver)
 
 
-def make_executable(artifact: Artifact, threads: int | None = None, compilations: int = 0) -> Executable:
-    """The artifact ready to be called on this machine, by up to `threads` threads a call."""
+def make_executable(
+    artifact: Artifact,
+    threads: int | None = None,
+    compilations: int = 0,
+    *,
+    device: int = 0,
+    graphs: bool = True,
+    driver: "Driver | None" = None,
+) -> Executable:
+    """The artifact ready to be called on this machine.
+
+    threads: how many a call may use, where the code is for the CPU. device: the number of the CUDA device, where the
+    code is for one; graphs: whether repeated calls there become CUDA graphs; driver: None is the one of this machine.
+
+    Raises DeviceError; code for a GPU never runs on the CPU.
+    """
     image = handle = None
     if launches_of(artifact.program.body):
         image = load_image(artifact.images[_fitting_target(artifact)])
-        handle = pool_handle(image, threads)
     locations, frozen = (_texts(artifact.provenance.get(key)) for key in ("locations", "frozen_inputs"))
-    engine = ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
     signature = program_signature(artifact.program, frozen)
+    if artifact.device is not None:
+        # Programs for the CPU do without all that is needed for a device.
+        make = importlib.import_module("runtime.gpu.load").make_device_executable
+        made: Executable = make(artifact, image, signature, locations, compilations, device, graphs, driver)
+        return made
+    if image is not None:
+        handle = pool_handle(image, threads)
+    engine = ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
     return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=compilations)
 
 

@@ -35,7 +35,7 @@ from runtime.program import (
     compile_sizes,
 )
 from runtime.texts import decode_texts
-from runtime.values import as_array, host_value, shape_of, stack_tensors
+from runtime.values import as_array, host_value, shape_of
 from runtime.workspaces import Workspace
 
 if TYPE_CHECKING:
@@ -66,11 +66,12 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class Surroundings(Generic[W]):
-    """What the bodies of a program share: its symbols, its constants, and how its launches run."""
+    """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked."""
 
     symbols: Sequence[Symbol]
     constant: Callable[[Constant], "SlotValue"]
     prepare_launch: Callable[[Launch], RunStep[W]]
+    stack: Callable[[Sequence["SlotValue"], W], "SlotValue"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +246,9 @@ def _prepare_while(step: While, around: Surroundings[W], known: frozenset[int]) 
                 scan.append(element)
             iteration += 1
         symbols[step.trip_symbol] = iteration
-        stacked = [stack_tensors(s) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)]
+        stacked = [
+            around.stack(s, workspace) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)
+        ]
         _put(slots, step.outputs, [*carried, *stacked])
         _bind(bindings, slots, symbols)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     # What a slot of a program holds while it runs.
     SlotValue = HostValue | DeviceValue
 
-__all__ = ["as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "stack_tensors"]
+__all__ = ["as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "stack_arrays"]
 
 
 def as_array(value: "SlotValue") -> np.ndarray:
@@ -42,11 +42,8 @@ def shape_of(value: "SlotValue") -> tuple[int, ...]:
     return value.shape
 
 
-def stack_tensors(tensors: Sequence["SlotValue"]) -> "SlotValue":
-    """At least one tensor, all of a shape, along a new first axis; on the device if they are all there."""
-    on_device = [tensor for tensor in tensors if isinstance(tensor, DeviceValue)]
-    if len(on_device) == len(tensors):
-        return on_device[0].stacked(on_device)
+def stack_arrays(tensors: Sequence["SlotValue"]) -> np.ndarray:
+    """At least one tensor, all of a shape, along a new first axis in the memory of the host."""
     return np.stack([as_array(tensor) for tensor in tensors])
 
 

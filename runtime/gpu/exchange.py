@@ -1,0 +1,174 @@
+"""Arrays that callers pass: those on the device as they are, in the order of the streams, all others from the host.
+
+DLPack tells the element types that the array interface does not have, and orders streams itself, so it comes first.
+"""
+
+import ctypes
+from collections.abc import Mapping
+from itertools import product
+from math import prod
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from runtime.arrays import SupportsDLPack, describe, import_array, type_text
+from runtime.dtypes import DType, dtype_name
+from runtime.errors import InputError
+from runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
+from runtime.gpu.dlpack import CUDA_DEVICE, Described, read_capsule
+from runtime.gpu.workspaces import Call
+
+__all__ = ["import_output", "import_tensor"]
+
+# CUpointer_attribute.
+_DEVICE_ORDINAL = 9
+
+# A copy of an array that is not contiguous takes one copy for each contiguous part of it.
+_PARTS_LIMIT = 1024
+
+
+@runtime_checkable
+class SupportsArrayInterface(Protocol):
+    """Arrays of other libraries that tell where on the device they are."""
+
+    @property
+    def __cuda_array_interface__(self) -> Mapping[str, object]: ...
+
+
+def import_tensor(value: object, dtype: DType, what: str, expected: str, call: Call) -> np.ndarray | DeviceArray:
+    """A tensor that a caller passes to the call: on the device if it is there, else in the memory of the host.
+
+    Memory is shared where it is contiguous and aligned. Raises InputError.
+    """
+    found = _describe(value, what, expected, call)
+    if found is None:
+        return import_array(value, dtype, what, expected)
+    _expect_type(found, dtype, what, expected, call)
+    if prod(found.shape) == 0:
+        return call.new_array(found.shape, dtype, "an empty array")
+    if _is_contiguous(found) and found.address % ALIGNMENT == 0:
+        return DeviceArray(call.device, found.address, found.shape, dtype, found.owner)
+    return _copied(found, what, call)
+
+
+def import_output(value: object, dtype: DType, what: str, expected: str, call: Call) -> DeviceArray | None:
+    """An array on the device that the call is to write into; None for what lies on the host. Raises InputError."""
+    found = _describe(value, what, expected, call)
+    if found is None:
+        return None
+    _expect_type(found, dtype, what, expected, call)
+    if isinstance(value, DeviceArray):
+        return value
+    if found.is_read_only or not _is_contiguous(found) or found.address % ALIGNMENT:
+        state = "that cannot be written to" if found.is_read_only else f"at {found.address:#x} with {found.strides}"
+        message = f"{what} is an array {state}, expected a contiguous one on a boundary of {ALIGNMENT} bytes"
+        raise InputError(message, code="output-layout")
+    return DeviceArray(call.device, found.address, found.shape, dtype, found.owner)
+
+
+def _describe(value: object, what: str, expected: str, call: Call) -> Described | None:
+    """What is known of an array on a device, which the call follows then; None for what lies on the host."""
+    if isinstance(value, np.ndarray):
+        return None
+    if isinstance(value, DeviceArray):
+        call.follow_work(value)
+        call.follow_default()
+        number = value.device.properties.number
+        return Described(value.address, number, value.shape, None, value.dtype, value)
+    if isinstance(value, SupportsDLPack) and value.__dlpack_device__()[0] == CUDA_DEVICE:
+        return _from_dlpack(value, what, expected, call)
+    if isinstance(value, SupportsArrayInterface):
+        return _from_interface(value, what, expected, call)
+    return None
+
+
+def _from_dlpack(value: SupportsDLPack, what: str, expected: str, call: Call) -> Described:
+    # The number 0 is not allowed here.
+    stream = call.stream or LEGACY_STREAM
+    call.follow_default()
+    try:
+        capsule = value.__dlpack__(stream=stream)  # type: ignore[call-arg]
+    except (BufferError, RuntimeError, TypeError, ValueError) as problem:
+        raise _unreadable(value, problem, what, expected) from problem
+    return read_capsule(capsule, what)
+
+
+def _from_interface(value: SupportsArrayInterface, what: str, expected: str, call: Call) -> Described:
+    try:
+        told = value.__cuda_array_interface__
+        data, shape, strides = told["data"], told["shape"], told.get("strides")
+        assert isinstance(data, tuple)
+        assert isinstance(shape, tuple)
+        assert strides is None or isinstance(strides, tuple)
+        dtype, (address, is_read_only) = np.dtype(str(told["typestr"])), data
+        steps = None if strides is None else tuple(step // dtype.itemsize for step in strides)
+    except (AssertionError, KeyError, IndexError, RuntimeError, TypeError, ValueError) as problem:
+        raise _unreadable(value, problem, what, expected) from problem
+    if told.get("mask") is not None:
+        raise InputError(f"{what} has a mask, expected {expected}", code="input-type")
+    stream = told.get("stream")
+    if isinstance(stream, int):
+        call.follow_stream(stream)
+    call.follow_default()
+    device = _device_of(address, call) if address and prod(shape) else call.device.properties.number
+    if device is None:
+        raise InputError(f"{what} has an address that is on no CUDA device, expected {expected}", code="input-device")
+    return Described(address or 0, device, shape, steps, dtype, value, bool(is_read_only))
+
+
+def _device_of(address: int, call: Call) -> int | None:
+    """The number of the device that an address is on."""
+    number = ctypes.c_int()
+    ask = call.device.driver.functions["cuPointerGetAttribute"]
+    return None if ask(ctypes.byref(number), _DEVICE_ORDINAL, address) else number.value
+
+
+def _expect_type(found: Described, dtype: DType, what: str, expected: str, call: Call) -> None:
+    """InputError unless the array is of the element type and on the device of the call."""
+    came = type_text(dtype_name(found.dtype), found.shape)
+    number = call.device.properties.number
+    if found.dtype != dtype:
+        raise InputError(f"{what} is {came} on the device, expected {expected}", code="input-dtype")
+    if found.device != number:
+        message = f"{what} is {came} on CUDA device {found.device}, and the model is on {call.device}"
+        raise InputError(message, code="input-device")
+
+
+def _copied(found: Described, what: str, call: Call) -> DeviceArray:
+    """A contiguous copy on the device, in parts that are contiguous."""
+    inner, itemsize, strides = len(found.shape), found.dtype.itemsize, found.strides or _dense(found.shape)
+    run = 1
+    while inner and (found.shape[inner - 1] == 1 or strides[inner - 1] == run):
+        inner -= 1
+        run *= found.shape[inner]
+    parts = prod(found.shape[:inner])
+    if parts > _PARTS_LIMIT:
+        message = (
+            f"{what} is {type_text(dtype_name(found.dtype), found.shape)} on the device with strides {list(strides)}, "
+            f"which lies in {parts} parts: pass a contiguous array"
+        )
+        raise InputError(message, code="input-layout")
+    made = call.new_array(found.shape, found.dtype, f"a copy of {what}")
+    for part, place in enumerate(product(*map(range, found.shape[:inner]))):
+        offset = sum(index * step for index, step in zip(place, strides, strict=False))
+        call.copy(made.address + part * run * itemsize, found.address + offset * itemsize, run * itemsize)
+    # What is copied must be alive until the copy is done.
+    made.owner = (made.owner, found.owner)
+    return made
+
+
+def _is_contiguous(found: Described) -> bool:
+    return found.strides is None or all(
+        size == 1 or step == dense
+        for size, step, dense in zip(found.shape, found.strides, _dense(found.shape), strict=True)
+    )
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous array."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _unreadable(value: object, problem: Exception, what: str, expected: str) -> InputError:
+    message = f"{what} is {describe(value)} that cannot be read ({problem}), expected {expected}"
+    return InputError(message, code="input-type")

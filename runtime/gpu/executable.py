@@ -1,0 +1,105 @@
+"""An executable on a CUDA device: arrays of the device go in and come out without a copy, on the caller's stream."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from runtime.artifact import Artifact
+from runtime.errors import UnsupportedError
+from runtime.executable import Executable, copy_into
+from runtime.gpu.arrays import DeviceArray
+from runtime.gpu.engine import DeviceEngine, Place, Wanted
+from runtime.gpu.exchange import import_output, import_tensor
+from runtime.gpu.workspaces import Call
+from runtime.program import JsonValue
+from runtime.signature import Signature
+
+if TYPE_CHECKING:
+    from runtime.values import SlotValue
+
+__all__ = ["DeviceExecutable"]
+
+
+class DeviceExecutable(Executable):
+    """A compiled model on a device.
+
+    Where one input is an array on the device, all outputs that are tensors come as `DeviceArray`s; else all are arrays
+    of NumPy. An output named in `out` is written where the array given for it lies.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        engine: DeviceEngine,
+        *,
+        artifact: Artifact | None = None,
+        report: JsonValue = "",
+        compilations: int = 0,
+    ) -> None:
+        super().__init__(signature, engine, artifact=artifact, report=report, compilations=compilations)
+        self._device_engine = engine
+
+    @property
+    def device(self) -> str:
+        """The device that the model is on, for people."""
+        return str(self._device_engine.device)
+
+    def run(
+        self,
+        inputs: Mapping[str, object],
+        out: Mapping[str, object] | None = None,
+        seed: int | None = None,
+        stream: int | None = None,
+    ) -> dict[str, "SlotValue"]:
+        """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
+
+        stream: the handle of a CUDA stream (0: the default one) on which the call is enqueued. It is not waited for,
+        unless an output is to be on the host: outputs are there in the order of the stream, and where the data was not
+        legal (an index out of range), `numpy` or `wait` of an output raises. Without a stream the call is complete, and
+        its outputs are there for every stream, when this returns.
+
+        Raises InputError, DeviceError.
+        """
+        if seed is not None:
+            raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
+        outputs = self._call(self._signature.by_name(inputs), out or {}, stream)
+        return dict(zip(self._output_names, outputs, strict=True))
+
+    def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
+        return self._call(inputs, {}, None)
+
+    def _call(self, inputs: Sequence[object], out: Mapping[str, object], stream: int | None) -> list["SlotValue"]:
+        with self._device_engine.call(stream) as call:
+            values = self._signature.import_with(
+                lambda value, dtype, what, expected: import_tensor(value, dtype, what, expected, call),
+                inputs,
+                self._defaults,
+            )
+            sizes = self._sizes_of(values)
+            wanted = self._wanted(values, out, call)
+            results = self._device_engine.run_in(call, values, sizes, wanted)
+        return [
+            self._given(name, out[name], result) if name in out else result
+            for name, result in zip(self._output_names, results, strict=True)
+        ]
+
+    def _wanted(self, values: Sequence["SlotValue"], out: Mapping[str, object], call: Call) -> list[Wanted]:
+        """Where each output is to lie."""
+        given: dict[str, Wanted] = {}
+        for name, array in out.items():
+            info = self._output_info(name)
+            on_device = None
+            if info.dtype is not None:
+                on_device = import_output(array, info.dtype, f'out "{name}"', info.text, call)
+            given[name] = self._expect_output(name, array) if on_device is None else on_device
+        usual = Place.DEVICE if any(isinstance(value, DeviceArray) for value in values) else Place.HOST
+        return [given.get(name, usual) for name in self._output_names]
+
+    def _given(self, name: str, array: object, result: "SlotValue") -> "SlotValue":
+        """What was given for an output, with the result in it."""
+        if not isinstance(array, np.ndarray):
+            return array if isinstance(array, DeviceArray) else result
+        if array is not result:
+            copy_into(array, result, name)
+        return array

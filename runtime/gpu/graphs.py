@@ -1,0 +1,113 @@
+"""CUDA graphs of a workspace: what a call enqueues, captured once and launched as one.
+
+A graph holds the addresses and sizes that it was captured with, so it is kept by them. The first call with a key is
+not captured: many are never seen again.
+"""
+
+import ctypes
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from runtime.errors import DeviceError
+from runtime.gpu.device import Device
+from runtime.gpu.driver import read_pointer
+
+__all__ = ["GRAPHS_KEPT", "GraphCache"]
+
+GRAPHS_KEPT = 32
+
+# CUstreamCaptureMode: what other threads, or a garbage collection in this one, do with the driver disturbs nothing.
+_RELAXED = 2
+
+
+class GraphCache:
+    """Executable graphs by key, those used last; none is kept where the limit is 0.
+
+    A function `settle` that is passed must see to it that no graph is running any more.
+    """
+
+    def __init__(self, device: Device, limit: int) -> None:
+        self._device, self._limit = device, limit
+        # None stands for a key that was seen and not captured yet.
+        self._graphs: OrderedDict[Hashable, int | None] = OrderedDict()
+        weakref.finalize(self, _destroy_all, device, self._graphs).atexit = False
+        self.captures = self.replays = 0
+
+    def __len__(self) -> int:
+        return sum(graph is not None for graph in self._graphs.values())
+
+    def run(
+        self,
+        key: Hashable,
+        stream: int,
+        capture_stream: int,
+        enqueue: Callable[[int], None],
+        settle: Callable[[], None],
+    ) -> None:
+        """Enqueues on `stream` what `enqueue` enqueues, as a graph from the second time on."""
+        if key not in self._graphs:
+            if self._limit:
+                self._keep(key, settle)
+            enqueue(stream)
+            return
+        graph = self._graphs[key]
+        if graph is None:
+            graph = self._graphs[key] = self._capture(capture_stream, enqueue)
+        self._graphs.move_to_end(key)
+        self._device.driver.call("to launch a CUDA graph", "cuGraphLaunch", graph, stream)
+        self.replays += 1
+
+    def clear(self, settle: Callable[[], None]) -> None:
+        """Forgets all graphs."""
+        if len(self):
+            settle()
+        for graph in self._graphs.values():
+            self._destroy_executable(graph)
+        self._graphs.clear()
+
+    def _keep(self, key: Hashable, settle: Callable[[], None]) -> None:
+        self._graphs[key] = None
+        if len(self._graphs) > self._limit:
+            _, oldest = self._graphs.popitem(last=False)
+            if oldest is not None:
+                settle()
+                self._destroy_executable(oldest)
+
+    def _capture(self, stream: int, enqueue: Callable[[int], None]) -> int:
+        """What `enqueue` enqueues, as an executable graph; nothing of it has run."""
+        driver, purpose = self._device.driver, "to capture a CUDA graph"
+        captured, graph = ctypes.c_void_p(), ctypes.c_void_p()
+        driver.call(purpose, "cuStreamBeginCapture_v2", stream, _RELAXED)
+        try:
+            enqueue(stream)
+        except DeviceError:
+            # The stream must leave the capture; the error is the one that was raised.
+            driver.functions["cuStreamEndCapture"](stream, ctypes.byref(captured))
+            self._destroy(captured)
+            raise
+        driver.call(purpose, "cuStreamEndCapture", stream, ctypes.byref(captured))
+        try:
+            driver.call(purpose, "cuGraphInstantiateWithFlags", ctypes.byref(graph), captured, 0)
+        finally:
+            self._destroy(captured)
+        self.captures += 1
+        return read_pointer(graph)
+
+    def _destroy(self, captured: ctypes.c_void_p) -> None:
+        if captured:
+            self._device.driver.functions["cuGraphDestroy"](captured)
+
+    def _destroy_executable(self, graph: int | None) -> None:
+        if graph is not None:
+            self._device.driver.functions["cuGraphExecDestroy"](graph)
+
+
+def _destroy_all(device: Device, graphs: OrderedDict[Hashable, int | None]) -> None:
+    try:
+        with device.current():
+            for graph in graphs.values():
+                if graph is not None:
+                    device.driver.functions["cuGraphExecDestroy"](graph)
+    except DeviceError:
+        return

@@ -1,0 +1,44 @@
+"""From an artifact with device code to an executable on a device, or to the error that says what is missing."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from runtime.artifact import Artifact
+from runtime.cpu import Image
+from runtime.errors import DeviceError
+from runtime.gpu.driver import Driver, load_driver
+from runtime.gpu.engine import DeviceEngine
+from runtime.gpu.executable import DeviceExecutable
+from runtime.gpu.graphs import GRAPHS_KEPT
+from runtime.signature import Signature
+
+__all__ = ["make_device_executable", "this_driver"]
+
+
+def make_device_executable(
+    artifact: Artifact,
+    image: Image | None,
+    signature: Signature,
+    locations: Sequence[str],
+    compilations: int,
+    device: int,
+    graphs: bool,
+    driver: Driver | None,
+) -> DeviceExecutable:
+    """The artifact on the device of that number. Raises DeviceError."""
+    code = artifact.device
+    assert code is not None, artifact.program.name
+    try:
+        driver = this_driver() if driver is None else driver
+    except DeviceError as problem:
+        message = f"this model was compiled for {code.architecture}: {problem}"
+        raise DeviceError(message.replace(f"error[{problem.code}]: ", ""), code=problem.code) from problem
+    kept = GRAPHS_KEPT if graphs else 0
+    engine = DeviceEngine(artifact.program, image, code, artifact.weights, locations, driver, device, kept)
+    return DeviceExecutable(signature, engine, artifact=artifact, report=artifact.report, compilations=compilations)
+
+
+@cache
+def this_driver() -> Driver:
+    """The driver of this machine, once for the process."""
+    return load_driver()

@@ -1,0 +1,284 @@
+"""What a call on a device needs besides its arrays: a frame, a stream, a status block, an arena, staging memory.
+
+A call takes a workspace and has it alone while the host works on the call. One that was given a stream is not waited
+for: its work goes on when the workspace is used again, which is ordered by events.
+"""
+
+import ctypes
+import weakref
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from runtime.addresses import WORD_BYTES
+from runtime.errors import DeviceError
+from runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
+from runtime.gpu.device import Device, LoadedCode
+from runtime.gpu.graphs import GraphCache
+from runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
+from runtime.launch import illegal_data
+from runtime.program import (
+    DEVICE_FUNCTIONS,
+    DEVICE_LAUNCH,
+    DEVICE_STREAM,
+    FRAME_ARENA,
+    FRAME_POOL,
+    FRAME_STATUS,
+    FRAME_SYMBOLS,
+    FRAME_WEIGHTS,
+)
+from runtime.workspaces import STATUS_WORDS
+
+__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What the workspaces of an executable share. `locations` are the nodes that the numbers in a status block mean."""
+
+    device: Device
+    code: LoadedCode
+    weights: Buffer
+    frame_words: int
+    locations: Sequence[str]
+    graphs_kept: int
+
+
+class Staging:
+    """Pinned memory and as much memory of the device, for arrays of the host on their way."""
+
+    def __init__(self, device: Device, purpose: str) -> None:
+        self._device, self._purpose = device, purpose
+        self.pinned: PinnedMemory | None = None
+        self.buffer: Buffer | None = None
+
+    def fits(self, nbytes: int) -> bool:
+        return self.pinned is not None and self.pinned.nbytes >= nbytes
+
+    def grow(self, nbytes: int) -> None:
+        """Makes room for so many bytes; nothing may be on its way."""
+        self.pinned = self.buffer = None
+        size = rounded_bytes(nbytes)
+        buffer = Buffer(self._device, size, self._purpose)
+        self.pinned, self.buffer = PinnedMemory(self._device, size), buffer
+
+    @property
+    def address(self) -> int:
+        """Of the memory of the device."""
+        return self.buffer.address if self.buffer is not None else 0
+
+    @property
+    def host_address(self) -> int:
+        return self.pinned.address if self.pinned is not None else 0
+
+    def view(self, offset: int, shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> np.ndarray:
+        """A part of the pinned memory as an array."""
+        assert self.pinned is not None, offset
+        return np.ndarray(shape, dtype, self.pinned.bytes, offset)
+
+
+class DeviceWorkspace:
+    """One workspace; the context must be current wherever it is used.
+
+    `sizes` is what the symbols of the frame were last set for; `calls` and `launches` count what ran here.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared, self.device = shared, shared.device
+        driver = self.device.driver
+        self.stream, self.done, self._followed = (
+            self.device.new_stream(), self.device.new_event(), self.device.new_event(),
+        )  # fmt: skip
+        handles = (("cuStreamDestroy_v2", self.stream), ("cuEventDestroy_v2", self.done),
+                   ("cuEventDestroy_v2", self._followed))  # fmt: skip
+        weakref.finalize(self, _destroy, self.device, handles).atexit = False
+        self._status = PinnedMemory(self.device, STATUS_WORDS * WORD_BYTES)
+        self.status = self._status.bytes.view(np.int64)
+        self.status[:] = 0
+        self.table = array("q", bytes((DEVICE_FUNCTIONS + len(shared.code.functions)) * WORD_BYTES))
+        self.table[DEVICE_LAUNCH] = driver.addresses["cuLaunchKernelEx"]
+        self.table[DEVICE_STREAM] = self.stream
+        self.table[DEVICE_FUNCTIONS:] = array("q", shared.code.functions)
+        self.words = array("q", bytes(max(shared.frame_words, FRAME_SYMBOLS) * WORD_BYTES))
+        self.frame = ctypes.c_void_p(self.words.buffer_info()[0])
+        self.words[FRAME_POOL] = self.table.buffer_info()[0]
+        self.words[FRAME_WEIGHTS] = shared.weights.address
+        self.words[FRAME_STATUS] = self._status.device_address
+        self.arena: Buffer | None = None
+        self.pool = MemoryPool(self.device)
+        self.incoming = Staging(self.device, "copies of the inputs")
+        self.outgoing = Staging(self.device, "copies of the outputs")
+        self.graphs = GraphCache(self.device, shared.graphs_kept)
+        self.sizes: object = None
+        self.last: Call | None = None
+        self.calls = self.launches = 0
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.arena.nbytes if self.arena is not None else 0
+
+    def prepare(self, sizes: object, symbols: "array[int]", arena_bytes: int) -> None:
+        """Sets the symbols of the frame, and grows the arena to at least `arena_bytes`."""
+        self.words[FRAME_SYMBOLS : FRAME_SYMBOLS + len(symbols)] = symbols
+        if arena_bytes > self.arena_bytes:
+            self.sizes = None
+            self.graphs.clear(self.settle)
+            self.settle()
+            if self.arena is not None:
+                # A launch before this one may still use it.
+                self.device.driver.call("in a call", "cuStreamSynchronize", self.table[DEVICE_STREAM])
+                self.arena.free()
+                self.arena = None
+            self.arena = Buffer(self.device, rounded_bytes(arena_bytes), "the arena of this call")
+            self.words[FRAME_ARENA] = self.arena.address
+        self.sizes = sizes
+
+    def reserve(self, staging: Staging, nbytes: int) -> None:
+        """Makes room in a staging memory, in which nothing is on its way afterwards."""
+        self.settle()
+        if not staging.fits(nbytes):
+            self.graphs.clear(self.settle)
+            staging.grow(nbytes)
+
+    def settle(self) -> None:
+        """Waits for the calls before that nobody waited for."""
+        if self.last is not None:
+            self.last.finish_late()
+            self.last = None
+
+    def take_status(self) -> tuple[int, ...]:
+        """The status block, which is clear again afterwards."""
+        status = tuple(self.status.tolist())
+        self.status[:] = 0
+        return status
+
+    def follow(self, stream: int, other: int) -> None:
+        """What is enqueued on `stream` from now on runs after all that is on the other stream by now."""
+        driver, purpose = self.device.driver, "to order two streams"
+        driver.call(purpose, "cuEventRecord", self._followed, other)
+        driver.call(purpose, "cuStreamWaitEvent", stream, self._followed, 0)
+
+
+class Call:
+    """One call in progress, on the stream that the caller gave, or on the workspace's own."""
+
+    def __init__(self, workspace: DeviceWorkspace, stream: int | None) -> None:
+        self.workspace, self.device = workspace, workspace.device
+        self.is_own = stream is None
+        self.stream = workspace.stream if stream is None else stream
+        self.event = workspace.done
+        self._is_open, self._is_done = True, False
+        # Whether there is work that was not waited for; `made` are the arrays that it makes for the caller.
+        self.in_flight = False
+        self.made: list[DeviceArray] = []
+        self._status: tuple[int, ...] = ()
+        self._follows_default = False
+        workspace.table[DEVICE_STREAM] = self.stream
+        before = workspace.last
+        if before is not None and before.stream != self.stream:
+            self._wait_for(before.event)
+
+    def take(self, nbytes: int, purpose: str) -> Block:
+        """Memory for an array of this call."""
+        self.follow_default()
+        return self.workspace.pool.take(nbytes, purpose)
+
+    def new_array(self, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", purpose: str) -> DeviceArray:
+        """An uninitialised array."""
+        made = DeviceArray(self.device, 0, shape, dtype, None, self)
+        block = self.take(made.nbytes, purpose)
+        made.address, made.owner = block.address, block
+        return made
+
+    def follow_default(self) -> None:
+        """Where the caller gave no stream: what follows runs after all that is on the default stream.
+
+        Arrays of others that name no stream, and memory that others have used, are safe then.
+        """
+        if self.is_own and not self._follows_default:
+            self._follows_default = True
+            self.workspace.follow(self.stream, LEGACY_STREAM)
+
+    def follow_stream(self, other: int) -> None:
+        """What follows runs after all that is on the other stream."""
+        if other != self.stream:
+            self.workspace.follow(self.stream, other)
+
+    def follow_work(self, array: DeviceArray) -> None:
+        """What follows runs after the call that makes the array."""
+        if array.work is not None and array.work is not self and array.work.stream != self.stream:
+            self._wait_for(array.work.event)
+
+    def upload(self, array: np.ndarray, address: int) -> None:
+        """Enqueues a copy; the array may change as soon as this returns, because it is not pinned."""
+        if array.nbytes:
+            purpose = "to copy an array to the device"
+            driver = self.device.driver
+            driver.call(purpose, "cuMemcpyHtoDAsync_v2", address, array.ctypes.data, array.nbytes, self.stream)
+            self.in_flight = True
+
+    def copy(self, to: int, origin: int, nbytes: int) -> None:
+        """Enqueues a copy on the device."""
+        if nbytes:
+            driver = self.device.driver
+            driver.call("to copy on the device", "cuMemcpyDtoDAsync_v2", to, origin, nbytes, self.stream)
+            self.in_flight = True
+
+    def synchronize(self) -> None:
+        """Waits for what was enqueued so far; InputError where the data was not legal."""
+        self.device.driver.call("in a call", "cuStreamSynchronize", self.stream)
+        self.in_flight = False
+        if self.workspace.status[0]:
+            raise illegal_data(self.workspace.take_status(), self.workspace.shared.locations)
+
+    def wait(self) -> None:
+        """As `synchronize`; when the call was left without waiting, for all of it."""
+        if self._is_open:
+            self.synchronize()
+            return
+        self.finish_late()
+        status, self._status = self._status, ()
+        if status:
+            raise illegal_data(status, self.workspace.shared.locations)
+
+    def close(self) -> None:
+        """The host leaves the call. On a stream of the caller the work goes on, else it is waited for."""
+        if self.in_flight and self.is_own:
+            self.synchronize()
+        self._is_open = False
+        if self.in_flight:
+            self.device.driver.call("at the end of a call", "cuEventRecord", self.event, self.stream)
+            self.workspace.last = self
+        else:
+            self._is_done = True
+        for made in self.made:
+            made.work = self if self.in_flight else None
+        self.made.clear()
+
+    def abandon(self) -> None:
+        """After an error: waits until nothing of the call runs any more, and forgets it."""
+        self._is_open = False
+        self.device.driver.functions["cuStreamSynchronize"](self.stream)
+        self.workspace.take_status()
+
+    def finish_late(self) -> None:
+        """Waits for a call that was left, and takes over what the status block says."""
+        if not self._is_done:
+            self.device.driver.call("in a call", "cuEventSynchronize", self.event)
+            self._is_done = True
+            if self.workspace.status[0]:
+                self._status = self.workspace.take_status()
+
+    def _wait_for(self, event: int) -> None:
+        self.device.driver.call("to order two calls", "cuStreamWaitEvent", self.stream, event, 0)
+
+
+def _destroy(device: Device, handles: Sequence[tuple[str, int]]) -> None:
+    try:
+        with device.current():
+            for function, handle in handles:
+                device.driver.functions[function](handle)
+    except DeviceError:
+        return
