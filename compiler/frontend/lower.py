@@ -16,7 +16,7 @@ from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
 from compiler.frontend.operand_types import operand_findings, result_findings
 from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
 from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
-from compiler.frontend.operators.host_values import of_declared_shape, of_rank, with_element
+from compiler.frontend.operators.host_values import of_case, of_declared_shape, with_element
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size
 from compiler.ir.dtypes import DType
@@ -233,7 +233,7 @@ class _Walk:
     def node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
         """The values of the outputs of one node, None where a finding is in the way."""
         named = (scope[name] if name else None for name in node.inputs)
-        operands = tuple(None if value is None else self.ranked.get(value, value) for value in named)
+        operands = tuple(self._case(value) for value in named)
         if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
             return (None,) * len(node.outputs)
         self.met[node.location] += 1
@@ -248,6 +248,12 @@ class _Walk:
         if self.types_all:
             self._type_what_never_runs(node, subgraph, ir)
         return results
+
+    def _case(self, value: Value | None) -> Value | None:
+        """The value as what it is taken to be in the case at hand."""
+        while value in self.ranked:
+            value = self.ranked[value]
+        return value
 
     def _type_what_never_runs(self, node: GraphNode, subgraph: "_Subgraph", ir: Builder) -> None:
         """Finds the types in the branches that a known condition rules out, as far as they have any."""
@@ -324,13 +330,16 @@ class _Walk:
         scope: dict[str, Value | None],
         ir: Builder,
     ) -> list[Value | None]:
-        """The outputs of `graph` where only data tells the rank of an operand of node `place`: a case for each rank."""
+        """The outputs of `graph` where only data tells the rank of an operand of node `place`: a case for each rank.
+
+        Likewise where a size of the operand decides on the rank of what the node gives.
+        """
         before, value = (len(self.findings), len(self.unsupported)), split.value
         blocks: dict[int, Block] = {}
         known = len(self.types)
         for rank in range(MOST_AXES + 1):
             nested, self.met, first = ir.nested(), met.copy(), len(self.types)
-            self.ranked[value] = of_rank(value, rank, nested)
+            self.ranked[value] = of_case(split, rank, nested)
             results = self._from_node(graph, place, dict(scope), nested)
             if self._taken_back(*before) is None:
                 blocks[rank] = nested.block((), [result for result in results if result is not None])
@@ -339,13 +348,13 @@ class _Walk:
         del self.ranked[value]
         if len(blocks) > 1:
             view = Node(graph.nodes[place], (), _Subgraph(self, graph.nodes[place], scope, ir, len(self.types)))
-            return [*cases_of_rank(value, blocks, view, ir)]
+            return [*cases_of_rank(split, blocks, view, ir)]
         if not blocks:
             self.unsupported.append((graph.nodes[place].location, str(split)))
             return [None] * len(graph.outputs)
         (rank,) = blocks
         del self.types[known:]
-        self.met, self.ranked[value] = met.copy(), of_rank(value, rank, ir)
+        self.met, self.ranked[value] = met.copy(), of_case(split, rank, ir)
         outputs = self._from_node(graph, place, scope, ir)
         del self.ranked[value]
         return outputs
@@ -369,7 +378,7 @@ class _Walk:
         try:
             lowered = lowering(node, ir)
         except RankUnknown as split:
-            if len(self.ranked) < MOST_SPLITS and split.value not in self.ranked:
+            if len(self.ranked) < MOST_SPLITS and split.value in node.operands and split.value not in self.ranked:
                 raise
             self.unsupported.append((node.location, str(split)))
             return (None,) * node.output_count

@@ -53,9 +53,20 @@ class NotYetSupported(Exception):
 class RankUnknown(NotYetSupported):
     """An operand whose rank only data tells: what follows is lowered for each rank that it may have."""
 
+    axis: int | None = None
+
     def __init__(self, value: Value) -> None:
         super().__init__("the rank of an operand is only known at run time; give the input a shape with shapes=")
         self.value = value
+
+
+class LengthUnknown(RankUnknown):
+    """An operand of which the size of an axis, known at run time only, decides on a rank: a case for each size."""
+
+    def __init__(self, value: Value, axis: int, reason: str) -> None:
+        super().__init__(value)
+        self.args = (reason,)
+        self.axis = axis
 
 
 class RanksDiffer(Exception):

@@ -108,3 +108,13 @@ def test_swiglu_does_not_broadcast() -> None:
         run_operator("SwiGLU", {"a": np.ones((2, 3), np.float32), "b": np.ones((1, 3), np.float32)}, opset=28)
     with pytest.raises(ModelError, match="shapes-differ"):
         run_operator("SwiGLU", {"a": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)}, opset=28)
+
+
+@pytest.mark.parametrize("operator", ["Softplus", "Mish"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_results_keep_their_digits(operator: str, dtype: type) -> None:
+    x = np.linspace(-60, -1, 60).astype(dtype)
+    (actual,) = run_operator(operator, {"X": x}, opset=22)
+    small = np.log1p(np.exp(x.astype(np.longdouble)))
+    expected = small if operator == "Softplus" else x * np.tanh(small)
+    assert_close(actual, expected.astype(dtype), rtol=8 * float(np.finfo(dtype).eps), atol=0)

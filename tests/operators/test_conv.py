@@ -198,9 +198,9 @@ def transpose_whole(
 
 
 def cropped(whole: np.ndarray, low: Sequence[int], places: Sequence[int]) -> np.ndarray:
-    """`whole` from `low` on, with zeros where it ends too early."""
-    padded = np.pad(whole, [(0, 0), (0, 0), *((0, n) for n in places)])
-    return padded[(..., *(slice(start, start + n) for start, n in zip(low, places, strict=True)))]
+    """`whole` from `low` on, which may be negative, with zeros where it begins too late or ends too early."""
+    padded = np.pad(whole, [(0, 0), (0, 0), *((n, n) for n in places)])
+    return padded[(..., *(slice(n + start, n + start + n) for start, n in zip(low, places, strict=True)))]
 
 
 TRANSPOSED: list[tuple[Shape, Shape, dict[str, object]]] = [
@@ -228,17 +228,24 @@ def test_conv_transpose(shape: Shape, kernel: Shape, attributes: dict[str, objec
     assert_close(actual, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("places", [6, 7, 8, 9, 11])
+@pytest.mark.parametrize("places", [6, 7, 8, 9, 11, 12])
 @pytest.mark.parametrize("mode", ["NOTSET", "SAME_UPPER"])
 @pytest.mark.parametrize("way", ["static", "symbolic"])
 def test_an_output_shape_decides_the_padding(places: int, mode: str, way: str) -> None:
     x, w = floats(1, 1, 4), floats(1, 1, 3)
     whole = transpose_whole(x, w, [2], [1], 1)
-    total = max(0, whole.shape[2] - places)
+    total = whole.shape[2] - places
     low = total // 2 if mode == "SAME_UPPER" else total - total // 2
     attributes = {"strides": [2], "output_shape": [places], "auto_pad": mode}
     (actual,) = run_operator("ConvTranspose", {"x": x, "w": w}, opset=11, way=way, **attributes)
     assert_close(actual, cropped(whole, [low], [places]))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_same_padding_of_a_kernel_shorter_than_the_stride_adds_on_both_sides(mode: str) -> None:
+    x, w = floats(1, 1, 1), np.ones((1, 1, 1), np.float32)
+    (actual,) = run_operator("ConvTranspose", {"x": x, "w": w}, opset=11, strides=[3], auto_pad=mode)
+    assert_same(actual, np.pad(x, [(0, 0), (0, 0), (1, 1)]))
 
 
 @pytest.mark.parametrize(("mode", "low"), [("SAME_UPPER", 0), ("SAME_LOWER", 1)])

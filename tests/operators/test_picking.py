@@ -141,3 +141,9 @@ def test_each_sequence_is_reversed_up_to_its_length(way: str, time: int) -> None
     inputs = {"input": x, "sequence_lens": lengths}
     (got,) = run_operator("ReverseSequence", inputs, opset=10, way=way, time_axis=time, batch_axis=1 - time)
     assert_same(got, expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_empty_text_is_what_is_zero(way: str) -> None:
+    (got,) = run_operator("NonZero", {"X": np.array([["a", ""], ["", "0"]], object)}, opset=13, way=way)
+    assert_same(got, np.array([[0, 1], [0, 1]]))

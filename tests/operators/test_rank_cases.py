@@ -8,6 +8,7 @@ from compiler.frontend.check import check_model
 from compiler.frontend.lower import lower_model
 from compiler.frontend.read import read_model
 from compiler.ir.module import walk
+from compiler.passes.eliminate_dead_code import eliminate_dead_code
 from runtime.errors import InputError
 from tests.operators.host_models import TARGETS, run_text
 from tests.support.arrays import assert_same
@@ -27,7 +28,7 @@ COLUMN, MATRIX = np.ones((3, 1), np.float32), np.full((3, 2), 2, np.float32)
 
 def op_names(text: str) -> set[str]:
     module = lower_model(check_model(read_model(model_from_text('<ir_version: 10, opset_import: ["" : 21]>\n' + text))))
-    return {op.name for op in walk(module.main.body)}
+    return {op.name for op in walk(eliminate_dead_code(module).main.body)}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -127,3 +128,43 @@ def test_elements_of_several_ranks(target: str, place: int) -> None:
 def test_two_operands_of_any_rank() -> None:
     x, y = np.ones((2, 1), np.float32), np.arange(3, dtype=np.float32)
     assert_same(*run_text("g (float[] x, float[] y) => (float[] z) { z = Mul(x, y) }", {"x": x, "y": y}), x * y)
+
+
+# Sizes that only data tells, which decide on a rank.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [[], [6], [3, -1], [1, 2, 0]])
+def test_a_shape_of_any_length(target: str, shape: list[int]) -> None:
+    text = "g (float[A, B, C] x, int64[L] shape) => (float[] y) { r = Reshape(x, shape) y = Neg(r) }"
+    x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)[:, :, : 3 if shape else 1][:, : 2 if shape else 1]
+    wanted = [x.shape[place] if size == 0 else size for place, size in enumerate(shape)]
+    assert_same(*run_text(text, {"x": x, "shape": np.array(shape, np.int64)}, target), -x.reshape(wanted))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("index", [[1], [1, -1], [0, 1, 0]])
+def test_indices_of_any_depth(target: str, index: list[int]) -> None:
+    text = "g (float[2, 2, 2] x, int64[D] index) => (float[] y) { y = GatherND(x, index) }"
+    x = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+    assert_same(*run_text(text, {"x": x, "index": np.array(index)}, target), np.asarray(x[tuple(index)]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_more_elements_than_there_may_be_axes_are_an_error_of_the_call(target: str) -> None:
+    text = "g (int64[L] shape) => (float[] y) { y = ConstantOfShape(shape) }"
+    with pytest.raises(InputError, match="length of input"):
+        run_text(text, {"shape": np.ones(7, np.int64)}, target)
+
+
+# Squeeze without axes, of axes of symbolic size.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_rank_that_follows_from_what_comes_later_leaves_no_host_step(target: str) -> None:
+    text = "g (float[N, 3, 1] x, float[3, 2] w) => (float[M, 2] y) { z = Squeeze(x) y = MatMul(z, w) }"
+    assert "host" not in op_names(text)
+    x, w = np.arange(6, dtype=np.float32).reshape(2, 3, 1), np.ones((3, 2), np.float32)
+    assert_same(*run_text(text, {"x": x, "w": w}, target), x[:, :, 0] @ w)
+    with pytest.raises(InputError):
+        run_text(text, {"x": x[:1], "w": w}, target)

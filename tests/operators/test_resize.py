@@ -6,6 +6,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
+from runtime.errors import ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import run_ort
@@ -226,3 +227,14 @@ def test_upsample_had_attributes() -> None:
         mode="bilinear",
     )
     assert_same(got, np.ones((1, 1, 4, 4), np.float32))
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_texts_have_nearest_ones_only_and_nothing_beyond_the_region(way: str) -> None:
+    x = np.array([["a", "b"]], object)
+    inputs = {"X": x, "roi": np.float32([0, 0, 1, 2]), "scales": None, "sizes": i64(1, 4)}
+    region = {"coordinate_transformation_mode": "tf_crop_and_resize", "nearest_mode": "floor"}
+    (got,) = run_operator("Resize", inputs, opset=13, way=way, parameters=["roi", "sizes"], **region)
+    assert got.tolist() == [["a", "a", "", ""]]
+    with pytest.raises(ModelError, match="interpolated-text"):
+        run_operator("Resize", inputs, opset=13, way=way, parameters=["roi", "sizes"], mode="linear")

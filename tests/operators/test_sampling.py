@@ -5,7 +5,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
+from runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, i64, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import run_ort
@@ -228,3 +228,12 @@ def test_space_to_depth_had_one_mode() -> None:
 def test_a_plane_that_is_not_whole_blocks_is_an_input_error() -> None:
     with pytest.raises(InputError, match="multiple of 2"):
         run_operator("SpaceToDepth", {"input": np.zeros((1, 1, 3, 2))}, opset=13, way="symbolic", blocksize=2)
+
+
+def test_grid_sample_of_texts_is_of_nearest_ones() -> None:
+    x = np.array([[[["a", "b"]]]], object)
+    grid = np.float32([[[[-0.5, 0], [0.5, 0], [3, 0]]]])
+    (got,) = run_operator("GridSample", {"X": x, "grid": grid}, opset=20, mode="nearest")
+    assert got.tolist() == [[[["a", "b", ""]]]]
+    with pytest.raises(ModelError, match="interpolated-text"):
+        run_operator("GridSample", {"X": x, "grid": grid}, opset=20)

@@ -64,3 +64,10 @@ def test_mel_weights_are_triangles(bins: int, length: int, rate: int, low: float
     operands = dict(zip(names, values, strict=True))
     (actual,) = run_operator("MelWeightMatrix", operands, opset=17, way=way, parameters=names)
     assert_close(actual, mel_weights(bins, length, rate, low, high))
+
+
+@pytest.mark.parametrize("operator", ["HannWindow", "HammingWindow", "BlackmanWindow"])
+@pytest.mark.parametrize("size", [2, 4, 6, 10])
+def test_the_middle_of_a_window_of_integers_is_1(operator: str, size: int) -> None:
+    (window,) = run_operator(operator, {"size": np.array(size)}, opset=17, output_datatype=TensorProto.INT32)
+    assert window[size // 2] == 1

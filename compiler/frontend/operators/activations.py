@@ -8,7 +8,7 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Callable, Sequence
 
 from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.precision import in_wide, real_type, widened
+from compiler.frontend.operators.precision import in_wide, real_type, softplus, widened
 from compiler.ir.builder import Builder
 from compiler.ir.module import Value
 
@@ -54,13 +54,13 @@ def _hard_swish(x: Value, node: Node, ir: Builder) -> Value:
 
 
 def _softplus(x: Value, node: Node, ir: Builder) -> Value:
-    """log(exp(x) + 1), as max(x, 0) + log(1 + exp(-|x|)), which does not overflow"""
-    return ir.add(ir.max(x, 0), ir.log(ir.add(ir.exp(ir.neg(ir.abs(x))), 1)))
+    """log(exp(x) + 1)"""
+    return softplus(x, ir)
 
 
 def _mish(x: Value, node: Node, ir: Builder) -> Value:
     """x * tanh(softplus(x))"""
-    return ir.mul(x, ir.tanh(_softplus(x, node, ir)))
+    return ir.mul(x, ir.tanh(softplus(x, ir)))
 
 
 def _softsign(x: Value, node: Node, ir: Builder) -> Value:

@@ -194,7 +194,10 @@ def _in_steps(
     stages.append(stages[-1] if bias is None else ir.add(stages[-1], bias))
     weights = ir.cast(_softmax(ir.cast(stages[-1], _softmax_type(q.dtype, node)), bias, ir), q.dtype)
     stages.append(weights)
-    grouped = ir.cast(ir.reshape(weights, (batch, groups, shared, queries, keys)), v.dtype)
+    grouped = ir.reshape(weights, (batch, groups, shared, queries, keys))
+    if q.dtype != v.dtype:
+        wide = F64 if F64 in (q.dtype, v.dtype) else F32
+        grouped, v = ir.cast(grouped, wide), ir.cast(v, wide)
     mixed = ir.reshape(ir.dot(grouped, v, "bghst,bgte->bghse"), (batch, heads, queries, v.shape[3]))
     return ir.cast(mixed, q.dtype), stages[node.int("qk_matmul_output_mode")]
 

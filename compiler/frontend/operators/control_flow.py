@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from compiler.frontend.operator import Node, RanksDiffer, operator
+from compiler.frontend.operator import Node, RanksDiffer, RankUnknown, operator
 from compiler.frontend.operators.joined_types import joined
 from compiler.frontend.operators.loops import forever, while_loop
+from compiler.frontend.operators.shape_inputs import only_element
 from compiler.ir.builder import Builder
 from compiler.ir.capture import close_blocks
 from compiler.ir.dtypes import I64
@@ -23,7 +24,7 @@ def if_(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
     Source: https://onnx.ai/onnx/operators/onnx__If.html
     """
-    condition = ir.reshape(node.input("cond"), ())
+    condition = only_element(node.input("cond"), "cond", node, ir)
     known = ir.known(condition)
     case = known[0] if known is not None and isinstance(known[0], int) else node.assumed
     if case is not None:
@@ -48,15 +49,18 @@ def joined_branches(condition: Value, blocks: Sequence[Block], node: Node, ir: B
     return ir.if_(condition, captures, closed, types)
 
 
-def cases_of_rank(value: Value, blocks: Mapping[int, Block], node: Node, ir: Builder) -> tuple[Value, ...]:
-    """The results of the block for the rank that a value has; of the last one where it is none of the others."""
+def cases_of_rank(unknown: RankUnknown, blocks: Mapping[int, Block], node: Node, ir: Builder) -> tuple[Value, ...]:
+    """The results of the block for the rank or size that is unknown; of the last one where it is none of the others."""
     (rank, first), *others = blocks.items()
-    (found,) = ir.host("rank_of", (value,), (TensorType(I64, ()),), {})
+    if unknown.axis is None:
+        (found,) = ir.host("rank_of", (unknown.value,), (TensorType(I64, ()),), {})
+    else:
+        found = ir.size(unknown.value.shape[unknown.axis])
     if len(others) == 1:
         last = others[0][1]
     else:
         nested = ir.nested()
-        last = nested.block((), cases_of_rank(value, dict(others), node, nested))
+        last = nested.block((), cases_of_rank(unknown, dict(others), node, nested))
     return joined_branches(ir.equal(found, rank), (first, last), node, ir)
 
 
@@ -91,15 +95,15 @@ def loop(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """
     limit, condition = node.optional("M"), node.optional("cond")
     trips, going = forever(ir)
-    trips = trips if limit is None else ir.reshape(limit, ())
-    going = going if condition is None else ir.reshape(condition, ())
+    trips = trips if limit is None else only_element(limit, "M", node, ir)
+    going = going if condition is None else only_element(condition, "cond", node, ir)
     initial = [value for value in node.operands[2:] if value is not None]
     body = node.graph("body")
 
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         true = nested.constant(np.array(True))
         kept, *results = node.lower_subgraph(body, (iteration, true, *carried), nested)
-        return nested.reshape(kept, ()), *results
+        return only_element(_truth(kept, node), "the condition that body gives", node, nested), *results
 
     return while_loop(node, ir, trips, going, initial, build)
 
@@ -113,10 +117,11 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     body, count = node.graph("body"), node.int("num_scan_inputs")
     values = node.variadic()
     initial, scanned = values[: len(values) - count], values[len(values) - count :]
-    if not scanned:
-        node.fail("scan-inputs", "there is no scanned input", rule="ONNX Scan, num_scan_inputs")
-    directions = node.ints("scan_input_directions", [0] * count)
-    given = node.ints("scan_input_axes", [0] * count)
+    if not 0 < count <= len(values):
+        message = f"num_scan_inputs is {count}, of {len(values)} inputs"
+        node.fail("scan-inputs", message, rule="ONNX Scan, num_scan_inputs")
+    directions = _flags("scan_input_directions", count, node)
+    given = _per_value("scan_input_axes", count, node)
     axes = [node.axes_list([axis], value.rank)[0] for axis, value in zip(given, scanned, strict=True)]
     length = scanned[0].shape[axes[0]]
     for axis, value in zip(axes[1:], scanned[1:], strict=True):
@@ -128,6 +133,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
             place = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
             elements.append(nested.gather(value, place, axis))
         results = node.lower_subgraph(body, (*carried, *elements), nested)
+        _expect_kept_shapes(carried, results, node)
         return nested.constant(np.array(True)), *results
 
     results = while_loop(node, ir, ir.size(length), ir.constant(np.array(True)), initial, build)
@@ -135,10 +141,49 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     return *results[: len(initial)], *_placed(node, ir, stacked)
 
 
+def _truth(value: Value, node: Node) -> Value:
+    """The condition that the body gives, a bool."""
+    if not isinstance(value.type, TensorType) or not value.dtype.is_bool:
+        message = f"the condition that body gives is {value.type}, not a bool"
+        node.fail("loop-condition", message, rule=f"ONNX {node.operator}, attribute body")
+    return value
+
+
+def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:
+    """ModelError where a state certainly changes its shape from one iteration to the next."""
+    for place, (old, new) in enumerate(zip(before, after, strict=False)):
+        if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType):
+            continue
+        left, right = old.type.shape, new.type.shape
+        if left is None or right is None:
+            continue
+        sizes = [pair for pair in zip(left, right, strict=False) if all(isinstance(size, int) for size in pair)]
+        if len(left) != len(right) or any(a != b for a, b in sizes):
+            message = f"state {place} is {old.type} before an iteration and {new.type} after"
+            node.fail("carried-shape", message, rule=f"ONNX {node.operator}, attribute body")
+
+
+def _per_value(name: str, count: int, node: Node) -> tuple[int, ...]:
+    """An attribute of one integer for each scanned value, by default 0."""
+    values = node.ints(name, (0,) * count)
+    if len(values) != count:
+        message = f"{name} has {len(values)} entries for {count} values"
+        node.fail("attribute-length", message, rule=f"ONNX {node.operator}, attribute {name}")
+    return values
+
+
+def _flags(name: str, count: int, node: Node) -> tuple[int, ...]:
+    values = _per_value(name, count, node)
+    if not set(values) <= {0, 1}:
+        message = f"{name} is {list(values)}, not all 0 or 1"
+        node.fail("attribute-range", message, rule=f"ONNX {node.operator}, attribute {name}")
+    return values
+
+
 def _placed(node: Node, ir: Builder, stacked: Sequence[Value]) -> list[Value]:
     """The scanned outputs in the directions and along the axes that the node asks for."""
-    directions = node.ints("scan_output_directions", [0] * len(stacked))
-    axes = node.ints("scan_output_axes", [0] * len(stacked))
+    directions = _flags("scan_output_directions", len(stacked), node)
+    axes = _per_value("scan_output_axes", len(stacked), node)
     placed = []
     for value, backwards, axis in zip(stacked, directions, axes, strict=True):
         place = node.axes_list([axis], value.rank)[0]

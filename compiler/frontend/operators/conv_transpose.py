@@ -85,10 +85,7 @@ def _axes(node: Node, x: Value, w: Value) -> list[_Axis]:
 def _places(
     node: Node, x: Value, strides: tuple[int, ...], whole: list[Dim]
 ) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
-    """The sizes of the result, and how much of the whole is cropped before it.
-
-    A result larger than the whole has zeros at its end.
-    """
+    """The sizes of the result, and how much of the whole is cropped before it: less than nothing adds zeros."""
     mode, count = auto_pad(node), len(whole)
     places: tuple[Dim, ...]
     if node.has("output_shape"):
@@ -103,7 +100,7 @@ def _places(
                 message = f"the pads of axis {axis} crop {low[axis - 2] + high[axis - 2]} of {whole[axis - 2]} elements"
                 node.fail("pads-beyond-size", message, rule="ONNX ConvTranspose, attribute pads")
         return places, low
-    cropped = [maximum(0, size - place) for size, place in zip(whole, places, strict=True)]
+    cropped = [size - place for size, place in zip(whole, places, strict=True)]
     halves = tuple(floordiv(total, 2) for total in cropped)
     if mode == "SAME_UPPER":
         return places, halves

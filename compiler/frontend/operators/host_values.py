@@ -6,9 +6,10 @@ any other and no host step is left.
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node
+from compiler.frontend.operator import Node, RankUnknown
 from compiler.frontend.operators.joined_types import joined_element
 from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, at_least, maximum
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 from compiler.ir.types import ANY_SIZE, OptionalType, SequenceType, TensorType, Type
@@ -71,6 +72,13 @@ def known_position(value: Value | None, ir: Builder) -> int | None:
     return known[0] if known is not None and len(known) == 1 and isinstance(known[0], int) else None
 
 
+def expect_position(place: int | None, low: int, high: int, node: Node) -> None:
+    """ModelError where a known position is outside [low, high]; a graph within may be one that never runs so."""
+    if place is not None and not low <= place <= high and "." not in node.location.graph:
+        message = f"position {place} is outside [{low}, {high}]" if low <= high else "there is no element"
+        node.fail("sequence-position", message, rule=f"ONNX {node.operator}, position")
+
+
 def scalar_position(name: str, node: Node, ir: Builder) -> Value | None:
     """The input `name` as i64[], or None."""
     value = node.optional(name)
@@ -103,11 +111,42 @@ def with_element(value: Value, ir: Builder) -> Value:
 def of_declared_shape(value: Value, declared: TensorType, ir: Builder) -> Value:
     """A tensor whose rank only data tells as one of the declared rank; the call checks the sizes that are numbers."""
     shape = declared.known_shape
+    squeezed = _squeezed_to(value, len(shape), ir)
+    if squeezed is not None:
+        return squeezed
     sizes = [dim if isinstance(dim, int) else ir.fresh_symbol("declared") for dim in shape]
     wanted = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
     return ir.host("expect_shape", (value,), (TensorType(value.tensor.dtype, tuple(sizes)),), {"shape": wanted})[0]
 
 
-def of_rank(value: Value, rank: int, ir: Builder) -> Value:
-    """A tensor whose rank only data tells as one of this rank, which the call checks."""
-    return of_declared_shape(value, TensorType(value.tensor.dtype, (ANY_SIZE,) * rank), ir)
+def _squeezed_to(value: Value, rank: int, ir: Builder) -> Value | None:
+    """What is squeezed of its ones, where its rank says that all axes of symbolic size are ones, or that none is."""
+    if value.op is None or value.op.name != "host" or value.op.text("function") != "squeeze_ones":
+        return None
+    (x,) = value.op.operands
+    ones = [axis for axis, size in enumerate(x.shape) if size == 1]
+    open_axes = [axis for axis, size in enumerate(x.shape) if may_be_one(size) and axis not in ones]
+    if rank == x.rank - len(ones) - len(open_axes):
+        return ir.squeeze(x, [*ones, *open_axes])
+    if rank != x.rank - len(ones):
+        return None
+    for axis in open_axes:
+        size, message = x.shape[axis], f"Squeeze without axes keeps axis {axis}, and its size is 1"
+        ir.guard(maximum(size - 1, 1 - size), 1, "at_least", message)
+    return ir.squeeze(x, ones)
+
+
+def may_be_one(size: Dim) -> bool:
+    """Whether a size is 1, or only data tells."""
+    return size != 0 and not at_least(size, 2)
+
+
+def of_case(unknown: RankUnknown, count: int, ir: Builder) -> Value:
+    """The tensor with its unknown rank, or the unknown size of its axis, taken to be `count`, which the call checks."""
+    value = unknown.value
+    if unknown.axis is None:
+        return of_declared_shape(value, TensorType(value.tensor.dtype, (ANY_SIZE,) * count), ir)
+    size = value.shape[unknown.axis]
+    ir.guard(size, count, "equal", f"{unknown}: it is none of those that are told apart")
+    axis = unknown.axis % value.rank
+    return ir.with_shape(value, [*value.shape[:axis], count, *value.shape[axis + 1 :]])

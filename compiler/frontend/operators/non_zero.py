@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.shape_inputs import zero
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least, product
 from compiler.ir.dtypes import I64
@@ -18,6 +19,7 @@ def non_zero(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__NonZero.html
     """
     x = node.input("X")
+    x = ir.not_(ir.equal(x, zero(x.dtype, ir))) if x.dtype.is_string else x
     known = ir.known_array(x)
     if known is not None:
         return ir.constant(np.argwhere(known.astype(np.bool_)).astype(np.int64).T.copy())

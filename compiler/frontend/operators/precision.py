@@ -22,6 +22,20 @@ def in_wide(compute: Callable[[Value], Value], x: Value, ir: Builder) -> Value:
     return ir.cast(compute(widened(x, ir)), x.dtype)
 
 
+def softplus(x: Value, ir: Builder) -> Value:
+    """log(1 + exp(x)), which does not overflow and keeps its digits where exp(x) is small.
+
+    max(x, 0) + log1p(exp(-|x|)), where log1p(u) is log(w) * u / (w - 1), w = 1 + u, as the rounding of w cancels.
+    Source: Goldberg, What every computer scientist should know about floating-point arithmetic, theorem 4.
+    """
+    u = ir.exp(ir.neg(ir.abs(x)))
+    w = ir.add(u, 1)
+    rounded = ir.sub(w, 1)
+    is_lost = ir.equal(rounded, 0)
+    precise = ir.div(ir.mul(ir.log(w), u), ir.select(is_lost, 1, rounded))
+    return ir.add(ir.relu(x), ir.select(is_lost, u, precise))
+
+
 def integer_bounds(dtype: DType) -> tuple[int, int]:
     """The least and the greatest value of an integer type."""
     if dtype.is_signed:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.frontend.operator import Node
+from compiler.frontend.operators.precision import softplus
 from compiler.ir.builder import Builder
 from compiler.ir.module import Value
 
@@ -40,8 +41,8 @@ def _affine(x: Value, alpha: float, beta: float, ir: Builder) -> Value:
 
 
 def _softplus(x: Value, alpha: float, beta: float, ir: Builder) -> Value:
-    """log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|)), which does not overflow"""
-    return ir.add(ir.relu(x), ir.log(ir.add(ir.exp(ir.neg(ir.abs(x))), 1)))
+    """log(1 + exp(x))"""
+    return softplus(x, ir)
 
 
 FUNCTIONS: dict[str, Row] = {

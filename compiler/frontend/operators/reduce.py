@@ -10,7 +10,7 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable, Sequence
 
-from compiler.frontend.operator import Lowering, Node, operator
+from compiler.frontend.operator import LengthUnknown, Lowering, Node, operator
 from compiler.frontend.operators.fold_axes import FixedAxes, Fold, axes_of_data
 from compiler.frontend.operators.precision import real_type, wide_type
 from compiler.ir.builder import Builder
@@ -103,7 +103,7 @@ def _fold_by_input(x: Value, node: Node, ir: Builder) -> Fold:
         fixed = node.axes_list([axis for axis in known if isinstance(axis, int)], x.rank)
         return FixedAxes(ir, x.shape, fixed, keepdims)
     if not keepdims and not isinstance(axes.shape[0], int):
-        node.unsupported("the number of axes is only known at run time, and with it the rank of the result")
+        raise LengthUnknown(axes, 0, "the number of axes is only known at run time, and with it the rank of the result")
     return axes_of_data(axes, x, ir, keepdims=keepdims, none_is_all=none_is_all)
 
 

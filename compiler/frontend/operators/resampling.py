@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.frontend.operator import Node
-from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.frontend.operators.shape_inputs import read_lengths, zero
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import F32, F64, I64, DType
@@ -146,6 +146,9 @@ NEAREST: Mapping[str, Callable[[Value, ResizedAxis, Builder], Value]] = {
 def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: Node, ir: Builder) -> Value:
     """`x` with each of `axes` resized."""
     dtype, outside = x.dtype, []
+    if dtype.is_string and sampling.mode != "nearest":
+        message = f"mode {sampling.mode} asks for what lies between two texts"
+        node.fail("interpolated-text", message, rule=f"ONNX {node.operator}, mode")
     result = x if sampling.mode == "nearest" else ir.cast(x, _computed_in(x.dtype))
     for axis in axes:
         if _repeats(axis, sampling):
@@ -163,7 +166,7 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
         result = ir.round(result)
     result = ir.cast(result, dtype)
     for place, mask in outside:
-        fill = ir.cast(ir.scalar(sampling.extrapolation or 0.0, F32), dtype)
+        fill = zero(dtype, ir) if dtype.is_string else ir.cast(ir.scalar(sampling.extrapolation or 0.0, F32), dtype)
         result = ir.select(ir.broadcast(mask, (place,), result.shape), fill, result)
     return result
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.frontend.operator import Node
+from compiler.frontend.operator import LengthUnknown, Node
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size, at_least
 from compiler.ir.dtypes import I64, DType
@@ -27,7 +27,8 @@ def of_shape(
         message = f"{name} is {list(value.shape)}, expected [{expected}]: axis {axis} differs"
         if wanted is not None and (at_least(size, wanted + 1) or at_least(wanted, size + 1)):
             node.fail(code, message, rule=rule)
-        fitted.append(size if wanted is None else ir.require_equal(size, wanted, message, code))
+        agreed = size if wanted is None else ir.require_equal(size, wanted, message, code)
+        fitted.append(agreed if wanted is None or isinstance(agreed, int) else wanted)
     return ir.with_shape(value, fitted)
 
 
@@ -43,7 +44,7 @@ def as_vector(
     if value.rank == 1 and length is not None:
         value = of_shape(value, (length,), name, node, ir, code)
     if value.rank == 1 and not isinstance(value.shape[0], int):
-        node.unsupported(f"the length of {name} is only known at run time")
+        raise LengthUnknown(value, 0, f"the length of {name} is only known at run time")
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
 
 
@@ -57,6 +58,13 @@ def vector_length(value: Value) -> int:
 def as_scalar(value: Value, name: str, node: Node, ir: Builder) -> Value:
     """The input `name`, which has one element, as a tensor of rank 0."""
     if value.rank > 1 or (value.rank == 1 and isinstance(value.shape[0], int) and value.shape[0] != 1):
+        node.fail("not-a-scalar", f"{name} is {value.type}, not one element", rule=f"ONNX {node.operator}, {name}")
+    return ir.reshape(value, ())
+
+
+def only_element(value: Value, name: str, node: Node, ir: Builder) -> Value:
+    """The input `name` of one element, whatever its rank, as a tensor of rank 0."""
+    if any(size == 0 or at_least(size, 2) for size in value.shape):
         node.fail("not-a-scalar", f"{name} is {value.type}, not one element", rule=f"ONNX {node.operator}, {name}")
     return ir.reshape(value, ())
 

@@ -30,10 +30,11 @@ def _lowering(factors: Sequence[float]) -> Lowering:
         (size,) = read_lengths(length, "size", node, ir, code="window-size")
         steps = size if node.flag("periodic") else maximum(1, size - 1)
         turn = ir.div(ir.mul(ir.iota((size,), 0, F64), 2 * pi), ir.cast(ir.size(steps), F64))
-        total = ir.full((size,), factors[0], F64)
+        # The constant comes last: in this order the middle of a window is 1, which a cast to integers must not miss.
+        total = ir.full((size,), 0.0, F64)
         for harmonic, factor in enumerate(factors[1:], start=1):
             total = ir.add(total, ir.mul(ir.unary("cos", ir.mul(turn, harmonic)), factor))
-        return ir.cast(total, node.dtype("output_datatype"))
+        return ir.cast(ir.add(total, factors[0]), node.dtype("output_datatype"))
 
     return lower
 

@@ -1,6 +1,7 @@
 """Squeeze and Unsqueeze: axes of size 1 removed and inserted."""
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.host_values import may_be_one
 from compiler.frontend.operators.shape_inputs import (
     as_vector,
     known_integers,
@@ -9,14 +10,14 @@ from compiler.frontend.operators.shape_inputs import (
     vector_length,
 )
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, maximum
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
+from compiler.ir.types import TensorType
 
 AXES_ARE_INPUT_SINCE = 13
-
 # Before, axes are "a list of non-negative integers".
 NEGATIVE_AXES_SINCE = 11
+
 
 def _axes(node: Node, ir: Builder) -> Value | None:
     """The axes, which are an attribute or an input, as i64[n]; None where none are given."""
@@ -45,22 +46,16 @@ def squeeze(node: Node, ir: Builder) -> Value:
         return _squeeze_by_data(data, axes, node, ir)
     dropped = node.axes_list(known, data.rank)
     for axis in dropped:
-        if _differs_from_one(data.shape[axis]):
+        if not may_be_one(data.shape[axis]):
             message = f"axis {axis} has size {data.shape[axis]}, not 1"
             node.fail("squeeze-size", message, rule="ONNX Squeeze, axes")
     return ir.squeeze(data, dropped)
 
 
-def _differs_from_one(size: Dim) -> bool:
-    return size == 0 or at_least(size, 2)
-
-
 def _squeeze_ones(data: Value, ir: Builder) -> Value:
-    """Without the axes that are 1; one of symbolic size is kept, and must not turn out to be 1."""
-    for axis, size in enumerate(data.shape):
-        if size != 1 and not _differs_from_one(size):
-            message = f"Squeeze without axes keeps axis {axis}, whose size {size} is only known at run time, and is 1"
-            ir.guard(maximum(size - 1, 1 - size), 1, "at_least", message)
+    """Without the axes that are 1; a tensor of unknown rank where only data tells of one."""
+    if any(size != 1 and may_be_one(size) for size in data.shape):
+        return ir.host("squeeze_ones", (data,), (TensorType(data.dtype, None),), {})[0]
     return ir.squeeze(data, [axis for axis, size in enumerate(data.shape) if size == 1])
 
 

@@ -15,6 +15,12 @@ def rank_of(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     return (np.array(as_array(operands[0]).ndim, np.int64),)
 
 
+@function("squeeze_ones")
+def squeeze_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...]  ->  T[...] without the axes of size 1"""
+    return (np.squeeze(as_array(operands[0])),)
+
+
 @function("expect_shape")
 def expect_shape(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...] of a rank that only data tells  ->  itself, if it has `shape`, in which -1 stands for any size"""
