@@ -135,14 +135,14 @@ class Evaluator:
     def broadcast(self, op: Op, index: tuple[Int, ...]) -> Expr:
         (operand,), shape = op.operands, op.dims("shape")
         sizes = zip(op.ints("axes"), operand.shape, strict=True)
-        return self.value(operand, [self._repeated(index[axis], size, shape[axis]) for axis, size in sizes])
+        return self.value(operand, [self.repeated(index[axis], size, shape[axis]) for axis, size in sizes])
 
-    def _repeated(self, place: Int, size: Dim, result: Dim) -> Int:
+    def repeated(self, place: Int, size: Dim, result: Dim) -> Int:
         """The position in an axis of `size` that is repeated to `result`."""
-        if size == result:
-            return place
         if size == 1:
             return 0
+        if size == result or isinstance(size, int):
+            return place
         return self.b.mul(place, self.b.let(f"({self.size(size)} != 1).to(tl.int32)"))
 
     def slice(self, op: Op, index: tuple[Int, ...]) -> Expr:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from compiler.codegen_gpu.element_types import NATIVE_DTYPES
-from compiler.codegen_gpu.kernels import EMITTERS, reduction
+from compiler.codegen_gpu.kernels import EMITTERS, attention, reduction, scan
 from compiler.codegen_gpu.scalars import table_of
 from compiler.ir.module import Block
 from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
@@ -29,5 +29,7 @@ def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
     return ()
 
 
-is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {"reduce": reduction.is_native})
+_CHECKS = {"reduce": reduction.is_native, "attention": attention.is_native, "scan_axis": scan.is_native}
+
+is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
 """Whether an op has a kernel for its element types."""

@@ -13,18 +13,18 @@ class _PlainBuilder(Builder):
 
 
 def decompose_kernel(kernel: Kernel) -> Kernel:
-    """`kernel` with a block without composites."""
-    return Kernel(kernel.kind, decompose_block(kernel.block), kernel.symbols, kernel.schedule)
+    """`kernel` with a block without composites, but for the one that a kernel kind is named after."""
+    return Kernel(kernel.kind, decompose_block(kernel.block, kernel.kind), kernel.symbols, kernel.schedule)
 
 
-def decompose_block(block: Block) -> Block:
-    """`block` with every composite replaced by the ops that it is made of."""
+def decompose_block(block: Block, kept: str = "") -> Block:
+    """`block` with every composite but `kept` replaced by the ops that it is made of."""
     build = _PlainBuilder()
     values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
     for op in block.ops:
         moved = Op(op.name, tuple(values[operand] for operand in op.operands), op.attributes, (), op.result_types)
         decompose = PRIMITIVES[op.name].decompose
-        if decompose is None:
+        if decompose is None or op.name == kept:
             build.ops.append(moved)
             values.update(zip(op.results, moved.results, strict=True))
         else:

@@ -13,8 +13,9 @@ from compiler.codegen_gpu.element_types import register_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, open_kernel
 from compiler.codegen_gpu.kernel_source import KernelCode
+from compiler.codegen_gpu.row_folds import COLUMNS, ROWS, fold_columns
 from compiler.codegen_gpu.scalars import literal, table_of
-from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
+from compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
 from compiler.ir.dims import floordiv, product
 from compiler.ir.dtypes import BOOL, I64, DType
 from compiler.ir.module import Op, Value
@@ -22,9 +23,6 @@ from compiler.planning.kernel_plan import Kernel
 from compiler.planning.rows import Rows, identity
 from compiler.planning.views import row_major
 from compiler.target import Target
-
-ROWS, COLUMNS = 0, 1
-"""The dimensions of a tile."""
 
 LONGEST_ROW = 8192
 """Elements of a row that stay in registers: 32 for each thread of 8 warps."""
@@ -170,10 +168,13 @@ class _RowTiles:
             wide = tile.e.spread(tile.column, frozenset((ROWS, COLUMNS)))
             return b.let(f"tl.where({hit}, {wide}.to(tl.int64), {none})", hit.dims)
 
+        def found_or_first(found: Expr) -> Expr:
+            return b.let(f"tl.where({found} == {none}, 0, {found})", found.dims)
+
         if once is not None:
             filled = self._filled(once.value(operand), once, start, dtype)
             extremum = fold_columns(b, kind, dtype, filled)
-            return fold_columns(b, ends, I64, place(once, extremum))
+            return found_or_first(fold_columns(b, ends, I64, place(once, extremum)))
         total = self._accumulator(start, dtype)
         with self._pieces() as column:
             tile = self._tile_at(column, bound)
@@ -183,7 +184,7 @@ class _RowTiles:
         found = self._accumulator(none, I64)
         with self._pieces() as column:
             b.assign(found, f"tl.{ends}imum({found}, {place(self._tile_at(column, bound), extremum)})")
-        return fold_columns(b, ends, I64, found)
+        return found_or_first(fold_columns(b, ends, I64, found))
 
     # Results
 
@@ -221,28 +222,3 @@ class _Tile:
 
 
 _COMBINES = {"sum": "add", "prod": "mul"}
-
-_PRODUCT = """@triton.jit
-def product(x, y):
-    return x * y
-"""
-
-
-def fold_columns(b: SourceBuilder, kind: str, dtype: DType, x: Expr) -> Expr:
-    """A tile folded along its columns, which stay as one."""
-    dims = x.dims - {COLUMNS}
-    if kind == "prod":
-        b.helper(_PRODUCT)
-        return b.let(f"tl.reduce({x}, {COLUMNS}, product, keep_dims=True)", dims)
-    if kind in ("and", "or"):
-        function = "tl.min" if kind == "and" else "tl.max"
-        return b.let(f"{function}({x}.to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
-    if dtype == BOOL:
-        return b.let(f"tl.{kind}({x}.to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
-    if kind == "sum" or not dtype.is_float:
-        return b.let(f"tl.{kind}({x}, {COLUMNS}, keep_dims=True).to({register_type(dtype)})", dims)
-    # The folds of the language pass over NaN.
-    number = b.let(f"tl.where({x} != {x}, {literal(b, identity(kind, dtype), dtype)}, {x})", x.dims)
-    folded = b.let(f"tl.{kind}({number}, {COLUMNS}, keep_dims=True)", dims)
-    has_nan = b.let(f"tl.max(({x} != {x}).to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
-    return b.let(f"tl.where({has_nan}, {literal(b, float('nan'), dtype)}, {folded})", dims)

@@ -1,0 +1,42 @@
+"""Concatenation: flat tiles over the result, in which each operand is computed where it lies."""
+
+from compiler.codegen_gpu.evaluate import Evaluator
+from compiler.codegen_gpu.kernel_frame import open_kernel
+from compiler.codegen_gpu.kernel_source import KernelCode
+from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from compiler.ir.dims import Dim, product
+from compiler.planning.kernel_plan import Kernel
+from compiler.target import Target
+
+
+def emit(kernel: Kernel, target: Target) -> KernelCode:
+    """The code of a concatenation."""
+    frame = open_kernel(kernel, target)
+    b, op = frame.b, frame.root.op
+    assert op is not None, kernel
+    axis, shape = op.int("axis"), op.results[0].shape
+
+    def write(e: Evaluator, place: Int) -> None:
+        index = unravel(b, place, [frame.size(size) for size in shape])
+        position = index[axis]
+        result: Expr | None = None
+        start: Dim = 0
+        for operand in op.operands:
+            first, stop = e.size(start), e.size(start + operand.shape[axis])
+            inside = b.both(_compare(e, position, ">=", first), _compare(e, position, "<", stop))
+            within = (*index[:axis], b.sub(position, first), *index[axis + 1 :])
+            x = e.wanted(inside).value(operand, within)
+            # The parts before are wanted only where they lie, so the last one to be chosen may be this one.
+            result = x if result is None else b.let(f"tl.where({inside}, {x}, {result})", dims_of(x, result, inside))
+            start = start + operand.shape[axis]
+        assert result is not None, op
+        e.store(result, frame.root.dtype, frame.output(), place)
+
+    return frame.flat(product(shape), write)
+
+
+def _compare(e: Evaluator, position: Int, relation: str, bound: Int) -> Expr:
+    """A condition, also of numbers that are known."""
+    if isinstance(position, int):
+        return e.b.let(f"tl.full([], {position}, tl.int32) {relation} {bound}")
+    return e.b.compare(position, relation, bound)
