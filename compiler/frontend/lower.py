@@ -17,6 +17,7 @@ from compiler.frontend.operand_types import operand_findings, result_findings
 from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
 from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
 from compiler.frontend.operators.host_values import of_case, of_declared_shape, with_element
+from compiler.frontend.operators.joined_types import is_never_filled
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size
 from compiler.ir.dtypes import DType
@@ -227,8 +228,12 @@ class _Walk:
                 except RankUnknown as split:
                     del self.types[first:]
                     return self._split_by_rank(split, met, graph, place, scope, ir)
-        with ir.at(Location(graph.nodes[-1].location.graph if graph.nodes else "main")):
-            return [self._declared(info, scope.get(info.name), ir) for info in graph.outputs]
+        results = []
+        makers = {name: node.location for node in graph.nodes for name in node.outputs}
+        for info in graph.outputs:
+            with ir.at(makers.get(info.name, Location(graph.path))):
+                results.append(self._declared(info, scope.get(info.name), ir))
+        return results
 
     def node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
         """The values of the outputs of one node, None where a finding is in the way."""
@@ -428,7 +433,7 @@ class _Subgraph:
     def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
         inner = dict(self.scope)
         for info, parameter in zip(graph.inputs, parameters, strict=True):
-            inner[info.name] = parameter
+            inner[info.name] = self._as_declared(info, parameter)
         for name in graph.initializers:
             if name not in {info.name for info in graph.inputs}:
                 inner.pop(name, None)
@@ -470,6 +475,23 @@ class _Subgraph:
         if value is None:
             raise _SubgraphFailed
         return value
+
+    def _as_declared(self, info: ValueInfo, parameter: Value) -> Value:
+        """What an input of the graph stands for; an error if that is of another element type than declared."""
+        if info.type is not None and not is_never_filled(parameter) and _elements_differ(info.type, parameter.type):
+            message = f"input {info.name} of the graph is declared {info.type}, and the node gives {parameter.type}"
+            rule = f"ONNX {self.node.operator}, graph attributes"
+            raise model_error([error("subgraph-input-type", message, self.node.location, (), rule)])
+        return parameter
+
+
+def _elements_differ(declared: Type, given: Type) -> bool:
+    match declared, given:
+        case TensorType(), TensorType():
+            return declared.dtype != given.dtype
+        case SequenceType(), SequenceType():
+            return _elements_differ(declared.element, given.element)
+    return False
 
 
 class _SubgraphFailed(NotYetSupported):

@@ -79,7 +79,7 @@ def mod_(node: Node, ir: Builder) -> Value:
     """
     a, b = binary_operands(node, ir)
     if node.int("fmod") not in (0, 1):
-        node.fail("attribute-value", f"fmod is {node.int('fmod')}, not 0 or 1", rule="ONNX Mod, attribute fmod")
+        node.fail("attribute-range", f"fmod is {node.int('fmod')}, not 0 or 1", rule="ONNX Mod, attribute fmod")
     if node.flag("fmod"):
         return ir.rem(a, b)
     if not a.dtype.is_float:

@@ -152,7 +152,7 @@ def _truth(value: Value, node: Node) -> Value:
 def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:
     """ModelError where a state certainly changes its shape from one iteration to the next."""
     for place, (old, new) in enumerate(zip(before, after, strict=False)):
-        if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType):
+        if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType) or old.dtype != new.dtype:
             continue
         left, right = old.type.shape, new.type.shape
         if left is None or right is None:

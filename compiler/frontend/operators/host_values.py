@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from compiler.frontend.operator import Node, RankUnknown
 from compiler.frontend.operators.joined_types import joined_element
+from compiler.frontend.operators.shape_inputs import only_element
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least, maximum
 from compiler.ir.dtypes import I64
@@ -84,9 +85,7 @@ def scalar_position(name: str, node: Node, ir: Builder) -> Value | None:
     value = node.optional(name)
     if value is None:
         return None
-    if value.rank > 1:
-        node.fail("not-a-scalar", f"{name} is {value.type}, not a scalar", rule=f"ONNX {node.operator}, {name}")
-    return ir.cast(ir.reshape(value, ()), I64)
+    return ir.cast(only_element(value, name, node, ir), I64)
 
 
 def known_presence(value: Value) -> bool | None:

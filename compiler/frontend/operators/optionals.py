@@ -41,4 +41,7 @@ def optional_get_element(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html
     """
-    return with_element(required("input", node), ir)
+    value = required("input", node)
+    if known_presence(value) is False and "." not in node.location.graph:
+        node.fail("absent-element", "the optional has no element", rule="ONNX OptionalGetElement, input")
+    return with_element(value, ir)

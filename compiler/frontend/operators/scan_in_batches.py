@@ -59,10 +59,14 @@ def _read(node: Node, ir: Builder) -> _Batch:
         ir.require_equal(size, value.shape[0] if value.rank else 1, "the batches differ", "scan-length")
     for value in scanned[1:]:
         length = ir.require_equal(length, value.shape[1], "the scanned inputs differ in length", "scan-length")
+    directions = node.ints("directions", [0] * count)
+    if len(directions) != count:
+        message = f"directions has {len(directions)} entries for {count} scanned inputs"
+        node.fail("attribute-length", message, rule=f"{RULE}, attribute directions")
     lengths = node.optional("sequence_lens")
     if lengths is not None:
-        lengths = ir.cast(of_shape(lengths, (size,), "sequence_lens", node, ir), I64)
-    return _Batch(states, scanned, node.ints("directions", [0] * count), length, lengths)
+        lengths = ir.cast(of_shape(lengths, (size,), "sequence_lens", node, ir, "scan-lengths"), I64)
+    return _Batch(states, scanned, directions, length, lengths)
 
 
 def _scan_one(batch: _Batch, index: Value, node: Node, ir: Builder) -> tuple[Value, ...]:

@@ -28,6 +28,9 @@ def sequence_map(node: Node, ir: Builder) -> tuple[Value, ...]:
     inputs = [value for value in node.operands if value is not None]
     known = [known_elements(value) for value in inputs if isinstance(value.type, SequenceType)]
     lengths = {len(elements) for elements in known if elements is not None}
+    if len(lengths) > 1:
+        message = f"the sequences have {', '.join(map(str, sorted(lengths)))} elements"
+        node.fail("map-lengths", message, rule="ONNX SequenceMap, additional_inputs")
     if None not in known and len(lengths) == 1 and 0 < max(lengths) <= UNROLLED:
         return _unrolled(inputs, max(lengths), node, ir)
     count = ir.host("sequence_length", (first,), (TensorType(I64, ()),), {})[0]

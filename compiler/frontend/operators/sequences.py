@@ -4,6 +4,7 @@ from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.host_values import (
     construct,
     element_type,
+    expect_position,
     known_elements,
     known_position,
     scalar_position,
@@ -63,6 +64,8 @@ def sequence_at(node: Node, ir: Builder) -> Value:
     if position is None:
         node.fail("missing-input", "input position is required and absent", rule="ONNX SequenceAt")
     elements, place = known_elements(sequence), known_position(position, ir)
+    if elements is not None:
+        expect_position(place, -len(elements), len(elements) - 1, node)
     if elements is not None and place is not None and -len(elements) <= place < len(elements):
         return elements[place]
     return ir.host("sequence_at", (sequence, position), (taken_out(element_type(sequence), ir),), {})[0]
@@ -80,8 +83,9 @@ def sequence_insert(node: Node, ir: Builder) -> Value:
     _expect_dtype(sequence, value, node)
     position = scalar_position("position", node, ir)
     elements, place = known_elements(sequence), known_position(position, ir)
-    if elements is not None and position is None:
-        place = len(elements)
+    if elements is not None:
+        place = len(elements) if position is None else place
+        expect_position(place, -len(elements), len(elements), node)
     if elements is not None and place is not None and -len(elements) <= place <= len(elements):
         start = place if place >= 0 else place + len(elements)
         return construct((*elements[:start], value, *elements[start:]), node, ir)
@@ -109,6 +113,8 @@ def sequence_erase(node: Node, ir: Builder) -> Value:
     position = scalar_position("position", node, ir)
     elements = known_elements(sequence)
     place = -1 if position is None else known_position(position, ir)
+    if elements is not None:
+        expect_position(place, -len(elements), len(elements) - 1, node)
     # What is left of one element is an empty sequence, which does not tell its type.
     if elements is not None and place is not None and len(elements) > 1 and -len(elements) <= place < len(elements):
         start = place % len(elements)

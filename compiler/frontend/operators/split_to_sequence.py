@@ -30,7 +30,7 @@ def split_to_sequence(node: Node, ir: Builder) -> Value:
     axis = node.axis("axis", rank=x.rank)
     keeps = lengths is not None or node.flag("keepdims")
     if lengths is not None and lengths.rank > 1:
-        node.fail("rank-mismatch", f"split is {lengths.type}, of rank over 1", rule="ONNX SplitToSequence, split")
+        node.fail("not-a-vector", f"split is {lengths.type}, of rank over 1", rule="ONNX SplitToSequence, split")
     parts = _known_parts(x.shape[axis], lengths, node, ir)
     if parts is not None and 0 < len(parts) <= LONGEST_KNOWN:
         starts = [sum(parts[:place]) for place in range(len(parts))]
@@ -53,13 +53,16 @@ def _known_parts(total: Dim, lengths: Value | None, node: Node, ir: Builder) -> 
     if given is None:
         return None
     if lengths is not None and lengths.rank == 1:
-        if min(given, default=0) < 0 or sum(given) != total:
+        if min(given, default=0) < 0:
+            message = f"split is {list(given)}, which has a negative length"
+            node.fail("split-length", message, rule="ONNX SplitToSequence, split")
+        if sum(given) != total:
             message = f"split is {list(given)}, the axis has {total} elements"
             node.fail("split-sum", message, rule="ONNX SplitToSequence, split")
         return given
     (size,) = given
     if size <= 0:
-        node.fail("split-sum", f"split is {size}, not positive", rule="ONNX SplitToSequence, split")
+        node.fail("split-length", f"split is {size}, not positive", rule="ONNX SplitToSequence, split")
     whole, rest = divmod(total, size)
     return [size] * whole + [rest] * (rest > 0)
 
@@ -71,10 +74,17 @@ def concat_from_sequence(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__ConcatFromSequence.html
     """
     sequence, is_new = sequence_input("input_sequence", node), node.flag("new_axis")
+    if node.int("new_axis") not in (0, 1):
+        message = f"new_axis is {node.int('new_axis')}, not 0 or 1"
+        node.fail("attribute-range", message, rule="ONNX ConcatFromSequence, attribute new_axis")
     element = element_type(sequence)
     if not isinstance(element, TensorType):
         node.fail("element-types", f"the elements are {element}, not tensors", rule="ONNX ConcatFromSequence")
     elements = known_elements(sequence)
+    ranks = {x.rank for x in elements or () if isinstance(x.type, TensorType) and x.type.shape is not None}
+    if len(ranks) > 1:
+        message = f"the elements have ranks {', '.join(map(str, sorted(ranks)))}"
+        node.fail("concat-rank", message, rule="ONNX ConcatFromSequence, input_sequence")
     attributes = {"axis": node.int("axis"), "new_axis": is_new}
     if element.shape is None:
         return ir.host("concatenate_sequence", (sequence,), (TensorType(element.dtype, None),), attributes)[0]
