@@ -22,7 +22,7 @@ from compiler.limits import limited_to
 from compiler.model_symbols import expect_known_dims, frozen_inputs
 from compiler.options import CompileOptions, ModelSource
 from compiler.passes.pipeline import run_pipeline
-from compiler.passes.pipelines import OPTIMIZE, TARGET
+from compiler.passes.pipelines import OPTIMIZE, target_pipeline
 from compiler.planning.kernel_plan import KernelPlan
 from compiler.planning.plan import plan_kernels
 from compiler.target import parse_target
@@ -52,7 +52,7 @@ def run_stages(source: ModelSource, options: CompileOptions) -> Iterator[tuple[s
     module = lower_model(checked, options.inputs)
     yield "lower", module
     with limited_to(options.limits):
-        module = run_pipeline(module, (*OPTIMIZE, *TARGET))
+        module = run_pipeline(module, (*OPTIMIZE, *target_pipeline("cpu", options.precision)))
     yield "optimize", module
     plan = plan_kernels(module, cpu_plan_target(options.target))
     yield "plan", plan
@@ -66,6 +66,7 @@ def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOp
         "model": model.name,
         "model_digest": model.digest,
         "target": str(options.target),
+        "precision": options.precision,
         "frozen_inputs": list(frozen_inputs(model, options.inputs)),
     }
     features = {target: parse_target(target).features for target in artifact.images}

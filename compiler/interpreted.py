@@ -1,6 +1,7 @@
-"""target="interpreter": an executable that runs the lowered module op by op, with no pass and no code generation.
+"""target="interpreter": an executable that runs the lowered module op by op, with no code generation.
 
-What it gives is what a model means, as far as we know; the other targets are compared with it.
+No pass runs but the one that a precision asks for. What it gives is what a model means, as far as we know; the other
+targets are compared with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from compiler.ir.printer import print_module
 from compiler.ir.types import TensorType
 from compiler.model_symbols import expect_known_dims, frozen_inputs
 from compiler.options import CompileOptions, ModelSource
+from compiler.passes.pipeline import run_pipeline
+from compiler.passes.pipelines import precision_passes
 from runtime.engine import FastFunction
 from runtime.executable import Executable
 from runtime.fast_call import Shapes
@@ -34,7 +37,7 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
     checked = check_model(read_model(source), limits=options.limits)
     expect_known_dims(checked, options.inputs)
-    module = lower_model(checked, options.inputs)
+    module = run_pipeline(lower_model(checked, options.inputs), precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))
     return Executable(signature, InterpreterEngine(module), report=print_module(module), compilations=1)
 

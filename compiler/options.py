@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol, TypeVar, runtime_checkable
+from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,13 @@ from compiler.frontend.lower import InputOptions
 from compiler.frontend.read import SupportsSerialize
 from compiler.ir.dtypes import DTYPES, DType, dtype_of
 from compiler.limits import DEFAULT_LIMITS, Limits, make_limits
+from compiler.passes.precision_policy import Precision
 from compiler.target import Target, parse_target
 from runtime.errors import InputError, UnsupportedError
 
 __all__ = ["CacheOption", "CompileOptions", "DimRange", "ModelSource", "make_options"]
 
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+PRECISIONS: Mapping[str, Precision] = {precision: precision for precision in get_args(Precision)}
 
 V = TypeVar("V")
 
@@ -41,7 +42,7 @@ class CompileOptions:
     """Checked options of one compilation.
 
     threads: for the calls, None for as many as the process may use. cache: the folder of compiled GPU kernels, None for
-    none. limits: how far the model may go.
+    none. limits: how far the model may go. precision: what f32 is stored and multiplied in.
     """
 
     target: Target
@@ -49,6 +50,7 @@ class CompileOptions:
     threads: int | None = None
     cache: Path | None = None
     limits: Limits = DEFAULT_LIMITS
+    precision: Precision = "fp32"
 
 
 def make_options(
@@ -70,12 +72,12 @@ def make_options(
     Raises InputError for what cannot be, UnsupportedError for what cannot be yet.
     """
     parsed = parse_target(_text("target", target))
-    if parsed.kind not in ("cpu", "interpreter"):
-        raise _not_yet("target", target)
     if precision not in PRECISIONS:
         raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
-    if precision != "fp32":
-        raise _not_yet("precision", precision)
+    if precision == "tf32" and parsed.kind != "cuda":
+        raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {parsed}", code="unsupported-precision")
+    if parsed.kind not in ("cpu", "interpreter"):
+        raise _not_yet("target", target)
     for name, value in (("specialize", specialize), ("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)
@@ -90,7 +92,8 @@ def make_options(
         freeze_params,
     )
     called_by = None if threads is None else _integer("threads", threads)
-    return CompileOptions(parsed, inputs, called_by, _cache_folder(cache), make_limits(limits))
+    folder, bounds = _cache_folder(cache), make_limits(limits)
+    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision])
 
 
 def _cache_folder(cache: object) -> Path | None:

@@ -58,6 +58,8 @@ def compile(
     target: "cpu" is this machine, "cpu:x86-64-v3" another processor, "interpreter" runs without native code.
     dims: for a symbolic size a fixed one, or a range (least, greatest or None).
     shapes, dtypes: for an input what to take in place of what the model declares.
+    precision: "bf16" and "fp16" store and multiply f32 in 16 bits where that does little harm (docs/precision.md);
+    inputs and outputs keep their types. "tf32" is for GPUs.
     freeze_params: False keeps initializers that are also inputs as inputs with a default.
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which compiled GPU kernels are kept, for any target; None means $ONNXC_CACHE, else

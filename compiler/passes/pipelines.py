@@ -1,12 +1,17 @@
 """The pipelines: which passes run, in which order."""
 
+from typing import Literal
+
 from compiler.passes.canonicalize import canonicalize
+from compiler.passes.choose_layout import choose_layout
 from compiler.passes.decompose_attention import decompose_attention
 from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from compiler.passes.eliminate_dead_code import eliminate_dead_code
 from compiler.passes.fold_batch_norm import fold_batch_norm
 from compiler.passes.fold_constants import fold_constants
+from compiler.passes.lower_precision import lower_precision_to
 from compiler.passes.pipeline import Pass
+from compiler.passes.precision_policy import STORED, Precision
 from compiler.passes.recognize_attention import recognize_attention
 from compiler.passes.recognize_gelu import recognize_gelu
 from compiler.passes.recognize_layer_norm import recognize_layer_norm
@@ -44,11 +49,26 @@ OPTIMIZE: tuple[Pass, ...] = (
 )
 """The same for every target."""
 
-TARGET: tuple[Pass, ...] = (
-    split_dilated_convolution,
-    decompose_attention,
-    canonicalize,
-    eliminate_common_subexpressions,
-    eliminate_dead_code,
-)
-"""What targets without a kernel of their own for a composite need."""
+CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention)
+"""For the CPU, which has no kernels of their own for these."""
+
+GPU_KERNELS: tuple[Pass, ...] = (choose_layout,)
+"""For the GPU, whose convolutions read channels last; attention stays whole."""
+
+_FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)
+
+
+def precision_passes(precision: Precision) -> tuple[Pass, ...]:
+    """What a precision changes in the IR."""
+    dtype = STORED.get(precision)
+    return () if dtype is None else (lower_precision_to(dtype),)
+
+
+def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32") -> tuple[Pass, ...]:
+    """What a kind of target needs after OPTIMIZE.
+
+    What is taken apart is lowered in its parts; layouts come last, as casts move with what they cast.
+    """
+    if kind == "cpu":
+        return (*CPU_KERNELS, *precision_passes(precision), *_FINISH)
+    return (*precision_passes(precision), *GPU_KERNELS, *_FINISH)

@@ -85,8 +85,6 @@ def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -
     "given",
     [
         {"target": "cuda:sm_90"},
-        {"precision": "bf16"},
-        {"precision": "fp16"},
         {"specialize": {"N": [1, 8]}},
         {"config": "tp4"},
         {"devices": "cpu:4"},
@@ -96,6 +94,13 @@ def test_what_cannot_be_yet_is_named(given: dict[str, object]) -> None:
     ((name, _),) = given.items()
     with pytest.raises(UnsupportedError, match=f"{name}=.* is not yet supported"):
         onnxc.compile(model_from_text(MODEL), **given)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_tf32_is_for_gpus(target: str) -> None:
+    with pytest.raises(UnsupportedError, match="precision='tf32' is for GPUs") as refused:
+        onnxc.compile(model_from_text(MODEL), target, precision="tf32")
+    assert refused.value.code == "unsupported-precision"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from compiler.passes.canonicalize import canonicalize
 from compiler.passes.eliminate_dead_code import eliminate_dead_code
 from compiler.passes.notes import Note, collect_notes, note, note_refusal
 from compiler.passes.pipeline import Log, Step, print_after, run_pipeline, verify_step
-from compiler.passes.pipelines import OPTIMIZE, TARGET
+from compiler.passes.pipelines import OPTIMIZE, target_pipeline
 from tests.passes.golden import built, f32, text_of
 
 MODULE = built((f32(4),), lambda b, x: b.neg(b.neg(x)))
@@ -83,6 +83,18 @@ def test_notes_without_a_listener_go_nowhere() -> None:
 
 
 def test_pipelines_are_tuples_of_passes_named_as_their_files() -> None:
-    for transform in (*OPTIMIZE, *TARGET):
+    pipelines = (target_pipeline("cpu"), target_pipeline("cuda", "tf32"), target_pipeline("cuda", "bf16"))
+    for transform in (*OPTIMIZE, *sum(pipelines, ())):
         assert transform.__module__ == f"compiler.passes.{transform.__name__}"
         assert (transform.__doc__ or "").strip()
+
+
+def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
+    names = [transform.__name__ for transform in target_pipeline("cpu", "fp16")]
+    assert names[:3] == ["split_dilated_convolution", "decompose_attention", "lower_precision"]
+    assert [transform.__name__ for transform in target_pipeline("cuda", "bf16")][:2] == [
+        "lower_precision",
+        "choose_layout",
+    ]
+    assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")
+    assert "decompose_attention" not in [transform.__name__ for transform in target_pipeline("cuda")]
