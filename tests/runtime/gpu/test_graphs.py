@@ -1,0 +1,93 @@
+"""CUDA graphs: what is captured, replayed and given up."""
+
+import numpy as np
+import pytest
+
+from runtime.gpu.graphs import GRAPHS_KEPT
+from runtime.program import Host
+from tests.runtime.gpu.foreign import WithInterface
+from tests.runtime.gpu.programs import AFFINE, affine, executable, step
+from tests.runtime.programs import body, program
+from tests.support.arrays import assert_same
+from tests.support.fake_driver import FakeDriver
+
+X = np.array([1.0, -2.0, 0.5], np.float32)
+
+
+def replayed(fake: FakeDriver) -> list[bool]:
+    """Whether each run of the first kernel came out of a graph."""
+    return [launched.in_graph for launched in fake.launches if launched.kernel.name == "multiply"]
+
+
+def test_shapes_that_come_again_are_replayed_with_the_copies(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE)
+    for k in range(5):
+        x = X + np.float32(k)
+        assert_same(exe(x), affine(x))
+    assert replayed(fake) == [False, True, True, True, True]
+    assert fake.calls.count("cuGraphInstantiateWithFlags") == 1
+    start = len(fake.calls)
+    exe(X)
+    assert fake.calls[start:] == ["cuCtxGetCurrent", "cuGraphLaunch", "cuStreamSynchronize"]
+
+
+def test_graphs_can_be_switched_off(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE, graphs=False)
+    for _ in range(3):
+        assert_same(exe(X), affine(X))
+    assert replayed(fake) == [False] * 3
+    assert "cuStreamBeginCapture_v2" not in fake.calls
+
+
+def test_a_program_with_host_steps_is_not_captured(fake: FakeDriver) -> None:
+    exe = executable(fake, program(body(3, [0], [2], [step("affine", [0], [1]), Host("neg", (1,), (2,), {})])))
+    for _ in range(3):
+        assert_same(exe(X), -affine(X))
+    assert "cuStreamBeginCapture_v2" not in fake.calls
+
+
+def test_each_shape_has_its_graph_and_those_not_used_for_long_are_destroyed(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE)
+    exe(np.zeros(100, np.float32))
+    for size in range(1, GRAPHS_KEPT + 11):
+        for k in range(3):
+            x = np.full(size, k, np.float32)
+            assert_same(exe(x), affine(x))
+    assert len(fake.streams.executables) == GRAPHS_KEPT
+    assert fake.streams.graphs == {}
+    fake.launches.clear()
+    exe(np.zeros(GRAPHS_KEPT, np.float32))
+    exe(np.zeros(1, np.float32))
+    assert replayed(fake) == [True, False]
+
+
+def test_an_arena_that_moves_makes_graphs_void(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE)
+    for size in (3, 3, 3, 1000, 3, 3):
+        x = np.arange(size, dtype=np.float32)
+        assert_same(exe(x), affine(x))
+    assert replayed(fake) == [False, True, True, False, False, True]
+    assert len(fake.streams.executables) == 1
+
+
+def test_arrays_on_the_device_are_replayed_at_the_same_addresses_only(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE)
+    first, second = WithInterface(fake, X), WithInterface(fake, 2 * X)
+    for given in (first, first, second, first):
+        exe(given)
+    assert replayed(fake) == [False, True, False, True]
+    assert_same(exe(second).numpy(), affine(2 * X))
+
+
+@pytest.mark.parametrize("stream", [0, None])
+def test_a_graph_runs_on_the_stream_of_the_call(fake: FakeDriver, stream: int | None) -> None:
+    exe = executable(fake, AFFINE)
+    theirs = fake.streams.create()
+    given, out = WithInterface(fake, X), WithInterface(fake, np.zeros(3, np.float32))
+    for _ in range(3):
+        exe.run({"x": given}, out={"y": out}, stream=theirs)
+    assert fake.streams.find(theirs).queue
+    fake.streams.find(theirs).run()
+    assert_same(out.numpy(), affine(X))
+    exe.run({"x": given}, out={"y": out}, stream=stream)
+    assert replayed(fake)[:3] == [False, True, True]
