@@ -110,7 +110,21 @@ class Evaluator:
         zeros = " + ".join(f"0 * {self.lanes[dim]}" for dim in sorted(missing))
         return self.b.let(f"{x} + {zeros}", dims_of(x) | missing)
 
+    def everywhere(self, x: Expr) -> Expr:
+        """A value in every lane of the tile."""
+        missing = frozenset(self.lanes) - x.dims
+        if not missing:
+            return x
+        inside = " & ".join(f"({self.lanes[dim]} >= 0)" for dim in sorted(missing))
+        return self.b.let(f"tl.where({inside}, {x}, {x})", x.dims | missing)
+
     # Index arithmetic
+
+    def compare(self, place: Int, relation: str, bound: Int) -> Expr:
+        """A condition, also of numbers that are known."""
+        if isinstance(place, int):
+            place = self.b.let(f"tl.full([], {place}, tl.int32)", prefix="c")
+        return self.b.compare(place, relation, bound)
 
     def linear(self, index: Sequence[Int], strides: Sequence[Int], offset: Int = 0) -> Int:
         """offset + the sum of position * stride."""

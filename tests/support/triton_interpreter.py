@@ -85,7 +85,7 @@ _LIBRARY = SimpleNamespace(**{name: _library_function(meaning) for name, meaning
 
 
 def _patch() -> None:
-    """What Triton 3.6 to 3.9 get wrong: bf16, which is kept as bits, in products and conversions; extrema of NaN."""
+    """What Triton 3.6 to 3.9 get wrong: bf16, which is kept as bits, conditions that are spread, extrema of NaN."""
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     original, original_cast = builder.create_dot, builder.cast_impl
 
@@ -111,7 +111,14 @@ def _patch() -> None:
         x, y = (widened(operand).astype(d.data.dtype, copy=False) for operand in (a, b))
         return handle(np.matmul(x, y) + d.data, d.dtype.scalar)
 
+    original_splat = builder.create_splat
+
+    def create_splat(self: object, type: object, x: interpreter.TensorHandle) -> object:
+        spread = original_splat(self, type, x)
+        return handle(spread.data.astype(bool), tl.int1) if x.data.dtype == bool else spread
+
     builder.create_dot = create_dot
+    builder.create_splat = create_splat
     builder.create_minnumf = lambda self, a, b: self.binary_op(a, b, np.fmin)
     builder.create_maxnumf = lambda self, a, b: self.binary_op(a, b, np.fmax)
     patch_tensor = interpreter._patch_lang_tensor

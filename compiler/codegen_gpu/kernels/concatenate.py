@@ -23,7 +23,8 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         start: Dim = 0
         for operand in op.operands:
             first, stop = e.size(start), e.size(start + operand.shape[axis])
-            inside = b.both(_compare(e, position, ">=", first), _compare(e, position, "<", stop))
+            inside = b.both(e.compare(position, ">=", first), e.compare(position, "<", stop))
+            assert inside is not None, operand
             within = (*index[:axis], b.sub(position, first), *index[axis + 1 :])
             x = e.wanted(inside).value(operand, within)
             # The parts before are wanted only where they lie, so the last one to be chosen may be this one.
@@ -33,10 +34,3 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         e.store(result, frame.root.dtype, frame.output(), place)
 
     return frame.flat(product(shape), write)
-
-
-def _compare(e: Evaluator, position: Int, relation: str, bound: Int) -> Expr:
-    """A condition, also of numbers that are known."""
-    if isinstance(position, int):
-        return e.b.let(f"tl.full([], {position}, tl.int32) {relation} {bound}")
-    return e.b.compare(position, relation, bound)
