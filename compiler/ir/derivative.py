@@ -11,7 +11,7 @@ from compiler.diagnostics import Location
 from compiler.ir.builder import Builder
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from runtime.errors import UnsupportedError
 
 
@@ -79,6 +79,17 @@ def derivative(*names: str) -> Callable[[Derivative], Derivative]:
 def carries_gradient(type: Type) -> bool:
     """Whether values of `type` have gradients: floats do; integers, booleans, texts and host values do not."""
     return isinstance(type, TensorType) and type.shape is not None and type.dtype.is_float
+
+
+def holds_floats(type: Type) -> bool:
+    """Whether what is computed from a value of `type` may have a slope: one with gradients, or one that lacks them."""
+    match type:
+        case TensorType(dtype):
+            return dtype.is_float or dtype.is_complex
+        case SequenceType(element) | OptionalType(element):
+            return holds_floats(element)
+        case MapType(value=value):
+            return holds_floats(value)
 
 
 def zeros_like(x: Value, build: Builder) -> Value:

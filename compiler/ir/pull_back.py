@@ -7,7 +7,15 @@ order of the visits, so the same program gives the same sums.
 from collections.abc import Collection, Sequence
 
 from compiler.ir.builder import Builder
-from compiler.ir.derivative import DERIVATIVES, Gradients, NotDifferentiable, Step, carries_gradient, independent
+from compiler.ir.derivative import (
+    DERIVATIVES,
+    Gradients,
+    NotDifferentiable,
+    Step,
+    carries_gradient,
+    holds_floats,
+    independent,
+)
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
 
@@ -27,10 +35,18 @@ def pull_back(results: Sequence[Value], seeds: Gradients, xs: Sequence[Value], b
     for op in reversed(active):
         gradients = tuple(None if result in ends else flowing.get(result) for result in op.results)
         if any(gradient is not None for gradient in gradients):
-            wanted = tuple(operand in reached and carries_gradient(operand.type) for operand in op.operands)
             with build.at(op.location):
-                _visit(Step(op, gradients, wanted), flowing, build)
+                _visit(Step(op, gradients, _wanted(op, reached)), flowing, build)
     return tuple(flowing.get(x) for x in xs)
+
+
+def _wanted(op: Op, reached: Collection[Value]) -> tuple[bool, ...]:
+    """Which operands something has to flow to; UnsupportedError where there is one to which nothing can."""
+    wanted = tuple(operand in reached and holds_floats(operand.type) for operand in op.operands)
+    for operand, is_wanted in zip(op.operands, wanted, strict=True):
+        if is_wanted and not carries_gradient(operand.type):
+            raise NotDifferentiable(op, f"{op.name} takes {operand.type}, which has no gradient")
+    return wanted
 
 
 def _visit(step: Step, flowing: dict[Value, Value], build: Builder) -> None:
@@ -47,8 +63,7 @@ def _derive(step: Step, build: Builder) -> Gradients:
         return rule(step, build)
     decompose = PRIMITIVES[step.op.name].decompose
     if decompose is None:
-        name = f"host function {step.op.text('function')}" if step.op.name == "host" else step.op.name
-        raise NotDifferentiable(step.op, f"{name} has no derivative")
+        raise NotDifferentiable(step.op, f"{step.op.name} has no derivative")
     operands = tuple(
         independent(operand, build) if wanted else operand
         for operand, wanted in zip(step.operands, step.wanted, strict=True)
@@ -69,7 +84,7 @@ def _active_ops(results: Sequence[Value], xs: Collection[Value]) -> tuple[Op, ..
     order = _ops_above(results, xs)
     reached, active = set(xs), []
     for op in order:
-        if any(operand in reached and carries_gradient(operand.type) for operand in op.operands):
+        if any(operand in reached and holds_floats(operand.type) for operand in op.operands):
             active.append(op)
             reached.update(op.results)
     return tuple(active)

@@ -8,12 +8,12 @@ from compiler.diagnostics import Location
 from compiler.ir.builder import Builder
 from compiler.ir.derivative import DERIVATIVES, NotDifferentiable, derivative
 from compiler.ir.differentiate import gradients
-from compiler.ir.dtypes import F16, F32, F64, I32, I64
+from compiler.ir.dtypes import F16, F32, F64, I32, I64, STRING
 from compiler.ir.interpreter import interpret
 from compiler.ir.module import Function, Module, Value, walk
 from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.printer import print_module
-from compiler.ir.types import TensorType
+from compiler.ir.types import OptionalType, SequenceType, TensorType, Type
 from runtime.errors import UnsupportedError
 from tests.ir.finite_differences import M, N, assert_gradients, gradients_at, program
 
@@ -25,7 +25,6 @@ WITHOUT_DERIVATIVE = {
     "has no operands": ("constant", "iota", "sizes", "random_bits", "guard"),
     "has no results": ("bind_sizes",),
     "reads bits as another type": ("bitcast",),
-    "a function of the host is not known to be differentiable": ("host",),
     "made by passes, after what differentiates": (
         *("call", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"),
     ),
@@ -145,15 +144,36 @@ def test_what_has_no_derivative_is_named_with_its_place() -> None:
         y = build.bitcast(build.bitcast(x, I32), F32)
     assert gradients(y, [x], build)
     half = build.parameter("half", TensorType(F16, (3,)))
-    with build.at(Location("main", 2, "transform", "DFT")):
-        (y,) = build.host("fourier_transform", [half], [half.type], {})
+    with build.at(Location("main", 2, "transform", "Own")):
+        (y,) = build.host("optional_get", [half], [half.type], {})
     with pytest.raises(
         UnsupportedError,
-        match=r'host function fourier_transform has no derivative\n  --> graph "main", node 2 "transform"',
+        match=r'host function optional_get has no derivative\n  --> graph "main", node 2 "transform"',
     ) as caught:
         gradients(y, [half], build)
     assert isinstance(caught.value, NotDifferentiable)
-    assert caught.value.location == Location("main", 2, "transform", "DFT")
+    assert caught.value.location == Location("main", 2, "transform", "Own")
+
+
+@pytest.mark.parametrize(
+    "type", [SequenceType(TensorType(F32, (3,))), OptionalType(TensorType(F32, (3,))), TensorType(F32, None)], ids=str
+)
+def test_what_goes_through_host_values_is_no_zero_but_unsupported(type: Type) -> None:
+    build = Builder()
+    x = build.parameter("x", TensorType(F32, (3,)))
+    (packed,) = build.host("pack", [x], [type], {})
+    (y,) = build.host("unpack", [packed], [x.type], {})
+    with pytest.raises(NotDifferentiable, match=r"host takes .*, which has no gradient"):
+        gradients(y, [x], build)
+
+
+def test_what_goes_through_texts_has_no_slope() -> None:
+    build = Builder()
+    x = build.parameter("x", TensorType(F32, (3,)))
+    (texts,) = build.host("texts", [x], [TensorType(STRING, (3,))], {})
+    (y,) = build.host("numbers", [texts], [x.type], {})
+    (g,) = gradients(y, [x], build)
+    np.testing.assert_array_equal(build.known_array(g), np.zeros(3, np.float32))
 
 
 def test_what_has_no_derivative_does_no_harm_beside_the_way() -> None:
