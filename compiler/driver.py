@@ -11,8 +11,7 @@ emit       machine code                      -> Artifact
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.codegen_cpu.emit import emit
-from compiler.codegen_cpu.plan_target import cpu_plan_target
+from compiler.back_ends import BackEnd, back_end
 from compiler.frontend.check import check_model
 from compiler.frontend.graph import CheckedModel
 from compiler.frontend.lower import lower_model
@@ -22,10 +21,8 @@ from compiler.limits import limited_to
 from compiler.model_symbols import expect_known_dims, frozen_inputs
 from compiler.options import CompileOptions, ModelSource
 from compiler.passes.pipeline import run_pipeline
-from compiler.passes.pipelines import OPTIMIZE, target_pipeline
 from compiler.planning.kernel_plan import KernelPlan
 from compiler.planning.plan import plan_kernels
-from compiler.target import parse_target
 from runtime.artifact import Artifact
 
 __all__ = ["STAGES", "Noun", "compile_model", "run_stages"]
@@ -44,6 +41,7 @@ def compile_model(source: ModelSource, options: CompileOptions) -> Artifact:
 
 def run_stages(source: ModelSource, options: CompileOptions) -> Iterator[tuple[str, Noun]]:
     """The name of each stage with the noun it has made; a stage runs when its noun is asked for."""
+    end = back_end(options)
     loaded = read_model(source)
     yield "read", loaded
     checked = check_model(loaded, limits=options.limits)
@@ -52,22 +50,21 @@ def run_stages(source: ModelSource, options: CompileOptions) -> Iterator[tuple[s
     module = lower_model(checked, options.inputs)
     yield "lower", module
     with limited_to(options.limits):
-        module = run_pipeline(module, (*OPTIMIZE, *target_pipeline("cpu", options.precision)))
+        module = run_pipeline(module, end.passes)
     yield "optimize", module
-    plan = plan_kernels(module, cpu_plan_target(options.target))
+    plan = plan_kernels(module, end.plan_target)
     yield "plan", plan
-    artifact = emit(plan, options.target)
-    yield "emit", _with_provenance(artifact, checked, options)
+    yield "emit", _with_provenance(end.emit(plan), checked, options, end)
 
 
-def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOptions) -> Artifact:
+def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOptions, end: BackEnd) -> Artifact:
     provenance = {
         **artifact.provenance,
         "model": model.name,
         "model_digest": model.digest,
-        "target": str(options.target),
+        "target": str(end.target),
         "precision": options.precision,
         "frozen_inputs": list(frozen_inputs(model, options.inputs)),
     }
-    features = {target: parse_target(target).features for target in artifact.images}
+    features = dict.fromkeys(artifact.images, end.host.features)
     return replace(artifact, provenance=provenance, features=features)

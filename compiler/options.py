@@ -76,8 +76,6 @@ def make_options(
         raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
     if precision == "tf32" and parsed.kind != "cuda":
         raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {parsed}", code="unsupported-precision")
-    if parsed.kind not in ("cpu", "interpreter"):
-        raise _not_yet("target", target)
     for name, value in (("specialize", specialize), ("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)

@@ -55,7 +55,8 @@ def compile(
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
     model: a path, bytes, a binary file, or anything with SerializeToString.
-    target: "cpu" is this machine, "cpu:x86-64-v3" another processor, "interpreter" runs without native code.
+    target: "cpu" is this machine, "cpu:x86-64-v3" another processor, "cuda" the GPU of this machine, "cuda:sm_90" a
+    kind of GPU that need not be here (then the result can be saved, not called), "interpreter" needs no native code.
     dims: for a symbolic size a fixed one, or a range (least, greatest or None).
     shapes, dtypes: for an input what to take in place of what the model declares.
     precision: "bf16" and "fp16" store and multiply f32 in 16 bits where that does little harm (docs/precision.md);
@@ -76,7 +77,7 @@ def compile(
         executable = importlib.import_module("compiler.interpreted").interpret_model(model, checked)
     else:
         artifact = importlib.import_module("compiler.driver").compile_model(model, checked)
-        executable = importlib.import_module("runtime.load").make_executable(artifact, checked.threads, compilations=1)
+        executable = importlib.import_module("runtime.load").make_compiled(artifact, checked.threads)
     return executable
 
 

@@ -40,11 +40,12 @@ from runtime.executable import Executable
 from runtime.program import JsonValue
 from runtime.signature import program_signature
 from runtime.thread_pool import pool_handle
+from runtime.unavailable import UnavailableEngine
 
 if TYPE_CHECKING:
     from runtime.gpu.driver import Driver
 
-__all__ = ["load", "make_executable", "read_artifact", "verify_artifact"]
+__all__ = ["load", "make_compiled", "make_executable", "read_artifact", "verify_artifact"]
 
 WeightsMode = Literal["mapped", "resident"]
 
@@ -99,6 +100,21 @@ def make_executable(
         handle = pool_handle(image, threads)
     engine = ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
     return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=compilations)
+
+
+def make_compiled(artifact: Artifact, threads: int | None = None) -> Executable:
+    """What was just compiled, ready to be called; or only to be saved, where it is for a GPU that is not here.
+
+    Then a call raises the DeviceError that says what is missing.
+    """
+    try:
+        return make_executable(artifact, threads, compilations=1)
+    except DeviceError as problem:
+        if artifact.device is None:
+            raise
+        engine = UnavailableEngine(artifact.program, artifact.weights, problem)
+        signature = program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
+        return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=1)
 
 
 def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped") -> Artifact:

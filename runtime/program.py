@@ -184,8 +184,8 @@ class Program:
 # The frame of a native call: 64-bit words in this order, then one word for each symbol, input and output.
 FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS, FRAME_SYMBOLS = 0, 1, 2, 3, 4
 
-# What the first word of the frame leads to where kernels run on a GPU: the address of cuLaunchKernelEx, the stream, then
-# the function of each kernel. All addresses in the frame are then those of the device.
+# What the first word of the frame leads to where kernels run on a GPU: the address of cuLaunchKernelEx, the stream,
+# then the function of each kernel. All addresses in the frame are then those of the device.
 DEVICE_LAUNCH, DEVICE_STREAM, DEVICE_FUNCTIONS = 0, 1, 2
 
 # What a native call gives where it is not 0 or a result of the driver: an array has too many elements for its kernels.

@@ -1,0 +1,60 @@
+"""The back ends: for each kind of target its passes, its view of planning, and what writes its code."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compiler.codegen_cpu.emit import emit as emit_for_cpu
+from compiler.codegen_cpu.plan_target import cpu_plan_target
+from compiler.codegen_gpu.compile_kernels import compile_kernels
+from compiler.codegen_gpu.emit import emit as emit_for_gpu
+from compiler.codegen_gpu.kernel_source import KernelSource
+from compiler.codegen_gpu.plan_target import gpu_plan_target
+from compiler.options import CompileOptions
+from compiler.passes.pipeline import Pass
+from compiler.passes.pipelines import OPTIMIZE, target_pipeline
+from compiler.planning.kernel_plan import KernelPlan, PlanTarget
+from compiler.target import Target, parse_target
+from runtime.artifact import Artifact
+from runtime.cpu import host_architecture
+from runtime.device_code import DeviceKernel
+from runtime.gpu.device import properties_of
+from runtime.gpu.load import this_driver
+
+__all__ = ["BackEnd", "back_end"]
+
+# The processor that launches kernels may be another one than compiles them, so little is asked of it.
+_LAUNCHING = {"x86_64": "cpu:x86-64-v2", "aarch64": "cpu:aarch64"}
+
+
+@dataclass(frozen=True)
+class BackEnd:
+    """How modules become artifacts for one target. `host` is the processor that runs the native functions."""
+
+    target: Target
+    host: Target
+    passes: tuple[Pass, ...]
+    plan_target: PlanTarget
+    emit: Callable[[KernelPlan], Artifact]
+
+
+def back_end(options: CompileOptions) -> BackEnd:
+    """The back end for the options. Raises DeviceError for the GPU of this machine where there is none."""
+    if options.target.kind == "cuda":
+        return _for_gpu(options)
+    target = options.target
+    passes = (*OPTIMIZE, *target_pipeline("cpu", options.precision))
+    return BackEnd(target, target, passes, cpu_plan_target(target), lambda plan: emit_for_cpu(plan, target))
+
+
+def _for_gpu(options: CompileOptions) -> BackEnd:
+    target = options.target
+    if not target.name:
+        target = parse_target(f"cuda:{properties_of(this_driver(), 0).architecture}")
+    host = parse_target(_LAUNCHING[host_architecture()])
+    passes = (*OPTIMIZE, *target_pipeline("cuda", options.precision))
+
+    def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
+        return compile_kernels(sources, target, options.cache)
+
+    plan_target = gpu_plan_target(target, options.precision)
+    return BackEnd(target, host, passes, plan_target, lambda plan: emit_for_gpu(plan, target, host, compiled))
