@@ -50,9 +50,12 @@ def expect_same_shape(scale: Value, zero_point: Value | None, node: Node, ir: Bu
     if zero_point is None or all(size == 1 for size in (*scale.shape, *zero_point.shape)):
         return
     message = f"the scale is {scale.type}, its zero point {zero_point.type}"
+    pairs = [*zip(scale.shape, zero_point.shape, strict=False)]
     if scale.rank != zero_point.rank:
-        node.fail("quantization-zero-point", message, rule=f"ONNX {node.operator}, zero point")
-    for left, right in zip(scale.shape, zero_point.shape, strict=True):
+        if 0 not in (scale.rank, zero_point.rank):
+            node.fail("quantization-zero-point", message, rule=f"ONNX {node.operator}, zero point")
+        pairs = [(size, 1) for size in (*scale.shape, *zero_point.shape)]
+    for left, right in pairs:
         ir.require_equal(left, right, message, "quantization-zero-point")
 
 

@@ -14,7 +14,7 @@ from compiler.frontend.operators.gather import (
 )
 from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
-from compiler.ir.dims import at_least
+from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
@@ -39,7 +39,7 @@ def scatter_elements(node: Node, ir: Builder) -> Value:
     expect_same_rank(data, indices, "indices", node)
     axis = node.axis("axis", rank=data.rank)
     expect_within(data, indices, axis, node, ir)
-    updates = of_shape(updates, indices.shape, "updates", node, ir, "scatter-updates")
+    updates = _of_written_shape(updates, indices.shape, node, ir)
     return ir.scatter_along(data, ir.wrap_negative(indices, data.shape[axis]), updates, axis, _kind(node))
 
 
@@ -55,9 +55,14 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
         named = indices.rank - 1 + data.rank - updates.rank
         indices = of_shape(indices, (*indices.shape[:-1], named), "indices", node, ir)
     depth = index_depth(data, indices, 0, 0, node)
-    updates = of_shape(updates, indices.shape[:-1] + data.shape[depth:], "updates", node, ir, "scatter-updates")
+    updates = _of_written_shape(updates, indices.shape[:-1] + data.shape[depth:], node, ir)
     expect_coordinates_in_range(indices, data.shape[:depth], node, ir)
     return ir.scatter_nd(data, wrap_coordinates(indices, data.shape[:depth], ir), updates, _kind(node))
+
+
+def _of_written_shape(updates: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
+    """The updates, whose shape is written as indices and data tell it, even where their own sizes are numbers."""
+    return ir.with_shape(of_shape(updates, shape, "updates", node, ir, "scatter-updates"), shape)
 
 
 @operator("TensorScatter", since=(24,))

@@ -1,0 +1,13 @@
+"""Whole graphs in the style of real exports, by kind."""
+
+from collections.abc import Callable, Mapping
+
+from tests.models.graphs import control_flow, recurrent, transformers, vision
+from tests.models.graphs.case import GraphCase
+
+CASES: Mapping[str, Callable[[], GraphCase]] = {
+    **transformers.CASES,
+    **vision.CASES,
+    **recurrent.CASES,
+    **control_flow.CASES,
+}
