@@ -258,13 +258,11 @@ class FakeDriver:
         return OUT_OF_MEMORY if address is None else SUCCESS
 
     def cuMemFree(self, address: int) -> int:
-        # The driver waits for the device.
-        self.streams.run_all()
+        # The driver is not known to wait for what uses the memory: that is noticed when it runs.
         problem = self.memory.free(address, on_device=True)
         return self._wrong(problem) if problem else SUCCESS
 
     def cuMemFreeHost(self, address: int) -> int:
-        self.streams.run_all()
         problem = self.memory.free(address, on_device=False)
         return self._wrong(problem) if problem else SUCCESS
 
@@ -302,7 +300,13 @@ class FakeDriver:
             return self._wrong("a copy of memory that is not pinned is captured", CAPTURE_UNSUPPORTED)
         on_device = ([to] if kind.endswith("D") else []) + ([origin] if kind.startswith("D") else [])
 
+        on_host = [address for address in (to, origin) if address not in on_device] if early is None else []
+        pinned = [address for address in on_host if self.memory.is_pinned(address)]
+
         def run() -> None:
+            if not all(map(self.memory.is_pinned, pinned)):
+                self.problems.append(f"{kind}: pinned memory is not there any more")
+                return
             for address in on_device:
                 if not self.memory.is_on_device(address) or not self.memory.holds(address, nbytes):
                     self.problems.append(f"{kind}: {nbytes} bytes at {address:#x} are not in memory of the device")

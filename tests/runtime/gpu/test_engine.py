@@ -357,6 +357,14 @@ def test_a_driver_call_that_fails_in_a_call_raises_and_the_next_call_is_fine(fun
     fake.check()
 
 
+def test_what_a_failed_call_left_behind_is_not_told_of_the_next_one(fake: FakeDriver) -> None:
+    exe = executable(fake, program(body(3, [0], [2], [step("pick", [0], [1]), step("affine", [1], [2])])))
+    fake.fail("cuLaunchKernelEx", 701, after=1)
+    with pytest.raises(DeviceError):
+        exe(np.array([200], np.float32))
+    assert_same(exe(X), affine(X))
+
+
 def test_a_lost_device_is_told_in_every_call(fake: FakeDriver) -> None:
     exe = executable(fake, AFFINE)
     exe(X)

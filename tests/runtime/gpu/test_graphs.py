@@ -7,7 +7,7 @@ from runtime.gpu.graphs import GRAPHS_KEPT
 from runtime.program import Host
 from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, affine, executable, step
-from tests.runtime.programs import body, program
+from tests.runtime.programs import body, launch, program, vector
 from tests.support.arrays import assert_same
 from tests.support.fake_driver import FakeDriver
 
@@ -91,3 +91,39 @@ def test_a_graph_runs_on_the_stream_of_the_call(fake: FakeDriver, stream: int | 
     assert_same(out.numpy(), affine(X))
     exe.run({"x": given}, out={"y": out}, stream=stream)
     assert replayed(fake)[:3] == [False, True, True]
+
+
+def test_an_arena_that_moves_makes_graphs_at_the_same_addresses_void(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE)
+    given, out = WithInterface(fake, X), WithInterface(fake, np.zeros(3, np.float32))
+    for _ in range(2):
+        exe.run({"x": given}, out={"y": out})
+    exe(WithInterface(fake, np.zeros(5000, np.float32)))
+    assert fake.streams.executables == {}
+    exe.run({"x": given}, out={"y": out})
+    assert_same(out.numpy(), affine(X))
+
+
+def test_staging_memory_that_moves_makes_graphs_void(fake: FakeDriver) -> None:
+    both = program(body(3, [0], [1, 2], [launch("both", [0], [1, 2], arena_bytes="0")]), outputs=[vector("y")] * 2)
+    exe = executable(fake, both)
+    for _ in range(2):
+        exe(X)
+    assert len(fake.streams.executables) == 1
+    exe(np.zeros(5000, np.float32))
+    assert fake.streams.executables == {}
+    assert exe.stats.arena_bytes == 0
+
+
+def test_a_graph_is_not_destroyed_while_it_runs(fake: FakeDriver) -> None:
+    exe = executable(fake, AFFINE)
+    exe(np.zeros(100, np.float32))
+    stream = fake.streams.create()
+    for size in range(1, GRAPHS_KEPT + 3):
+        x = WithInterface(fake, np.full(size, size, np.float32))
+        out = WithInterface(fake, np.zeros(size, np.float32))
+        for _ in range(2):
+            exe.run({"x": x}, out={"y": out}, stream=stream)
+    fake.streams.run_all()
+    assert_same(out.numpy(), affine(x.numpy()))
+    assert len(fake.streams.executables) == GRAPHS_KEPT
