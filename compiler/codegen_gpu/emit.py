@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
 from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.packed_weights import PACKERS
 from compiler.codegen_gpu.segments import segment_function
 from compiler.codegen_host.image import build_image
 from compiler.codegen_host.llvm_ir import ModuleBuilder
 from compiler.codegen_host.machine import compile_object
-from compiler.codegen_host.weights import Packers, WeightBlock
+from compiler.codegen_host.weights import WeightBlock
 from compiler.codegen_host.write_program import write_program
 from compiler.ir.dims import Dim, maximum, substitute
 from compiler.planning.decompose import decompose_kernel
@@ -28,7 +29,7 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     kernels = compile_kernels(sources)
     numbered = {source: (number, kernel) for number, (source, kernel) in enumerate(zip(sources, kernels, strict=True))}
     plan = replace(plan, body=_with_scratch(plan, plan.body, codes))
-    weights = WeightBlock(Packers())
+    weights = WeightBlock(PACKERS)
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
     entries: dict[str, Segment] = {}
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from compiler.codegen_gpu.element_types import NATIVE_DTYPES
-from compiler.codegen_gpu.kernels import EMITTERS, attention, reduction, scan
+from compiler.codegen_gpu.kernels import EMITTERS, attention, convolution, reduction, scan
 from compiler.codegen_gpu.scalars import table_of
 from compiler.ir.module import Block
 from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
@@ -18,15 +18,16 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
     """The planner's view of a GPU; `precision` is the compile option."""
 
     def schedule(kind: KernelKind, block: Block, constants: tuple[int, ...]) -> Mapping[str, int | str]:
-        if kind in ("contraction", "convolution", "attention"):
-            return {"input_precision": INPUT_PRECISIONS.get(precision, "tf32x3")}
-        return {}
+        if kind not in ("contraction", "convolution", "attention"):
+            return {}
+        own = convolution.schedule(block, constants) if kind == "convolution" else {}
+        return {"input_precision": INPUT_PRECISIONS.get(precision, "tf32x3"), **own}
 
     return PlanTarget(str(target), is_native, schedule, _weight_layout)
 
 
 def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
-    return ()
+    return convolution.weight_layout(kernel, index) if kernel.kind == "convolution" else ()
 
 
 _CHECKS = {"reduce": reduction.is_native, "attention": attention.is_native, "scan_axis": scan.is_native}

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.codegen_gpu.kernel_source import Argument, KernelCode
 from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.packed_weights import PACKERS
 from compiler.codegen_gpu.plan_target import gpu_plan_target
 from compiler.ir.dims import evaluate
 from compiler.ir.interpreter import interpret, single_symbol
@@ -18,7 +19,7 @@ from compiler.ir.module import Module, Op, Value
 from compiler.ir.types import TensorType
 from compiler.planning.check_plan import check_plan
 from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import Buffer, HostStep, Kernel, KernelPlan, Launch, Segment
+from compiler.planning.kernel_plan import Buffer, HostStep, Kernel, KernelPlan, Launch, Segment, Weight
 from compiler.planning.plan import plan_kernels
 from compiler.target import Target, parse_target
 from runtime.host import MEANINGS
@@ -135,14 +136,20 @@ class Device:
                         return _address(outputs[buffer.index])
                     case "weight":
                         weight = self.plan.weights[buffer.index]
-                        return _address(self._weight(weight.constant))
+                        return _address(self._weight(weight))
                 return _address(arena) + evaluate(buffer.offset, symbols)
 
             self._launch(launch, [*map(address, launch.inputs)], [*map(address, launch.outputs)], symbols)
         values.update(zip(segment.outputs, outputs, strict=True))
 
-    def _weight(self, number: int) -> np.ndarray:
-        array = np.ascontiguousarray(self.plan.constants[number])
+    def _weight(self, weight: Weight) -> np.ndarray:
+        constant = self.plan.constants[weight.constant]
+        array = np.empty(PACKERS.shape(constant, weight.layout), constant.dtype)
+        if weight.layout:
+            PACKERS.writers[str(weight.layout[0])](constant, weight.layout, array)
+        else:
+            array[...] = constant
+        array = guarded(array)
         self.__dict__.setdefault("kept", []).append(array)
         return array
 

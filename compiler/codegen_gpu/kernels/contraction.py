@@ -14,7 +14,7 @@ from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_
 from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
 from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixTile, choose_split, choose_tile
 from compiler.codegen_gpu.scalars import emit_cast
-from compiler.codegen_gpu.source_builder import Expr, Int, is_multiple, unravel
+from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import F32, DType
 from compiler.ir.module import Op
@@ -43,7 +43,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         frame = open_kernel(kernel, target, rank=2)
         return KernelCode((_Tiles(frame, problem, tile).emit(),), 0, element_counts(kernel))
     partial = _Tiles(open_kernel(kernel, target, rank=2), problem, tile, parts).emit()
-    total = _emit_total(open_kernel(kernel, target), problem.dot, parts)
+    total = emit_total(open_kernel(kernel, target), problem.dot, parts)
     scratch_bytes = parts * problem.dot.results[0].tensor.elements * F32.itemsize
     return KernelCode((partial, total), scratch_bytes, element_counts(kernel))
 
@@ -71,7 +71,7 @@ class _Tiles:
         column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
         counts: list[Dim] = [*outer_sizes, self.parts, row_tiles * column_tiles]
         *outer, part, place = unravel(b, b.program(), [frame.size(size) for size in counts])
-        row_tile, column_tile = self._place(place, frame.size(row_tiles), frame.size(column_tiles))
+        row_tile, column_tile = place_tile(b, place, frame.size(row_tiles), frame.size(column_tiles))
         row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
         column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
         masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
@@ -91,18 +91,6 @@ class _Tiles:
         else:
             write_result(frame, e, problem.dot, total, index)
         return frame.step((product(counts),), tile.warps, tile.stages)
-
-    def _place(self, place: Int, row_tiles: Int, column_tiles: Int) -> tuple[Int, Int]:
-        """Which tile of rows and of columns: a few rows of tiles together, column by column."""
-        b = self.frame.b
-        if row_tiles == 1:
-            return 0, place
-        if column_tiles == 1:
-            return place, 0
-        width = b.mul(column_tiles, GROUP_ROWS)
-        first = b.mul(b.div(place, width), GROUP_ROWS)
-        height, inside = b.minimum(b.sub(row_tiles, first), GROUP_ROWS), b.mod(place, width)
-        return b.add(first, b.mod(inside, height)), b.div(inside, height)
 
     def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
@@ -163,6 +151,18 @@ class _Tiles:
         return self.frame.b.let(f"tl.load({pointers}{guard})", pointers.dims)
 
 
+def place_tile(b: SourceBuilder, place: Int, row_tiles: Int, column_tiles: Int) -> tuple[Int, Int]:
+    """Which tile of rows and of columns: a few rows of tiles together, column by column."""
+    if row_tiles == 1:
+        return 0, place
+    if column_tiles == 1:
+        return place, 0
+    width = b.mul(column_tiles, GROUP_ROWS)
+    first = b.mul(b.div(place, width), GROUP_ROWS)
+    height, inside = b.minimum(b.sub(row_tiles, first), GROUP_ROWS), b.mod(place, width)
+    return b.add(first, b.mod(inside, height)), b.div(inside, height)
+
+
 def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, index: Sequence[Int]) -> None:
     """The pointwise ops that follow an anchor, on its result in registers, and the way to memory."""
     b, value, root = frame.b, anchor.results[0], frame.root
@@ -172,9 +172,9 @@ def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, inde
     e.store(e.value(root, index), root.dtype, frame.output(), place)
 
 
-def _emit_total(frame: KernelFrame, dot: Op, parts: int) -> DeviceStep:
+def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
     """The launch that adds up the parts of each element."""
-    value = dot.results[0]
+    value = anchor.results[0]
     count = product(value.shape)
 
     def write(e: Evaluator, place: Int) -> None:
@@ -184,7 +184,7 @@ def _emit_total(frame: KernelFrame, dot: Op, parts: int) -> DeviceStep:
         for part in range(1, parts):
             other = e.load(F32, pointer, b.add(place, b.mul(e.size(count), part)))
             total = b.let(f"{total} + {other}", total.dims)
-        write_result(frame, e, dot, total, unravel(b, place, [frame.size(size) for size in value.shape]))
+        write_result(frame, e, anchor, total, unravel(b, place, [frame.size(size) for size in value.shape]))
 
     return frame.flat(count, write).steps[0]
 
@@ -196,7 +196,7 @@ def _emit_simple(frame: KernelFrame) -> KernelCode:
     left, right, result = parse_equation(dot.attributes["equation"])
     sizes = dict(zip(left + right, dot.operands[0].shape + dot.operands[1].shape, strict=True))
     summed = [letter for letter in dict.fromkeys(left + right) if letter not in result]
-    accumulator = _accumulator(dot)
+    accumulator = accumulator_of(dot)
 
     def write(e: Evaluator, place: Int) -> None:
         index = unravel(b, place, [frame.size(size) for size in dot.results[0].shape])
@@ -220,7 +220,7 @@ def _emit_simple(frame: KernelFrame) -> KernelCode:
     return frame.flat(product(dot.results[0].shape), write)
 
 
-def _accumulator(dot: Op) -> DType:
+def accumulator_of(op: Op) -> DType:
     """The type that products are summed in: that of the result, f32 for 16-bit floats."""
-    dtype = dot.dtype()
+    dtype = op.dtype()
     return F32 if memory_type(dtype) != register_type(dtype) and dtype.is_float else dtype

@@ -1,0 +1,370 @@
+"""Convolutions: products of tiles on tensor cores where there are channels to sum, else each lane sums its own window.
+
+`products`: rows are the pixels of the result, columns its channels, k goes over the taps of the window and, for each,
+over channels; elements of the input are gathered where they lie, with the channels first or last. `direct`: few
+channels in each of many groups, and types that tensor cores do not multiply.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.codegen_gpu.convolution_tiles import ConvolutionTile, choose_convolution_tile
+from compiler.codegen_gpu.element_types import register_type
+from compiler.codegen_gpu.evaluate import Evaluator
+from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
+from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
+from compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total, place_tile, write_result
+from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES
+from compiler.codegen_gpu.packed_weights import transposed_layout, transposed_strides
+from compiler.codegen_gpu.scalars import emit_cast
+from compiler.codegen_gpu.sliding_windows import WindowAxis, convolution_axes, for_each_tap
+from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
+from compiler.ir.module import Block, Op
+from compiler.ir.primitives.contractions import channel_axis, spatial_axes
+from compiler.planning.kernel_plan import Kernel
+from compiler.planning.views import View, operand_view, row_major
+from compiler.target import Target
+
+M, N = 0, 1
+"""The dimensions of a tile."""
+
+LEAST_TILED = 16
+"""Groups with fewer filters, or fewer products to sum, would leave most of a tile empty."""
+
+
+def is_native(op: Op) -> bool:
+    """Whether a convolution has a kernel: sums of booleans have none."""
+    return BOOL not in (op.operands[0].dtype, op.operands[1].dtype, op.dtype())
+
+
+def schedule(block: Block, constants: Sequence[int]) -> Mapping[str, int | str]:
+    """The algorithm, and whether the weights are packed for it: constants that nothing else reads are."""
+    op = find_convolution(block)
+    w = op.operands[1]
+    uses = [operand for other in block.ops for operand in other.operands].count(w)
+    is_packed = uses == 1 and any(block.parameters[number] == w for number in constants)
+    return {"algorithm": _algorithm(op), "weights": "packed" if is_packed else "plain"}
+
+
+def weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
+    """The layout of parameter `index`: that of the algorithm for packed weights."""
+    w = find_convolution(kernel.block).operands[1]
+    if kernel.schedule["weights"] != "packed" or kernel.block.parameters[index] != w:
+        return ()
+    return transposed_layout(w.shape, _packed_order(kernel))
+
+
+def emit(kernel: Kernel, target: Target) -> KernelCode:
+    """The code of a convolution by the algorithm that its schedule names."""
+    op = find_convolution(kernel.block)
+    if kernel.schedule["algorithm"] == "direct":
+        return _emit_direct(open_kernel(kernel, target), op)
+    problem = _problem(kernel)
+    tile = choose_convolution_tile(
+        problem.groups, problem.rows, problem.columns, problem.channels, product(op.operands[1].shape[2:]),
+        op.operands[0].dtype, target,
+    )  # fmt: skip
+    partial = _Products(open_kernel(kernel, target, rank=2), problem, tile).emit()
+    if tile.parts == 1:
+        return KernelCode((partial,), 0, element_counts(kernel))
+    total = emit_total(open_kernel(kernel, target), op, tile.parts)
+    scratch_bytes = tile.parts * op.results[0].tensor.elements * F32.itemsize
+    return KernelCode((partial, total), scratch_bytes, element_counts(kernel))
+
+
+def find_convolution(block: Block) -> Op:
+    """The convolution of a kernel block."""
+    return next(op for op in block.ops if op.name == "convolution")
+
+
+def _algorithm(op: Op) -> str:
+    x, w = op.operands
+    types, result = {x.dtype, w.dtype}, op.dtype()
+    sums = {I8: (I32,), F32: (F32,), F16: (F16, BF16, F32), BF16: (F16, BF16, F32)}
+    is_tiled = len(types) == 1 and types <= TILED_DTYPES and result in sums[x.dtype]
+    views = operand_view(x), operand_view(w)
+    if not is_tiled or views[0] is None or views[1] is None:
+        return "direct"
+    filters, depth = floordiv(w.shape[0], op.int("groups")), product(w.shape[1:])
+    is_narrow = any(isinstance(size, int) and size < LEAST_TILED for size in (filters, depth))
+    return "direct" if op.int("groups") > 1 and is_narrow else "products"
+
+
+def _packed_order(kernel: Kernel) -> tuple[int, ...]:
+    """Products read along k, a filter after the other; lanes of a direct sum are neighbouring filters."""
+    taps = range(2, find_convolution(kernel.block).operands[1].rank)
+    return (0, *taps, 1) if kernel.schedule["algorithm"] == "products" else (*taps, 1, 0)
+
+
+def _weight_strides(kernel: Kernel, view: View) -> tuple[Dim, ...]:
+    """The strides of filters, channels and taps as the weights lie."""
+    if kernel.schedule["weights"] == "packed":
+        return transposed_strides(view.shape, _packed_order(kernel))
+    return view.strides
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A convolution as strided loops: sizes are those of one group."""
+
+    op: Op
+    x: View
+    w: View
+    w_strides: tuple[Dim, ...]
+    axes: tuple[WindowAxis, ...]
+    groups: int
+    rows: Dim
+    columns: Dim
+    channels: Dim
+
+    @property
+    def pixels(self) -> tuple[Dim, ...]:
+        """The sizes that rows are counted in: the batch, then the spatial axes of the result."""
+        shape = self.op.results[0].shape
+        return (shape[0], *(shape[axis] for axis in spatial_axes(self.op)))
+
+    @property
+    def taps(self) -> tuple[Dim, ...]:
+        """The sizes of a window."""
+        return tuple(axis.taps for axis in self.axes)
+
+    @property
+    def channel_stride(self) -> Dim:
+        """The stride of channels in the input."""
+        return self.x.strides[channel_axis(self.op)]
+
+    @property
+    def place_strides(self) -> tuple[Dim, ...]:
+        """The strides of the spatial axes in the input."""
+        return tuple(self.x.strides[axis] for axis in spatial_axes(self.op))
+
+
+def _problem(kernel: Kernel) -> _Problem:
+    op = find_convolution(kernel.block)
+    x, w = (operand_view(operand) for operand in op.operands)
+    assert x is not None, op
+    assert w is not None, op
+    shape, groups = op.results[0].shape, op.int("groups")
+    rows = product((shape[0], *(shape[axis] for axis in spatial_axes(op))))
+    columns = floordiv(w.shape[0], groups)
+    strides = _weight_strides(kernel, w)
+    return _Problem(op, x, w, strides, convolution_axes(op), groups, rows, columns, w.shape[1])
+
+
+@dataclass
+class _Products:
+    """One launch of tiles, of which several programs may share each."""
+
+    frame: KernelFrame
+    problem: _Problem
+    choice: ConvolutionTile
+
+    def __post_init__(self) -> None:
+        self.tile, self.taps = self.choice.matrix, self.problem.taps
+
+    def emit(self) -> DeviceStep:
+        """The whole kernel."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        row_tiles = floordiv(problem.rows + tile.rows - 1, tile.rows)
+        column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
+        counts: list[Dim] = [problem.groups, self.choice.parts, row_tiles * column_tiles]
+        group, part, place = unravel(b, b.program(), [frame.size(size) for size in counts])
+        group, part = (0 if size == 1 else number for size, number in zip(counts, (group, part), strict=False))
+        row_tile, column_tile = place_tile(b, place, frame.size(row_tiles), frame.size(column_tiles))
+        row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
+        column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
+        masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
+        self.masks = {dim: mask for dim, mask in masks.items() if mask is not None}
+        batch, *pixel = unravel(b, row, [frame.size(size) for size in problem.pixels])
+        column = b.add(b.mul(group, frame.size(problem.columns)), column)
+        self.firsts = [axis.first(b, place) for axis, place in zip(problem.axes, pixel, strict=True)]
+        self.lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
+        total = self._multiply(group, batch, column, part)
+        self._write(total, batch, pixel, column, part)
+        return frame.step((product(counts),), tile.warps, tile.stages)
+
+    def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
+        if isinstance(size, int) and size % tile == 0:
+            return None
+        return self.frame.b.compare(place, "<", self.frame.size(size))
+
+    def _write(self, total: Expr, batch: Int, pixel: Sequence[Int], column: Int, part: Int) -> None:
+        frame, b, op = self.frame, self.frame.b, self.problem.op
+        e = frame.evaluator(self.lanes, self.masks)
+        index = [batch, *pixel]
+        index.insert(channel_axis(op), column)
+        if self.choice.parts == 1:
+            write_result(frame, e, op, total, index)
+            return
+        shape = op.results[0].shape
+        offset = b.mul(part, e.size(product(shape)))
+        place = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
+        e.store(total, F32, frame.scratch("parts", F32), place)
+
+    def _multiply(self, group: Int, batch: Int, column: Int, part: Int) -> Expr:
+        """The sum of products along k, as f32 or i32."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        taps = product(self.taps)
+        if self.choice.is_flat:
+            blocks: Dim = 1
+            iterations = floordiv(taps * problem.channels + tile.depth - 1, tile.depth)
+        else:
+            blocks = floordiv(problem.channels + tile.depth - 1, tile.depth)
+            iterations = taps * blocks
+        start, stop = self._iterations(iterations, part)
+        x_base, w_base = self._bases(group, batch, column)
+        dtype = problem.op.operands[0].dtype
+        type = register_type(F32 if dtype.is_float else problem.op.dtype())
+        total = b.variable(f"tl.zeros([{tile.rows}, {tile.columns}], {type})", frozenset((M, N)))
+        precision = str(frame.kernel.schedule.get("input_precision", "tf32x3"))
+        option = f', input_precision="{precision}"' if dtype == F32 else ""
+        with b.loop(start, stop, prefix="k") as k:
+            if self.choice.is_flat:
+                x, w = self._flat_operands(k, x_base, w_base)
+            else:
+                x, w = self._operands(k, frame.size(blocks), x_base, w_base)
+            b.assign(total, f"tl.dot({x}, {w}, {total}{option}, out_dtype={type})")
+        return total
+
+    def _iterations(self, count: Dim, part: Int) -> tuple[Int, Int]:
+        """The first of the iterations of a part, and the first behind them."""
+        frame, b, parts = self.frame, self.frame.b, self.choice.parts
+        if parts == 1:
+            return 0, frame.size(count)
+        own = frame.size(floordiv(count + parts - 1, parts))
+        start = b.mul(part, own)
+        return start, b.minimum(b.add(start, own), frame.size(count))
+
+    def _bases(self, group: Int, batch: Int, column: Int) -> tuple[Int, Int]:
+        """Where rows begin in the input, and columns in the weights, before any tap and channel."""
+        frame, b, problem = self.frame, self.frame.b, self.problem
+        e = frame.evaluator()
+        steps = zip(problem.axes, self.firsts, problem.place_strides, strict=True)
+        begins = [b.mul(first, frame.size(stride)) for axis, first, stride in steps if axis.spread == 1]
+        own = b.mul(group, frame.size(problem.channels * problem.channel_stride))
+        x = e.linear([batch, *begins], [frame.size(problem.x.strides[0])] + [1] * len(begins), own)
+        w = b.mul(column, frame.size(problem.w_strides[0]))
+        return b.add(frame.size(problem.x.offset), x), b.add(frame.size(problem.w.offset), w)
+
+    def _place(self, taps: Sequence[Int]) -> tuple[list[Int], Expr | None]:
+        """What taps add to the place in the input, and whether there is an element."""
+        frame, b, problem = self.frame, self.frame.b, self.problem
+        added: list[Int] = []
+        inside: Expr | None = self.masks.get(M)
+        rows = zip(problem.axes, self.firsts, taps, problem.place_strides, strict=True)
+        for axis, first, tap, stride in rows:
+            ahead = axis.ahead(b, tap)
+            element, exists = axis.element(b, b.add(first, ahead))
+            added.append(b.mul(ahead if axis.spread == 1 else element, frame.size(stride)))
+            inside = b.both(inside, exists)
+        return added, inside
+
+    def _operands(self, k: Int, blocks: Int, x_base: Int, w_base: Int) -> tuple[Expr, Expr]:
+        """The tiles of one tap and a few channels."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        taps = unravel(b, b.div(k, blocks), [frame.size(size) for size in self.taps])
+        channel = b.mul(b.mod(k, blocks), tile.depth)
+        x_lanes, w_lanes = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
+        is_whole = isinstance(problem.channels, int) and problem.channels % tile.depth == 0
+        x_mask, w_mask = (
+            None if is_whole else b.compare(b.add(channel, lanes), "<", frame.size(problem.channels))
+            for lanes in (x_lanes, w_lanes)
+        )
+        places, inside = self._place(taps)
+        x_stride, w_stride = frame.size(problem.channel_stride), frame.size(problem.w_strides[1])
+        x_added = b.add(b.mul(channel, x_stride), *places)
+        steps = [b.mul(tap, frame.size(stride)) for tap, stride in zip(taps, problem.w_strides[2:], strict=True)]
+        w_added = b.add(b.mul(channel, w_stride), *steps)
+        x_terms, w_terms = [x_added, x_base, b.mul(x_lanes, x_stride)], [w_added, w_base, b.mul(w_lanes, w_stride)]
+        x = self._load(problem.x, x_terms, b.both(inside, x_mask), (self.lanes[M], x_lanes))
+        w = self._load(problem.w, w_terms, b.both(self.masks.get(N), w_mask), (w_lanes, self.lanes[N]))
+        return x, w
+
+    def _flat_operands(self, k: Int, x_base: Int, w_base: Int) -> tuple[Expr, Expr]:
+        """The tiles of a few taps and channels, which are one axis with the channels last."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        sizes = (*self.taps, problem.channels)
+        strides = (*problem.w_strides[2:], problem.w_strides[1])
+        count = frame.size(product(sizes))
+        first = b.mul(k, tile.depth)
+        x_lanes, w_lanes = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
+        x_place, w_place = b.add(first, x_lanes), b.add(first, w_lanes)
+        x_mask, w_mask = (b.compare(place, "<", count) for place in (x_place, w_place))
+        *taps, channel = unravel(b, x_place, [frame.size(size) for size in sizes])
+        places, inside = self._place(taps)
+        own: Int = w_place
+        if strides != row_major(sizes):
+            coordinates = unravel(b, w_place, [frame.size(size) for size in sizes])
+            own = frame.evaluator().linear(coordinates, [frame.size(stride) for stride in strides])
+        moved = [b.mul(channel, frame.size(problem.channel_stride)), *places]
+        x = self._load(problem.x, [x_base, b.add(*moved)], b.both(inside, x_mask), (self.lanes[M], x_lanes))
+        w = self._load(problem.w, [w_base, own], b.both(self.masks.get(N), w_mask), (w_lanes, self.lanes[N]))
+        return x, w
+
+    def _load(self, view: View, terms: Sequence[Int], mask: Expr | None, lanes: tuple[Expr, Expr]) -> Expr:
+        """A tile of elements behind the start of a buffer; what all lanes share is added to the address first."""
+        b = self.frame.b
+        uniform = [term for term in terms if not dims_of(term)]
+        varying = [term for term in terms if dims_of(term)]
+        # A tile has both dimensions, even where an operand is the same along one of them.
+        varying += [b.let(f"0 * {x}", x.dims) for x in lanes if x.dims - dims_of(*varying)]
+        pointer = self.frame.input(view.base).text
+        for added in (b.add(*uniform) if uniform else 0, b.add(*varying)):
+            if added != 0:
+                pointer = b.let(f"{pointer} + {added}", dims_of(added)).text
+        guard = "" if mask is None else f", mask={mask}, other=0"
+        return b.let(f"tl.load({pointer}{guard})", frozenset((M, N)))
+
+
+def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
+    """Each lane sums the products of one element of the result."""
+    b, (x, w), axes = frame.b, op.operands, convolution_axes(op)
+    view, groups, summed_in = operand_view(w), op.int("groups"), accumulator_of(op)
+    strides = None if view is None else _weight_strides(frame.kernel, view)
+    places = spatial_axes(op)
+
+    def write(e: Evaluator, place: Int) -> None:
+        index = unravel(b, place, [frame.size(size) for size in op.results[0].shape])
+        filter = index[channel_axis(op)]
+        per_group = frame.size(floordiv(w.shape[0], groups))
+        first_channel = b.mul(b.div(filter, per_group) if groups > 1 else 0, frame.size(w.shape[1]))
+        firsts = [axis.first(b, index[spatial]) for axis, spatial in zip(axes, places, strict=True)]
+        zero = e.spread(0, frozenset(e.lanes))
+        total = b.variable(f"{zero} * tl.full([], 0, {register_type(summed_in)})", frozenset(e.lanes))
+
+        def visit(taps: Sequence[Int]) -> None:
+            elements = list(index)
+            inside: Expr | None = None
+            for axis, spatial, first, tap in zip(axes, places, firsts, taps, strict=True):
+                elements[spatial], exists = axis.element(b, b.add(first, axis.ahead(b, tap)))
+                inside = b.both(inside, exists)
+
+            def channel(number: Int) -> None:
+                elements[channel_axis(op)] = b.add(first_channel, number)
+                own = Evaluator(b, e.pointers, e.reports, e.lanes, e.masks)
+                a = own.wanted(inside).value(x, elements)
+                if inside is not None and operand_view(x) is None:
+                    a = b.let(f"tl.where({inside}, {a}, 0)", dims_of(inside, a))
+                if view is None or strides is None:
+                    c = own.value(w, [filter, number, *taps])
+                else:
+                    moved = View(view.base, view.shape, view.offset, strides)
+                    c = own.load_view(moved, [filter, number, *taps])
+                factors = emit_cast(a, x.dtype, summed_in, b), emit_cast(c, w.dtype, summed_in, b)
+                b.assign(total, f"{total} + {factors[0]} * {factors[1]}")
+
+            if w.shape[1] == 1:
+                channel(0)
+            else:
+                with b.loop(0, frame.size(w.shape[1]), prefix="channel") as number:
+                    channel(number)
+
+        for_each_tap(b, [axis.taps for axis in axes], visit)
+        result = op.results[0]
+        e.bound[result] = emit_cast(total, summed_in, result.dtype, b)
+        where = e.linear(index, [e.size(stride) for stride in row_major(frame.root.shape)])
+        e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
+
+    return frame.flat(product(op.results[0].shape), write)

@@ -1,0 +1,201 @@
+"""Convolutions by the interpreter: every form with channels first and last, odd sizes, epilogues, other types."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
+from compiler.ir.module import Value
+from compiler.ir.types import TensorType
+from compiler.passes.moved_layouts import Layout
+from tests.codegen_gpu.support import Device, make, precision
+
+N, H, W = (Size.symbol(name) for name in "NHW")
+ONES, TWOS, NONE = (1, 1), (2, 2), (0, 0)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One form; sizes of `x`, with the channels first, may be symbols; `algorithm` is what computes it."""
+
+    algorithm: str
+    x: tuple[Dim, ...]
+    w: tuple[int, ...]
+    strides: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    dilations: tuple[int, ...]
+    groups: int = 1
+    input_dilations: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        x, w, strides = ("x".join(map(str, part)) for part in (self.x, self.w, self.strides))
+        return f"{self.algorithm} {x} by {w}, strides {strides}, groups {self.groups}"
+
+    def build(self, ir: Builder, x: Value, w: Value, last: bool = False) -> Value:
+        return ir.convolution(
+            x, w, self.strides, self.low, self.high, self.dilations, self.groups, self.input_dilations,
+            channels_last=last,
+        )  # fmt: skip
+
+    def shape(self, last: bool) -> tuple[Dim, ...]:
+        return Layout(len(self.x)).of(self.x) if last else self.x
+
+
+CONVOLUTIONS = [
+    Convolution("products", (N, 3, 5, 6), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("products", (N, 3, 9, 8), (5, 3, 7, 7), TWOS, (3, 3), (3, 3), ONES),
+    Convolution("products", (N, 20, 4, 5), (18, 20, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("products", (N, 40, 4, 4), (33, 40, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("products", (N, 32, 5, 5), (17, 32, 1, 1), TWOS, NONE, NONE, ONES),
+    Convolution("products", (N, 16, 7, 7), (9, 16, 2, 3), (1, 2), (0, 1), (1, 0), (2, 1)),
+    Convolution("products", (N, 32, 4, 5), (32, 16, 3, 3), ONES, ONES, ONES, ONES, 2),
+    Convolution("products", (N, 8, 5, 6), (40, 4, 3, 3), ONES, ONES, ONES, ONES, 2),
+    Convolution("products", (N, 16, 12), (8, 16, 3), (1,), (1,), (1,), (2,)),
+    Convolution("products", (N, 4, 2, 2), (6, 4, 3, 3), (5, 5), (3, 4), (4, 3), ONES),
+    Convolution("products", (N, 16, H, W), (8, 16, 3, 3), (2, 1), ONES, ONES, ONES),
+    Convolution("products", (N, 16, H, W), (8, 16, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("products", (N, 16, H, W), (8, 16, 2, 2), ONES, (H, 1), (0, W), ONES),
+    Convolution("products", (N, 4, 3, 4, 3), (8, 4, 2, 3, 2), (1, 1, 2), (1, 1, 0), (1, 1, 1), (1, 1, 1)),
+    Convolution("products", (N, 16, 3, 4), (8, 16, 3, 3), ONES, ONES, ONES, ONES, 1, TWOS),
+    Convolution("products", (N, 4, H, W), (3, 4, 3, 2), (1, 3), (2, 0), TWOS, (1, 2), 1, (3, 2)),
+    Convolution("products", (N, 3, 9, 9), (0, 3, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("direct", (N, 16, 5, 5), (16, 1, 3, 3), ONES, ONES, ONES, ONES, 16),
+    Convolution("direct", (N, 16, 6, 7), (32, 1, 3, 3), TWOS, (0, 1), ONES, ONES, 16),
+    Convolution("direct", (N, 3, 7, 7), (3, 1, 7, 7), ONES, (3, 3), (3, 3), ONES, 3),
+    Convolution("direct", (N, 12, 5, 4), (8, 3, 3, 3), ONES, ONES, ONES, ONES, 4),
+    Convolution("direct", (N, 6, 9), (6, 1, 3), (3,), (1,), (1,), (2,), 6),
+    Convolution("direct", (N, 8, H, W), (8, 1, 3, 3), (2, 1), ONES, ONES, ONES, 8),
+    Convolution("direct", (N, 4, 3, 4), (4, 1, 3, 3), ONES, ONES, ONES, ONES, 4, TWOS),
+]  # fmt: skip
+PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 6, "W": 5}, {"N": 2, "H": 1, "W": 1}]
+
+
+def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
+    """Small whole numbers: every order of summation gives the same."""
+    low = -2 if dtype.is_float or dtype.is_signed else 0
+    return np.random.default_rng((seed, *shape)).integers(low, 3, shape).astype(dtype.numpy)
+
+
+def _sizes(dims: Sequence[Dim], values: dict[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(dim, values) for dim in dims)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, last: bool) -> None:
+    w, bias = _whole(F32, *case.w, seed=1), _whole(F32, case.w[0], seed=2)
+    x_type = TensorType(F32, case.shape(last))
+    made = case.build(*_parameters(x_type, case.w), last)
+
+    def build(ir: Builder, x: Value, residual: Value) -> Value:
+        y = case.build(ir, x, ir.constant(w), last)
+        per_channel = ir.reshape(ir.constant(bias), case.w[:1] if last else (case.w[0], *(1,) * (len(case.x) - 2)))
+        return ir.max(ir.add(ir.add(y, per_channel), residual), 0.0)
+
+    device = Device(make([x_type, TensorType(F32, made.shape)], build))
+    assert device.kernels() == ["convolution"]
+    assert device.plan.kernels[0].schedule["algorithm"] == case.algorithm
+    symbols = {name for dim in case.x for name in symbols_of(dim)}
+    for values in PLACES if len(symbols) > 1 else PLACES[:2]:
+        device.check(_whole(F32, *_sizes(x_type.known_shape, values)), _whole(F32, *_sizes(made.shape, values), seed=3))
+
+
+def _parameters(x: TensorType, w: tuple[int, ...]) -> tuple[Builder, Value, Value]:
+    ir = Builder()
+    return ir, ir.parameter("x", x), ir.parameter("w", TensorType(F32, w))
+
+
+@pytest.mark.parametrize("dtype", [F64, F16, BF16, I32, I8, U8], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+def test_element_types(dtype: DType, last: bool) -> None:
+    result = I32 if dtype in (I8, U8) else dtype
+
+    def build(ir: Builder, *operands: Value) -> list[Value]:
+        cases = zip(TYPED, operands, strict=True)
+        return [
+            ir.convolution(
+                x, ir.constant(_whole(dtype, *c.w, seed=1)), c.strides, c.low, c.high, c.dilations, c.groups,
+                dtype=result, channels_last=last,
+            )
+            for c, x in cases
+        ]  # fmt: skip
+
+    device = Device(make([TensorType(dtype, case.shape(last)) for case in TYPED], build))
+    device.check(*(_whole(dtype, *_sizes(case.shape(last), {"N": 2})) for case in TYPED), bound=precision(dtype))
+
+
+TYPED = [CONVOLUTIONS[index] for index in (0, 2, 17, 20)]
+
+
+def test_filters_may_be_inputs_of_any_size() -> None:
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        return ir.convolution(x, w, ONES, ONES, ONES, ONES, channels_last=True)
+
+    device = Device(make(["f32[N, H, W, C]", "f32[M, C, P, Q]"], build))
+    for shape, filters in [((1, 3, 4, 18), (5, 18, 3, 3)), ((2, 1, 1, 1), (1, 1, 1, 1)), ((1, 3, 3, 2), (0, 2, 2, 1))]:
+        device.check(_whole(F32, *shape), _whole(F32, *filters, seed=1))
+    device.check(_whole(F32, 1, 3, 3, 0), _whole(F32, 4, 0, 3, 3))
+
+
+def test_an_image_is_read_through_the_view_that_puts_its_channels_last() -> None:
+    w = _whole(F32, 6, 3, 3, 3, seed=1)
+
+    def build(ir: Builder, x: Value) -> Value:
+        last = ir.transpose(x, (0, 2, 3, 1))
+        return ir.convolution(last, ir.constant(w), TWOS, ONES, ONES, ONES, channels_last=True)
+
+    device = Device(make(["f32[N, 3, H, W]"], build))
+    assert device.kernels() == ["convolution"]
+    for shape in [(2, 3, 5, 6), (1, 3, 1, 1)]:
+        device.check(_whole(F32, *shape))
+
+
+def test_an_operand_may_be_repeated_or_one_number() -> None:
+    w = _whole(F32, 4, 16, 3, 3, seed=1)
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        wide, number = ir.broadcast(x, (0,), (2, 4, 4, 16)), ir.full((2, 4, 4, 16), 2.0, F32)
+        return [ir.convolution(y, ir.constant(w), ONES, ONES, ONES, ONES, channels_last=True) for y in (wide, number)]
+
+    Device(make(["f32[2]"], build)).check(_whole(F32, 2))
+
+
+def test_programs_share_a_tile_where_there_are_few() -> None:
+    w, bias = _whole(BF16, 17, 700, 3, 3, seed=1), _whole(BF16, 17, seed=2)
+
+    def build(ir: Builder, x: Value) -> Value:
+        y = ir.convolution(x, ir.constant(w), ONES, ONES, ONES, ONES, channels_last=True)
+        return ir.max(ir.add(y, ir.constant(bias)), 0.0)
+
+    device = Device(make(["bf16[1, 3, 4, 700]"], build))
+    assert len(device.code(0).steps) == 2
+    device.check(_whole(BF16, 1, 3, 4, 700))
+
+
+def test_a_filter_that_something_else_reads_lies_as_it_is() -> None:
+    w = _whole(F32, 4, 4, 1, 1, seed=1)
+
+    def build(ir: Builder, x: Value) -> Value:
+        filters = ir.constant(w)
+        return ir.add(ir.convolution(x, filters, ONES, NONE, NONE, ONES), ir.reshape(filters, (1, 4, 2, 2)))
+
+    device = Device(make(["f32[1, 4, 2, 2]"], build))
+    device.check(_whole(F32, 1, 4, 2, 2))
+
+
+def test_nan_stays_where_its_windows_are() -> None:
+    case = CONVOLUTIONS[3]
+    device = Device(
+        make(
+            [TensorType(F32, case.shape(True))],
+            lambda ir, x: case.build(ir, x, ir.constant(_whole(F32, *case.w)), True),
+        )
+    )
+    x = _whole(F32, 1, 4, 4, 40)
+    x[0, 0, 1, 3], x[0, 3, 3, 4] = np.nan, np.inf
+    device.check(x)
