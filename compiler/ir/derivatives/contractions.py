@@ -33,17 +33,23 @@ def _factor(
 @derivative("convolution")
 def convolution(step: Step, build: Builder) -> Gradients:
     """The transposed convolution of g with the flipped filters; the correlation of x with g"""
-    shape = _Convolution.of(step.op)
     if 0 in step.y.shape:
         # There is nothing between whose elements zeros could be put.
         return None, None
-    x, w = (build.cast(operand, step.gradient.dtype) for operand in step.operands)
-    image = _image_gradient(step.gradient, w, shape, build) if step.wanted[0] else None
-    filters = _filter_gradient(step.gradient, x, shape, build) if step.wanted[1] else None
-    return (
-        None if image is None else build.cast(image, step.operands[0].dtype),
-        None if filters is None else build.cast(filters, step.operands[1].dtype),
-    )
+    x, w = step.operands
+    gradient, rank = step.gradient, x.rank
+    if step.op.flag("channels_last"):
+        x, gradient = (build.transpose(value, (0, rank - 1, *range(1, rank - 1))) for value in (x, gradient))
+    shape = _Convolution.of(step.op, x, gradient)
+    image = filters = None
+    if step.wanted[0]:
+        found = _image_gradient(gradient, build.cast(w, gradient.dtype), shape, build)
+        if step.op.flag("channels_last"):
+            found = build.transpose(found, (0, *range(2, rank), 1))
+        image = build.cast(found, x.dtype)
+    if step.wanted[1]:
+        filters = build.cast(_filter_gradient(gradient, build.cast(x, gradient.dtype), shape, build), w.dtype)
+    return image, filters
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,13 @@ class _Convolution:
     high: tuple[Dim, ...]
 
     @staticmethod
-    def of(op: Op) -> "_Convolution":
-        x, w = op.operands
+    def of(op: Op, x: Value, y: Value) -> "_Convolution":
+        """The sizes of `op`, whose image and result have the channels first in `x` and `y`."""
         return _Convolution(
             op.int("groups"),
             x.shape[2:],
-            w.shape[2:],
-            op.results[0].shape[2:],
+            op.operands[1].shape[2:],
+            y.shape[2:],
             *(op.ints(name) for name in ("strides", "dilations", "input_dilations")),
             *(op.dims(name) for name in ("low", "high")),
         )

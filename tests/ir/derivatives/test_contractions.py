@@ -75,6 +75,7 @@ CONVOLUTIONS = {
         (2, 2, 2, 3),
         {"groups": 2, "strides": (2, 3), "dilations": (2, 1), "input_dilations": (1, 2), "low": (1, 3), "high": (2, 0)},
     ),
+    "channels last": ((2, 5, 4, 4), (6, 2, 2, 3), {"groups": 2, "channels_last": True, "strides": (2, 1)}),
     "points": ((2, 3), (4, 3), {}),
     "no batch": ((0, 1, 4), (2, 1, 3), {}),
     "no places": ((1, 1, 2), (2, 1, 3), {}),
