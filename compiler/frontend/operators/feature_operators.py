@@ -8,6 +8,7 @@ from math import floor, isnan
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.gather import expect_in_range
 from compiler.frontend.operators.lookups import positions, texts
 from compiler.frontend.operators.precision import integer_bounds
 from compiler.ir.builder import Builder
@@ -31,7 +32,8 @@ def array_feature_extractor(node: Node, ir: Builder) -> Value:
     """
     x, places = node.inputs("X", "Y")
     if x.rank == 0:
-        node.fail("rank-mismatch", "X has no axis", rule="ONNX ArrayFeatureExtractor, X")
+        node.fail("features-rank", "X has no axis", rule="ONNX ArrayFeatureExtractor, X")
+    expect_in_range(places, x.shape[-1], node, ir)
     flat = ir.reshape(places, (product(places.shape),))
     picked = ir.gather(x, flat, x.rank - 1)
     return ir.unsqueeze(picked, (0,)) if x.rank == 1 else picked
@@ -60,6 +62,10 @@ def scaler(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html
     """
     x = ir.cast(node.input("X"), feature_type(node.input("X").dtype))
+    lengths = [len(node.floats(name)) for name in ("offset", "scale")]
+    if lengths[0] != lengths[1]:
+        message = f"offset has {lengths[0]} values, scale {lengths[1]}"
+        node.fail("scaler-lengths", message, rule="ONNX Scaler, attribute scale")
     offset, scale = (_per_feature(name, x, node, ir) for name in ("offset", "scale"))
     return ir.cast(ir.mul(ir.sub(x, offset), scale), F32)
 
@@ -70,8 +76,9 @@ def _per_feature(name: str, x: Value, node: Node, ir: Builder) -> Value:
     if len(values) == 1:
         return ir.scalar(values[0], x.dtype)
     if x.rank == 0:
-        node.fail("rank-mismatch", f"{name} has {len(values)} values, X has no axis", rule=f"ONNX {node.operator}")
-    ir.require_equal(x.shape[-1], len(values), f"the features and the values of {name} differ in number")
+        node.fail("scaler-lengths", f"{name} has {len(values)} values, X has no axis", rule=f"ONNX {node.operator}")
+    message = f"the features and the values of {name} differ in number"
+    ir.require_equal(x.shape[-1], len(values), message, "scaler-lengths")
     return ir.constant(np.array(values).astype(x.dtype.numpy))
 
 
@@ -83,8 +90,8 @@ def normalizer(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html
     """
     given = node.input("X")
-    if given.rank == 0:
-        node.fail("rank-mismatch", "X has no axis", rule="ONNX Normalizer, X")
+    if given.rank not in (1, 2):
+        node.fail("features-rank", f"X is {given.type}, of neither rank 1 nor 2", rule="ONNX Normalizer, X")
     x = ir.cast(given, feature_type(given.dtype))
     axes = (min(1, x.rank - 1),)
     match node.choice("norm", ("MAX", "L1", "L2")):
@@ -108,9 +115,13 @@ def imputer(node: Node, ir: Builder) -> Value:
     replaced = node.float("replaced_value_float") if x.dtype.is_float else node.int("replaced_value_int64")
     values: tuple[float, ...] = node.floats(name, ()) if x.dtype.is_float else node.ints(name, ())
     if not values:
-        node.fail("missing-attribute", f"{name} is not given, and X is {x.dtype}", rule=f"ONNX Imputer, {name}")
+        node.fail("imputer-values", f"{name} is not given, and X is {x.dtype}", rule=f"ONNX Imputer, {name}")
+    if node.floats("imputed_value_floats", ()) and node.ints("imputed_value_int64s", ()):
+        message = "both imputed_value_floats and imputed_value_int64s are given"
+        node.fail("imputer-values", message, rule="ONNX Imputer, imputed_value_*")
     if len(values) > 1:
-        ir.require_equal(x.shape[-1] if x.rank else 1, len(values), f"the features and the values of {name} differ")
+        message = f"the features and the values of {name} differ in number"
+        ir.require_equal(x.shape[-1] if x.rank else 1, len(values), message, "imputer-values")
     missing = ir.is_nan(x) if isnan(replaced) else ir.equal(x, replaced)
     imputed = np.array(values).astype(x.dtype.numpy)
     return ir.select(missing, ir.constant(imputed if len(values) > 1 else imputed.reshape(())), x)
@@ -124,12 +135,15 @@ def one_hot_encoder(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html
     """
     x = node.input("X")
+    if node.strings("cats_strings", ()) and node.ints("cats_int64s", ()):
+        message = "both cats_strings and cats_int64s are given"
+        node.fail("encoder-categories", message, rule="ONNX OneHotEncoder, cats_*")
     if x.dtype.is_string:
         keys = texts(node.strings("cats_strings", ()))
     else:
         x, keys = ir.cast(x, I64), np.array(node.ints("cats_int64s", ()), np.int64)
     if not keys.size:
-        node.fail("missing-attribute", f"there are no categories for {x.dtype}", rule="ONNX OneHotEncoder, cats_*")
+        node.fail("encoder-categories", f"there are no categories for {x.dtype}", rule="ONNX OneHotEncoder, cats_*")
     place = positions(x, keys, ir)
     if not node.flag("zeros"):
         flat = ir.reshape(place, (product(place.shape),))
@@ -148,12 +162,17 @@ def feature_vectorizer(node: Node, ir: Builder) -> Value:
     """
     parts = []
     widths = node.ints("inputdimensions", ())
+    if widths and (len(widths) != len(node.variadic()) or min(widths) < 0):
+        message = f"inputdimensions is {list(widths)} for {len(node.variadic())} inputs"
+        node.fail("feature-widths", message, rule="ONNX FeatureVectorizer, inputdimensions")
     for place, value in enumerate(node.variadic()):
         if value.rank not in (1, 2):
             message = f"input {place} is {value.type}, of neither rank 1 nor 2"
-            node.fail("rank-mismatch", message, rule="ONNX FeatureVectorizer, X")
+            node.fail("features-rank", message, rule="ONNX FeatureVectorizer, X")
         part = ir.cast(value if value.rank == 2 else ir.unsqueeze(value, (0,)), F32)
         parts.append(_of_width(part, widths[place], ir) if place < len(widths) else part)
+    for part in parts[1:]:
+        ir.require_equal(part.shape[0], parts[0].shape[0], "the inputs differ in their rows", "feature-rows")
     return ir.concatenate(parts, 1)
 
 

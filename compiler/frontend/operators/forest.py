@@ -11,6 +11,7 @@ import numpy as np
 from compiler.frontend.operator import Node
 from compiler.frontend.operators.loops import while_loop
 from compiler.ir.builder import Builder
+from compiler.ir.dims import at_least
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
@@ -62,6 +63,7 @@ def reached_leaves(forest: Forest, x: Value, node: Node, ir: Builder) -> Value:
     depth = forest.depth()
     if depth is None:
         node.fail("tree-cycle", "the nodes of a tree lead back to themselves", rule=f"ONNX {node.operator}")
+    _expect_features(forest, x, node)
     start = ir.broadcast(ir.constant(forest.roots), (1,), (x.shape[0], forest.roots.size))
     tables = {
         "features": ir.constant(forest.features),
@@ -79,6 +81,16 @@ def reached_leaves(forest: Forest, x: Value, node: Node, ir: Builder) -> Value:
 
     limit = ir.scalar(depth, I64)
     return while_loop(node, ir, limit, ir.constant(np.array(True)), [start], build)[0] if depth else start
+
+
+def _expect_features(forest: Forest, x: Value, node: Node) -> None:
+    """The features that branches look at are there."""
+    used = forest.features[forest.when_true != forest.when_false]
+    width = x.shape[1]
+    for feature in (int(used.min()), int(used.max())) if used.size else ():
+        if feature < 0 or at_least(feature, width):
+            message = f"a node looks at feature {feature}, X has {width}"
+            node.fail("tree-feature", message, rule=f"ONNX {node.operator}, nodes_featureids")
 
 
 def _holds(forest: Forest, x: Value, threshold: Value, place: Value, ir: Builder) -> Value:

@@ -49,7 +49,7 @@ def label_encoder(node: Node, ir: Builder) -> Value:
     if dtype_of(keys.dtype) != x.dtype:
         node.fail("key-type", f"X is {x.dtype}, the keys are {dtype_of(keys.dtype)}", rule="ONNX LabelEncoder, keys_*")
     if keys.size != values.size:
-        node.fail("attribute-value", f"{keys.size} keys have {values.size} values", rule="ONNX LabelEncoder, values_*")
+        node.fail("label-pairs", f"{keys.size} keys have {values.size} values", rule="ONNX LabelEncoder, values_*")
     return looked_up(x, keys, values, _default(kind, values.dtype, node), ir)
 
 
@@ -57,7 +57,7 @@ def _vector(side: str, node: Node) -> tuple[str, np.ndarray]:
     """The attribute that has the keys or values: which it is, and its elements."""
     given = [kind for kind in ("floats", "int64s", "strings", "tensor") if node.has(f"{side}_{kind}")]
     if len(given) != 1:
-        node.fail("attribute-value", f"{len(given)} attributes {side}_* are given, not 1", rule="ONNX LabelEncoder")
+        node.fail("label-attributes", f"{len(given)} attributes {side}_* are given, not 1", rule="ONNX LabelEncoder")
     (kind,) = given
     name = f"{side}_{kind}"
     match kind:
@@ -73,7 +73,13 @@ def _vector(side: str, node: Node) -> tuple[str, np.ndarray]:
 def _default(kind: str, dtype: "np.dtype[np.generic]", node: Node) -> np.ndarray:
     """What stands for an unknown key, at rank 0."""
     if node.has("default_tensor"):
-        return node.tensor("default_tensor").reshape(-1)[:1].reshape(()).astype(dtype)
+        default = node.tensor("default_tensor")
+        if default.size != 1 or default.dtype != dtype:
+            message = (
+                f"default_tensor has {default.size} elements of {dtype_of(default.dtype)}, not one of {dtype_of(dtype)}"
+            )
+            node.fail("label-default", message, rule="ONNX LabelEncoder, default_tensor")
+        return default.reshape(())
     match kind:
         case "floats":
             return np.array(node.float("default_float"), dtype)
@@ -94,7 +100,7 @@ def category_mapper(node: Node, ir: Builder) -> Value:
     words, numbers = texts(node.strings("cats_strings", ())), np.array(node.ints("cats_int64s", ()), np.int64)
     if words.size != numbers.size:
         message = f"{words.size} texts stand beside {numbers.size} integers"
-        node.fail("attribute-value", message, rule="ONNX CategoryMapper, cats_*")
+        node.fail("category-pairs", message, rule="ONNX CategoryMapper, cats_*")
     if x.dtype.is_string:
         return looked_up(x, words, numbers, np.array(node.int("default_int64")), ir)
     return looked_up(ir.cast(x, I64), numbers, words, np.array(node.string("default_string"), object), ir)

@@ -44,7 +44,7 @@ def linear_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     if count > 1:
         if labels.size not in (0, count):
             message = f"{count} rows of coefficients score {labels.size} classes"
-            node.fail("attribute-value", message, rule="ONNX LinearClassifier, classlabels_*")
+            node.fail("class-labels", message, rule="ONNX LinearClassifier, classlabels_*")
         best = ir.arg_reduce(scores, "max", 1)
         return labelled(best, labels, ir), ir.cast(transformed(scores, node, ir), F32)
     wins = ir.cast(ir.squeeze(ir.greater(scores, 0), (1,)), I64)
@@ -66,7 +66,7 @@ def rows_of_features(node: Node, ir: Builder) -> Value:
     """X as T[N, F]; a vector is one row."""
     given = node.input("X")
     if given.rank not in (1, 2):
-        node.fail("rank-mismatch", f"X is {given.type}, of neither rank 1 nor 2", rule=f"ONNX {node.operator}, X")
+        node.fail("features-rank", f"X is {given.type}, of neither rank 1 nor 2", rule=f"ONNX {node.operator}, X")
     x = ir.cast(given, feature_type(given.dtype))
     return x if x.rank == 2 else ir.unsqueeze(x, (0,))
 
@@ -76,13 +76,16 @@ def _scores(x: Value, count: int, node: Node, ir: Builder) -> Value:
     coefficients = np.array(node.floats("coefficients")).astype(x.dtype.numpy)
     if count < 1 or coefficients.size % count:
         message = f"{coefficients.size} coefficients cannot be {count} rows"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, coefficients")
-    weights = ir.constant(coefficients.reshape(count, -1))
+        node.fail("linear-coefficients", message, rule=f"ONNX {node.operator}, coefficients")
+    rows = coefficients.reshape(count, -1)
+    message = "the features of X and the coefficients of a row differ in number"
+    ir.require_equal(x.shape[1], rows.shape[1], message, "linear-coefficients")
+    weights = ir.constant(rows)
     scores = ir.dot(x, weights, "nf,ef->ne")
     if not node.has("intercepts"):
         return scores
     intercepts = np.array(node.floats("intercepts")).astype(x.dtype.numpy)
     if intercepts.size != count:
         message = f"{intercepts.size} intercepts stand beside {count} rows of coefficients"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, intercepts")
+        node.fail("linear-intercepts", message, rule=f"ONNX {node.operator}, intercepts")
     return ir.add(scores, ir.constant(intercepts))

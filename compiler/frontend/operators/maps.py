@@ -21,7 +21,7 @@ CASTS = {"TO_FLOAT": F32, "TO_STRING": STRING, "TO_INT64": I64}
 def _keys(integers: str, words: str, node: Node) -> np.ndarray:
     """The keys that one of two attributes gives."""
     if node.has(integers) == node.has(words):
-        node.fail("attribute-value", f"one of {integers} and {words} must be given", rule=f"ONNX {node.operator}")
+        node.fail("class-keys", f"exactly one of {integers} and {words} must be given", rule=f"ONNX {node.operator}")
     return texts(node.strings(words)) if node.has(words) else np.array(node.ints(integers), np.int64)
 
 
@@ -40,9 +40,9 @@ def zip_map(node: Node, ir: Builder) -> Value:
     """
     x, keys = node.input("X"), _keys("classlabels_int64s", "classlabels_strings", node)
     if x.rank not in (1, 2):
-        node.fail("rank-mismatch", f"X is {x.type}, of neither rank 1 nor 2", rule="ONNX ZipMap, X")
+        node.fail("features-rank", f"X is {x.type}, of neither rank 1 nor 2", rule="ONNX ZipMap, X")
     rows = x if x.rank == 2 else ir.unsqueeze(x, (0,))
-    ir.require_equal(rows.shape[1], keys.size, "the columns and the keys differ in number")
+    ir.require_equal(rows.shape[1], keys.size, "the columns and the keys differ in number", "class-keys")
     key = STRING if keys.dtype == object else I64
     type = SequenceType(MapType(key, TensorType(x.dtype, ())))
     return ir.host("zip_map", (rows, ir.constant(keys)), (type,), {})[0]
@@ -62,6 +62,8 @@ def cast_map(node: Node, ir: Builder) -> Value:
         size: Dim = ir.fresh_symbol("entries")
         return ir.host("dense_from_map", (x,), (TensorType(dtype, (1, size)),), {"dtype": dtype})[0]
     size = node.int("max_map")
+    if size < 1:
+        node.fail("attribute-range", f"max_map is {size}, below 1", rule="ONNX CastMap, attribute max_map")
     return ir.host("sparse_from_map", (x,), (TensorType(dtype, (1, size)),), {"dtype": dtype, "size": size})[0]
 
 

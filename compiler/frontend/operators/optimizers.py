@@ -20,14 +20,25 @@ Step = Callable[[Value, Value, Sequence[Value]], Sequence[Value]]
 """The new tensor and states, from (tensor, gradient, states)."""
 
 
-def _updated(node: Node, states: int, step: Step) -> tuple[Value, ...]:
+def _updated(node: Node, ir: Builder, states: int, step: Step) -> tuple[Value, ...]:
     """The outputs, tensor after tensor, then each kind of state."""
     tensors = node.variadic()[2:]
     count, rest = divmod(len(tensors), 2 + states)
     if rest or not count:
         message = f"{len(tensors)} tensors are not {2 + states} of each kind"
-        node.fail("input-count", message, rule=f"ONNX {node.operator}, inputs")
+        node.fail("optimizer-inputs", message, rule=f"ONNX {node.operator}, inputs")
     columns = [tensors[start : start + count] for start in range(0, len(tensors), count)]
+    if node.output_count > count * (1 + states):
+        message = f"the node has {node.output_count} outputs, {count} tensors give {count * (1 + states)}"
+        node.fail("optimizer-outputs", message, rule=f"ONNX {node.operator}, outputs")
+    for column in columns[1:]:
+        for place, (x, other) in enumerate(zip(columns[0], column, strict=True)):
+            if x.rank != other.rank or x.dtype != other.dtype:
+                message = f"tensor {place} is {x.type}, what belongs to it {other.type}"
+                node.fail("optimizer-shapes", message, rule=f"ONNX {node.operator}, inputs")
+            for left, right in zip(x.shape, other.shape, strict=True):
+                message = f"tensor {place} and what belongs to it differ in shape"
+                ir.require_equal(left, right, message, "optimizer-shapes")
     results = [step(x, gradient, own) for x, gradient, *own in zip(*columns, strict=True)]
     return tuple(value for column in zip(*results, strict=True) for value in column)
 
@@ -59,7 +70,7 @@ def adagrad(node: Node, ir: Builder) -> tuple[Value, ...]:
         scale = ir.add(ir.sqrt(squares), node.float("epsilon"))
         return ir.sub(x, ir.div(ir.mul(ir.cast(rate, x.dtype), gradient), scale)), squares
 
-    return _updated(node, 1, step)
+    return _updated(node, ir, 1, step)
 
 
 @operator("Adam", since=(1,), domain=TRAINING)
@@ -83,7 +94,7 @@ def adam(node: Node, ir: Builder) -> tuple[Value, ...]:
         moved = ir.sub(x, ir.mul(ir.cast(rate, x.dtype), ir.div(mean, scale)))
         return ir.mul(moved, 1 - node.float("norm_coefficient_post")), mean, squares
 
-    return _updated(node, 2, step)
+    return _updated(node, ir, 2, step)
 
 
 @operator("Momentum", since=(1,), domain=TRAINING)
@@ -102,4 +113,4 @@ def momentum(node: Node, ir: Builder) -> tuple[Value, ...]:
         change = ir.add(gradient, ir.mul(velocity, alpha)) if is_nesterov else velocity
         return ir.sub(x, ir.mul(ir.cast(rate, x.dtype), change)), velocity
 
-    return _updated(node, 1, step)
+    return _updated(node, ir, 1, step)

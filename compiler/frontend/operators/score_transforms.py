@@ -18,6 +18,9 @@ ZERO_SCORE = 1e-7
 
 def class_labels(node: Node, integers: str = "classlabels_ints", words: str = "classlabels_strings") -> np.ndarray:
     """The labels of the classes, one of two attributes: i64 or texts; none where neither is given."""
+    if node.ints(integers, ()) and node.strings(words, ()):
+        message = f"both {integers} and {words} are given"
+        node.fail("class-labels", message, rule=f"ONNX {node.operator}, classlabels_*")
     if node.has(words) and node.strings(words):
         return texts(node.strings(words))
     return np.array(node.ints(integers, ()), np.int64)

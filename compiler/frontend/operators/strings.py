@@ -67,9 +67,9 @@ def string_normalizer(node: Node, ir: Builder) -> Value:
     """
     x = node.input("X")
     if x.rank not in (1, 2):
-        node.fail("rank-mismatch", f"X is {x.type}, of neither rank 1 nor 2", rule="ONNX StringNormalizer, X")
+        node.fail("text-rank", f"X is {x.type}, of neither rank 1 nor 2", rule="ONNX StringNormalizer, X")
     if x.rank == 2:
-        ir.require_equal(x.shape[0], 1, "the first axis of X is not 1")
+        ir.require_equal(x.shape[0], 1, "the first axis of X is not 1", "text-rank")
     stops = node.strings("stopwords", ())
     case = node.choice("case_change_action", CASES)
     length: Dim = ir.fresh_symbol("words") if stops else maximum(x.shape[-1], 1)

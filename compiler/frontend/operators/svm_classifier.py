@@ -32,6 +32,15 @@ def svm_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     x, labels = rows_of_features(node, ir), class_labels(node)
     count = max(labels.size, 1)
     sizes = node.ints("vectors_per_class", ())
+    if min(sizes, default=0) < 0:
+        message = f"vectors_per_class is {list(sizes)}, which has a negative number"
+        node.fail("svm-classes", message, rule=f"{RULE}, vectors_per_class")
+    if not node.floats("rho"):
+        node.fail("svm-rho", "rho has no entry", rule=f"{RULE}, rho")
+    probabilities = [len(node.floats(name, ())) for name in ("prob_a", "prob_b")]
+    if probabilities[0] != probabilities[1]:
+        message = f"prob_a has {probabilities[0]} values, prob_b {probabilities[1]}"
+        node.fail("svm-probabilities", message, rule=f"{RULE}, prob_b")
     if sum(sizes) == 0:
         votes, scores = None, _linear_scores(x, count, node, ir)
     else:
@@ -50,7 +59,7 @@ def _linear_scores(x: Value, count: int, node: Node, ir: Builder) -> Value:
     coefficients = np.array(node.floats("coefficients"))
     if coefficients.size % count:
         message = f"{coefficients.size} coefficients cannot be {count} rows"
-        node.fail("attribute-value", message, rule=f"{RULE}, coefficients")
+        node.fail("svm-coefficients", message, rule=f"{RULE}, coefficients")
     weights = constant_of(coefficients.reshape(count, -1), x, ir)
     return ir.add(ir.dot(x, weights, "nf,ef->ne"), node.floats("rho")[0])
 
@@ -64,7 +73,7 @@ def _pair_scores(x: Value, sizes: Sequence[int], node: Node, ir: Builder) -> Val
     if coefficients.size != total * (len(sizes) - 1) or len(rho) < len(pairs):
         given = f"{coefficients.size} coefficients and {len(rho)} values of rho"
         message = f"{given} for {total} vectors of {len(sizes)} classes"
-        node.fail("attribute-value", message, rule=f"{RULE}, coefficients, rho")
+        node.fail("svm-coefficients", message, rule=f"{RULE}, coefficients, rho")
     rows, ends = coefficients.reshape(-1, total), np.cumsum((0, *sizes))
     weights = np.zeros((len(pairs), total))
     for place, (i, j) in enumerate(pairs):
@@ -128,7 +137,7 @@ def _probabilities(scores: Value, count: int, node: Node, ir: Builder) -> Value:
     a, b = (constant_of(node.floats(name)[: len(pairs)], scores, ir) for name in ("prob_a", "prob_b"))
     if a.shape != (len(pairs),) or b.shape != (len(pairs),):
         message = f"prob_a and prob_b have {a.shape[0]} and {b.shape[0]} values for {len(pairs)} pairs"
-        node.fail("attribute-value", message, rule=f"{RULE}, prob_a, prob_b")
+        node.fail("svm-probabilities", message, rule=f"{RULE}, prob_a, prob_b")
     chance = ir.sub(1, ir.sigmoid(ir.add(ir.mul(scores, a), b)))
     chance = ir.clamp(chance, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     columns = {pair: ir.slice_axis(chance, 1, place, 1) for place, pair in enumerate(pairs)}

@@ -20,7 +20,13 @@ def kernel_values(x: Value, vectors: np.ndarray, node: Node, ir: Builder) -> Val
     LINEAR x.v, POLY (gamma x.v + coef0) ^ degree, RBF exp(-gamma |x - v|^2), SIGMOID tanh(gamma x.v + coef0)
     """
     kind = node.choice("kernel_type", KERNELS)
-    gamma, coef0, degree = (*node.floats("kernel_params", ()), 0.0, 0.0, 0.0)[:3]
+    given = node.floats("kernel_params", ())
+    if len(given) not in (0, 3):
+        message = f"kernel_params has {len(given)} entries, not 3"
+        node.fail("svm-parameters", message, rule=f"ONNX {node.operator}, kernel_params")
+    gamma, coef0, degree = given or (0.0, 0.0, 0.0)
+    message = "the features of X and those of a support vector differ in number"
+    ir.require_equal(x.shape[1], vectors.shape[1], message, "svm-vectors")
     support = constant_of(vectors, x, ir)
     if kind == "RBF":
         apart = ir.sub(ir.unsqueeze(x, (1,)), support)
@@ -37,5 +43,5 @@ def support_vectors(count: int, node: Node) -> np.ndarray:
     values = np.array(node.floats("support_vectors"))
     if values.size % count:
         message = f"{values.size} numbers cannot be {count} support vectors"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, support_vectors")
+        node.fail("svm-vectors", message, rule=f"ONNX {node.operator}, support_vectors")
     return values.reshape(count, -1)

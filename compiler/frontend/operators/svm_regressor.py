@@ -18,13 +18,17 @@ def svm_regressor(node: Node, ir: Builder) -> Value:
     """
     x, count = rows_of_features(node, ir), node.int("n_supports")
     coefficients = np.array(node.floats("coefficients"))
+    if count < 0:
+        node.fail("svm-vectors", f"n_supports is {count}, below 0", rule="ONNX SVMRegressor, n_supports")
+    if not node.floats("rho"):
+        node.fail("svm-rho", "rho has no entry", rule="ONNX SVMRegressor, rho")
     if count > 0:
         seen = kernel_values(x, support_vectors(count, node), node, ir)
     else:
         seen = x
     if seen.shape[1] != coefficients.size and isinstance(seen.shape[1], int):
         message = f"{coefficients.size} coefficients stand for {seen.shape[1]} values"
-        node.fail("attribute-value", message, rule="ONNX SVMRegressor, coefficients")
+        node.fail("svm-coefficients", message, rule="ONNX SVMRegressor, coefficients")
     scores = ir.dot(seen, constant_of(coefficients, x, ir), "nv,v->n")
     scores = ir.unsqueeze(ir.add(scores, node.floats("rho")[0]), (1,))
     if node.flag("one_class"):

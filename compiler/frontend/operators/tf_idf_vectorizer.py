@@ -36,8 +36,9 @@ def tf_idf_vectorizer(node: Node, ir: Builder) -> Value:
     """
     x = node.input("X")
     if x.rank not in (1, 2):
-        node.fail("rank-mismatch", f"X is {x.type}, of neither rank 1 nor 2", rule=f"{RULE}, X")
+        node.fail("tf-idf-rank", f"X is {x.type}, of neither rank 1 nor 2", rule=f"{RULE}, X")
     columns = np.array(node.ints("ngram_indexes"), np.int64)
+    _expect_legal(columns, node)
     vocabulary, grams = _pool(x, columns.size, node)
     rows = x if x.rank == 2 else ir.unsqueeze(x, (0,))
     tokens = positions(rows if rows.dtype.is_string else ir.cast(rows, I64), vocabulary, ir)
@@ -51,11 +52,29 @@ def tf_idf_vectorizer(node: Node, ir: Builder) -> Value:
     return total if x.rank == 2 else ir.squeeze(total, (0,))
 
 
+def _expect_legal(columns: np.ndarray, node: Node) -> None:
+    """What the text asks of the attributes by themselves."""
+    if (columns < 0).any():
+        message = f"ngram_indexes is {list(node.ints('ngram_indexes'))}, which has a negative one"
+        node.fail("ngram-indexes", message, rule=f"{RULE}, ngram_indexes")
+    least, most, skips = (node.int(name) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
+    if not 1 <= least <= most:
+        message = f"min_gram_length is {least} and max_gram_length {most}"
+        node.fail("ngram-lengths", message, rule=f"{RULE}, max_gram_length")
+    if skips < 0:
+        node.fail("attribute-range", f"max_skip_count is {skips}, below 0", rule=f"{RULE}, max_skip_count")
+    if node.has("weights") and len(node.floats("weights")) != columns.size:
+        message = f"there are {len(node.floats('weights'))} weights for {columns.size} n-grams"
+        node.fail("ngram-weights", message, rule=f"{RULE}, weights")
+
+
 def _pool(x: Value, count: int, node: Node) -> tuple[np.ndarray, Sequence[Grams]]:
     """The distinct tokens of the pool, and its n-grams by length, of those lengths that are wanted."""
     name = "pool_strings" if x.dtype.is_string else "pool_int64s"
+    if node.has("pool_strings") and node.has("pool_int64s"):
+        node.fail("ngram-pool", "both pool_strings and pool_int64s are given", rule=f"{RULE}, pool_*")
     if not node.has(name):
-        node.fail("missing-attribute", f"X is {x.dtype}, and {name} is not given", rule=f"{RULE}, {name}")
+        node.fail("ngram-pool", f"X is {x.dtype}, and {name} is not given", rule=f"{RULE}, {name}")
     pool = texts(node.strings(name)) if x.dtype.is_string else np.array(node.ints(name), np.int64)
     vocabulary, places = np.unique(pool, return_inverse=True)
     starts = [*node.ints("ngram_counts"), pool.size]
@@ -63,14 +82,14 @@ def _pool(x: Value, count: int, node: Node) -> tuple[np.ndarray, Sequence[Grams]
     for length, (start, end) in enumerate(pairwise(starts), start=1):
         if not 0 <= start <= end <= pool.size or (end - start) % length:
             message = f"ngram_counts is {starts[:-1]}, the pool has {pool.size} tokens"
-            node.fail("attribute-value", message, rule=f"{RULE}, ngram_counts")
+            node.fail("ngram-counts", message, rule=f"{RULE}, ngram_counts")
         tokens = places[start:end].reshape(-1, length)
         numbers = np.arange(number, number + len(tokens))
         number += len(tokens)
         if node.int("min_gram_length") <= length <= node.int("max_gram_length") and len(tokens):
             grams.append(Grams(tokens, numbers))
     if number != count:
-        node.fail("attribute-value", f"{number} n-grams have {count} indexes", rule=f"{RULE}, ngram_indexes")
+        node.fail("ngram-indexes", f"{number} n-grams have {count} indexes", rule=f"{RULE}, ngram_indexes")
     return vocabulary, grams
 
 
@@ -99,6 +118,4 @@ def _weighted(counts: Value, numbers: np.ndarray, node: Node, ir: Builder) -> Va
     if mode == "TF" or not node.has("weights"):
         return counts
     weights = np.array(node.floats("weights"), np.float32)
-    if weights.size <= numbers.max():
-        node.fail("attribute-value", f"there are {weights.size} weights, too few", rule=f"{RULE}, weights")
     return ir.mul(counts, ir.constant(weights[numbers]))

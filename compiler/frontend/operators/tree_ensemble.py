@@ -26,14 +26,17 @@ def tree_ensemble(node: Node, ir: Builder) -> Value:
     """
     given = node.input("X")
     if given.rank != 2:
-        node.fail("rank-mismatch", f"X is {given.type}, not of rank 2", rule=f"{RULE}, X")
+        node.fail("features-rank", f"X is {given.type}, not of rank 2", rule=f"{RULE}, X")
     x = ir.cast(given, wide_type(given.dtype))
-    forest = _read_forest(node)
     weights, targets = node.tensor("leaf_weights").reshape(-1), np.array(node.ints("leaf_targetids"), np.int64)
+    if weights.size != targets.size:
+        message = f"leaf_weights has {weights.size} entries, leaf_targetids {targets.size}"
+        node.fail("tree-votes", message, rule=f"{RULE}, leaf_*")
+    forest = _read_forest(node)
     count = node.int("n_targets", int(targets.max(initial=0)) + 1)
-    if weights.size != targets.size or not ((targets >= 0) & (targets < count)).all():
-        message = f"{weights.size} leaves have {targets.size} targets within [0, {count - 1}]"
-        node.fail("attribute-value", message, rule=f"{RULE}, leaf_*")
+    if not ((targets >= 0) & (targets < count)).all():
+        message = f"leaf_targetids is {node.ints('leaf_targetids')}, not all within [0, {count - 1}]"
+        node.fail("tree-target", message, rule=f"{RULE}, leaf_targetids")
     # The leaves are the nodes after all branches.
     first_leaf = forest.features.size - weights.size
     votes = Votes(first_leaf + np.arange(weights.size), targets, weights.astype(np.float64), count)
@@ -46,7 +49,7 @@ def tree_ensemble(node: Node, ir: Builder) -> Value:
 def _number(name: str, limit: int, node: Node) -> int:
     value = node.int(name)
     if not 0 <= value < limit:
-        node.fail("attribute-value", f"{name} is {value}, outside [0, {limit - 1}]", rule=f"{RULE}, {name}")
+        node.fail("attribute-range", f"{name} is {value}, outside [0, {limit - 1}]", rule=f"{RULE}, {name}")
     return value
 
 
@@ -58,7 +61,13 @@ def _read_forest(node: Node) -> Forest:
     are_leaves = [np.array(node.ints(f"nodes_{side}leafs")) != 0 for side in ("true", "false")]
     tracks = np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * modes.size) != 0
     if {splits.size, features.size, tracks.size, *(column.size for column in (*children, *are_leaves))} != {modes.size}:
-        node.fail("attribute-value", "the attributes nodes_* differ in length", rule=f"{RULE}, nodes_*")
+        node.fail("tree-nodes", "the attributes nodes_* differ in length", rule=f"{RULE}, nodes_*")
+    roots = np.array(node.ints("tree_roots"), np.int64)
+    if not ((roots >= 0) & (roots < modes.size)).all():
+        message = f"tree_roots is {node.ints('tree_roots')}, there are {modes.size} nodes"
+        node.fail("tree-root", message, rule=f"{RULE}, tree_roots")
+    if modes.max(initial=0) > MEMBER:
+        node.fail("tree-mode", f"nodes_modes has {modes.max()}, above {MEMBER}", rule=f"{RULE}, nodes_modes")
     members = _members(modes, node)
     # A test of k members is k tests of equality, of which k - 1 are new nodes.
     first_leaf = modes.size + sum(max(len(values) - 1, 0) for values in members.values())
@@ -66,14 +75,14 @@ def _read_forest(node: Node) -> Forest:
     for place, are_leaf in enumerate(are_leaves):
         child = children[place]
         if not ((child >= 0) & (child < np.where(are_leaf, leaf_count, modes.size))).all():
-            node.fail("attribute-value", "a node names a child that is not there", rule=f"{RULE}, nodes_*nodeids")
+            node.fail("tree-child", "a node names a child that is not there", rule=f"{RULE}, nodes_*nodeids")
         children[place] = np.where(are_leaf, first_leaf + child, child)
     rows = [_Row(*row) for row in zip(features, splits, modes, tracks, *children, strict=True)]
     for number, values in members.items():
         rows += _chained(rows, number, values)
     rows += [_Row(0, 0.0, 0, False, leaf, leaf) for leaf in range(first_leaf, first_leaf + leaf_count)]
     table = {field: np.array([getattr(row, field) for row in rows]) for field in FIELDS}
-    return Forest(**table, roots=np.array(node.ints("tree_roots"), np.int64))
+    return Forest(**table, roots=roots)
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ def _members(modes: np.ndarray, node: Node) -> dict[int, list[float]]:
     given = sets[:-1] if not sets[-1] else sets
     if len(given) != len(tests):
         message = f"{len(tests)} tests of membership have {len(given)} sets of values"
-        node.fail("attribute-value", message, rule=f"{RULE}, membership_values")
+        node.fail("tree-members", message, rule=f"{RULE}, membership_values")
     return dict(zip(tests, given, strict=True))
 
 

@@ -3,7 +3,8 @@
 What the text leaves open is as ONNX Runtime has it: one score for two classes is that of the second.
 """
 
-from collections.abc import Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +29,10 @@ def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html
     """
     x = rows_of_features(node, ir)
-    votes, leaves = _voted(x, "target", node.int("n_targets", 1), node, ir)
+    count = node.int("n_targets", 1)
+    if count < 1:
+        node.fail("attribute-range", f"n_targets is {count}, below 1", rule="ONNX TreeEnsembleRegressor, n_targets")
+    votes, leaves = _voted(x, "target", count, node, ir)
     scores = aggregated(leaves, votes, node.choice("aggregate_function", FUNCTIONS), x, ir)
     return ir.cast(transformed(_with_base(scores, node, ir), node, ir), F32)
 
@@ -40,7 +44,7 @@ def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
     """
     x, labels = rows_of_features(node, ir), class_labels(node, "classlabels_int64s")
-    count = max(labels.size, max(node.ints("class_ids", ()), default=0) + 1)
+    count = labels.size or max(node.ints("class_ids", ()), default=0) + 1
     votes, leaves = _voted(x, "class", count, node, ir)
     scores = aggregated(leaves, votes, "SUM", x, ir)
     if labels.size == 2 and len(set(node.ints("class_ids"))) == 1:
@@ -83,15 +87,21 @@ def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) ->
 def _voted(x: Value, kind: str, count: int, node: Node, ir: Builder) -> tuple[Votes, Value]:
     """The votes, which the attributes `kind`_* hold, and i64[N, R], the leaves that vote."""
     forest, numbers = _read_forest(node)
-    voting = list(zip(node.ints(f"{kind}_treeids"), node.ints(f"{kind}_nodeids"), strict=True))
+    trees, ids = node.ints(f"{kind}_treeids"), node.ints(f"{kind}_nodeids")
+    voting = list(zip(trees, ids, strict=False))
     unknown = [key for key in voting if key not in numbers]
     targets, weights = np.array(node.ints(f"{kind}_ids"), np.int64), np.array(_floats(f"{kind}_weights", node))
-    if unknown or not len(voting) == targets.size == weights.size:
-        message = f"{kind}_*: the lists differ in length, or name a node that is not there"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, {kind}_*")
+    lengths = {f"{kind}_treeids": len(trees), f"{kind}_nodeids": len(ids), f"{kind}_ids": targets.size}
+    lengths[f"{kind}_weights"] = weights.size
+    if len(set(lengths.values())) > 1:
+        message = f"the attributes {kind}_* differ in length: {_listed(lengths)}"
+        node.fail("tree-votes", message, rule=f"ONNX {node.operator}, {kind}_*")
+    if unknown:
+        message = f"a vote is of a node that is not there: {unknown[0][1]} of tree {unknown[0][0]}"
+        node.fail("tree-votes", message, rule=f"ONNX {node.operator}, {kind}_*")
     if not ((targets >= 0) & (targets < count)).all():
         message = f"{kind}_ids names a target outside [0, {count - 1}]"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, {kind}_ids")
+        node.fail("tree-target", message, rule=f"ONNX {node.operator}, {kind}_ids")
     nodes = np.array([numbers[key] for key in voting], np.int64)
     return Votes(nodes, targets, weights, count), reached_leaves(forest, x, node, ir)
 
@@ -102,8 +112,12 @@ def _with_base(scores: Value, node: Node, ir: Builder) -> Value:
         return scores
     if base.size not in (1, scores.shape[1]):
         message = f"there are {base.size} base values for {scores.shape[1]} targets"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, base_values")
+        node.fail("tree-base", message, rule=f"ONNX {node.operator}, base_values")
     return ir.add(scores, ir.constant(base.astype(scores.dtype.numpy)))
+
+
+def _listed(lengths: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {length}" for name, length in lengths.items())
 
 
 def _floats(name: str, node: Node) -> tuple[float, ...]:
@@ -115,15 +129,25 @@ def _floats(name: str, node: Node) -> tuple[float, ...]:
 
 def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
     """The forest, and the number of each node by its tree and its own id."""
-    keys = list(zip(node.ints("nodes_treeids"), node.ints("nodes_nodeids"), strict=True))
+    trees, ids = node.ints("nodes_treeids"), node.ints("nodes_nodeids")
+    keys = list(zip(trees, ids, strict=False))
     numbers = {key: number for number, key in enumerate(keys)}
     modes = node.strings("nodes_modes")
     columns = {name: node.ints(f"nodes_{name}") for name in ("featureids", "truenodeids", "falsenodeids")}
     thresholds = np.array(_floats("nodes_values", node))
-    lengths = {len(modes), thresholds.size, *map(len, columns.values())}
-    if lengths != {len(keys)} or len(numbers) != len(keys):
-        message = "the attributes nodes_* differ in length, or an id of a node is there twice"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, nodes_*")
+    tracks = node.ints("nodes_missing_value_tracks_true", ()) or (0,) * len(keys)
+    lengths = {"treeids": len(trees), "nodeids": len(ids), "modes": len(modes), "values": thresholds.size}
+    lengths |= {name: len(column) for name, column in columns.items()} | {"missing_value_tracks_true": len(tracks)}
+    if len(set(lengths.values())) > 1:
+        message = f"the attributes nodes_* differ in length: {_listed(lengths)}"
+        node.fail("tree-nodes", message, rule=f"ONNX {node.operator}, nodes_*")
+    if len(numbers) != len(keys):
+        (tree, id), _ = Counter(keys).most_common(1)[0]
+        node.fail("tree-nodes", f"node {id} of tree {tree} is there twice", rule=f"ONNX {node.operator}, nodes_nodeids")
+    for mode in modes:
+        if mode not in (*MODES, "LEAF"):
+            message = f"mode {mode!r} is none of {', '.join(MODES)} and LEAF"
+            node.fail("tree-mode", message, rule=f"ONNX {node.operator}, nodes_modes")
     own = np.arange(len(keys))
     is_leaf = np.array([mode not in MODES for mode in modes])
     children = []
@@ -132,13 +156,13 @@ def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
         children.append(np.where(is_leaf, own, child))
     if min(map(np.min, children), default=0) < 0:
         message = "a node names a child that is not there"
-        node.fail("attribute-value", message, rule=f"ONNX {node.operator}, nodes_truenodeids")
+        node.fail("tree-child", message, rule=f"ONNX {node.operator}, nodes_truenodeids")
     called = set(np.concatenate([child[~is_leaf] for child in children]).tolist())
     forest = Forest(
         features=np.where(is_leaf, 0, columns["featureids"]),
         thresholds=thresholds,
         modes=np.array([MODES.index(mode) if mode in MODES else 0 for mode in modes], np.int64),
-        nan_is_true=np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * len(keys)) != 0,
+        nan_is_true=np.array(tracks) != 0,
         when_true=children[0],
         when_false=children[1],
         roots=_roots(keys, called, is_leaf, node),
