@@ -3,7 +3,7 @@
 The oracle of every back end, and what `target="interpreter"` runs. Nothing is compiled and nothing is fast.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,16 +15,21 @@ from runtime.errors import InputError
 from runtime.host.values import HostValue, as_array
 
 Array = np.ndarray
+Observer = Callable[[Op, Sequence[HostValue]], None]
 
 
-def interpret(module: Module, inputs: Mapping[str, HostValue]) -> tuple[HostValue, ...]:
-    """The results of the main function; parameters with a default may be left out.
+def _ignore(op: Op, results: Sequence[HostValue]) -> None:
+    """What is done with results where nobody looks."""
+
+
+def interpret(module: Module, inputs: Mapping[str, HostValue], observe: Observer = _ignore) -> tuple[HostValue, ...]:
+    """The results of the main function; parameters with a default may be left out. `observe` sees those of each op.
 
     Raises InputError where sizes do not agree or a guard does not hold.
     """
     function = module.main
     arguments = [_argument(function, parameter, inputs) for parameter in function.body.parameters]
-    return _Run(module).block(function.body, arguments, {})
+    return _Run(module, observe).block(function.body, arguments, {})
 
 
 def _argument(function: Function, parameter: Value, inputs: Mapping[str, HostValue]) -> HostValue:
@@ -66,7 +71,8 @@ def single_symbol(dim: Dim) -> str | None:
 class _Run:
     """One run of a module."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, observe: Observer) -> None:
+        self.observe = observe
         self.functions = {function.name: function for function in module.functions}
 
     def block(self, block: Block, arguments: Sequence[HostValue], outer: Mapping[str, int]) -> tuple[HostValue, ...]:
@@ -85,6 +91,7 @@ class _Run:
         values: dict[Value, HostValue] = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops:
             results = self.op(op, [values[operand] for operand in op.operands], sizes)
+            self.observe(op, results)
             values.update(zip(op.results, results, strict=True))
         return tuple(values[result] for result in block.results)
 

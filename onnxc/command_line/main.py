@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import ParamSpec
+from typing import ParamSpec, get_args
 
 import click
 import numpy as np
@@ -25,14 +25,18 @@ from compiler.frontend.check import check_model
 from compiler.frontend.infer import infer_types
 from compiler.frontend.read import read_model
 from compiler.options import CompileOptions, make_options
+from compiler.passes.precision_policy import STORED, Precision
+from compiler.precision_errors import layer_errors, output_errors
 from onnxc.command_line import describe
 from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_limits, parse_shapes
+from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.stage_text import text_of
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from runtime.artifact import Artifact, write_artifact
 from runtime.errors import OnnxcError
 from runtime.executable import Executable
+from runtime.values import import_value
 
 P = ParamSpec("P")
 PIPE_COLUMNS = 160
@@ -54,6 +58,22 @@ LIMIT = click.option(
     "--limit", "limits", multiple=True, callback=parse_limits, metavar="NAME=N", help="How far the model may go."
 )
 THREADS = click.option("--threads", type=click.IntRange(min=1), help="Default: what this process may use.")
+
+PRECISION = click.option(
+    "--precision",
+    type=click.Choice(get_args(Precision)),
+    default="fp32",
+    show_default=True,
+    help="What f32 is stored and multiplied in.",
+)
+INPUT = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    callback=parse_inputs,
+    metavar="NAME=@FILE|VALUE",
+    help="x=@x.npy, x=@all.npz (its member x), or x=[[1, 2]].",
+)
 
 
 def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -106,6 +126,7 @@ def main() -> None:
 @TARGET
 @DIM
 @SHAPE
+@PRECISION
 @click.option(
     "--specialize",
     multiple=True,
@@ -123,6 +144,7 @@ def compile_command(
     target: str,
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],
+    precision: str,
     specialize: Mapping[str, list[int]],
     *,
     keep_params: bool,
@@ -134,7 +156,9 @@ def compile_command(
     The file holds native code, weights and signature. The code serves all sizes of the symbolic dimensions; --dim
     narrows them.
     """
-    options = make_options(target, dims, shapes, specialize=specialize, freeze_params=not keep_params)
+    options = make_options(
+        target, dims, shapes, precision=precision, specialize=specialize, freeze_params=not keep_params
+    )
     last = stop_after or STAGES[-1]
     if options.target.kind == "interpreter" and last in ("plan", "emit"):
         raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
@@ -153,17 +177,11 @@ def compile_command(
 
 @main.command("run")
 @MODEL
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    callback=parse_inputs,
-    metavar="NAME=@FILE|VALUE",
-    help="x=@x.npy, x=@all.npz (its member x), or x=[[1, 2]].",
-)
+@INPUT
 @TARGET
 @DIM
 @SHAPE
+@PRECISION
 @THREADS
 @click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
 @click.option("--repeat", type=click.IntRange(min=1), help="Call this often, and print the median latency.")
@@ -175,6 +193,7 @@ def run_command(
     target: str,
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],
+    precision: str,
     threads: int | None,
     seed: int,
     repeat: int | None,
@@ -185,7 +204,7 @@ def run_command(
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1.
     """
-    executable = open_model(model, target, dims, shapes, threads)
+    executable = open_model(model, target, dims, shapes, precision, threads)
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     print_parts([describe.arrays_table(results)])
@@ -195,6 +214,55 @@ def run_command(
     if output is not None:
         write_npz(output, results)
         click.echo(f"{output}: {len(results)} arrays")
+
+
+@main.command("precision")
+@MODEL
+@click.option("--to", type=click.Choice(list(STORED)), required=True, help="The precision to look at.")
+@INPUT
+@TARGET
+@DIM
+@SHAPE
+@THREADS
+@click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="How many calls to compare.")
+@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@click.option("--layers", type=click.IntRange(min=0), default=0, help="Name as many nodes where the error grows most.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@reporting_errors
+def precision_command(
+    model: Path,
+    to: Precision,
+    inputs: Mapping[str, object],
+    target: str,
+    dims: Mapping[str, Range],
+    shapes: Mapping[str, tuple[int, ...]],
+    threads: int | None,
+    samples: int,
+    seed: int,
+    layers: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what a lower precision costs MODEL.
+
+    The model runs in fp32 and in the other precision on the given inputs, or on drawn ones as for `run`; the errors of
+    each output are printed. --layers interprets both programs node by node, on the first sample.
+    """
+    with progress(f"compiling {model.name} twice"):
+        both = [onnxc.compile(model, target, dims, shapes, precision=each, threads=threads) for each in ("fp32", to)]
+    feeds = [complete_inputs(both[0].inputs, inputs, shapes, fixed_sizes(dims), seed + n) for n in range(samples)]
+    outputs = output_errors(*([dict(named_arrays(each.run(feed))) for feed in feeds] for each in both))
+    options = make_options("interpreter", dims, shapes, precision=to)
+    given = {
+        info.name: import_value(feeds[0][info.name], info.text, info.name)
+        for info in both[0].inputs
+        if info.name in feeds[0]
+    }
+    found = layer_errors(model, options, given)[:layers] if layers else ()
+    if as_json:
+        click.echo(precision_json(to, samples, outputs, found))
+    else:
+        print_parts(precision_parts(to, samples, outputs, found))
 
 
 @main.command("check")
@@ -298,13 +366,14 @@ def open_model(
     target: str,
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],
+    precision: str,
     threads: int | None,
 ) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
         return onnxc.load(model, threads=threads)
     with progress(f"compiling {model.name}"):
-        return onnxc.compile(model, target=target, dims=dims, shapes=shapes, threads=threads)
+        return onnxc.compile(model, target=target, dims=dims, shapes=shapes, precision=precision, threads=threads)
 
 
 def is_artifact(file: Path) -> bool:
