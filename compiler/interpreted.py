@@ -22,6 +22,7 @@ from compiler.options import CompileOptions, ModelSource
 from compiler.passes.pipeline import run_pipeline
 from compiler.passes.pipelines import precision_passes
 from runtime.engine import FastFunction
+from runtime.errors import DeviceError
 from runtime.executable import Executable
 from runtime.fast_call import Shapes
 from runtime.host.values import HostValue
@@ -57,7 +58,10 @@ class InterpreterEngine:
         """The outputs, for inputs whose shapes are right."""
         with self.lock:
             self.calls += 1
-        return own_values(interpret(self.module, dict(zip(self.names, values, strict=True))), values)
+        try:
+            return own_values(interpret(self.module, dict(zip(self.names, values, strict=True))), values)
+        except MemoryError as problem:
+            raise DeviceError(f"the values do not fit into memory: {problem}", code="out-of-memory") from problem
 
     def fast_call(self) -> FastFunction | None:
         """None: there is nothing faster."""

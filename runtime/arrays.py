@@ -61,7 +61,8 @@ def describe(value: object) -> str:
         return type_text(dtype_name(value.dtype.newbyteorder("=")), value.shape) + order
     if isinstance(value, DeviceValue):
         return f"{type_text(dtype_name(value.dtype), value.shape)} on the device"
-    return f"a {type(value).__qualname__}"
+    name = type(value).__qualname__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def type_text(name: str, shape: Sequence[int | str] | None) -> str:

@@ -117,9 +117,12 @@ class Executable:
                 "a stream was passed, and the model was compiled for the CPU", code="stream-without-device"
             )
         if out is not None:
+            if not isinstance(out, Mapping):
+                message = f"out is {describe(out)}, expected a mapping from names to arrays"
+                raise InputError(message, code="output-mapping")
             return self._run_into(self._signature.by_name(inputs), out)
         outputs: Sequence[SlotValue] | None = None
-        if self._fast_call is not None and len(inputs) == self._input_count:
+        if self._fast_call is not None and isinstance(inputs, Mapping) and len(inputs) == self._input_count:
             try:
                 outputs = self._fast_call(*[inputs[name] for name in self._input_names])
             except KeyError:

@@ -96,6 +96,9 @@ class Signature:
 
     def by_name(self, values: Mapping[str, object]) -> list[object]:
         """The value of each input, MISSING for those left out."""
+        if not isinstance(values, Mapping):
+            message = f"run takes a mapping from names to values, {describe(values)} came; {self._listed_inputs()}"
+            raise InputError(message, code="input-mapping")
         for name in values:
             if name in self.frozen:
                 message = f"{name!r} is compiled in as a constant; to pass it, compile with freeze_params=False"

@@ -1,5 +1,6 @@
 """Applying the meaning of a primitive to arrays: attributes become plain numbers, results get their declared types."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -7,9 +8,13 @@ import numpy as np
 from compiler.ir.dims import Size, evaluate
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Attribute, Attributes
+from runtime.errors import InputError
 from runtime.host import MEANINGS
 from runtime.host.functions import FUNCTIONS
 from runtime.host.values import HostValue
+
+# No memory has so many elements, and NumPy fails on them in many ways.
+IMPOSSIBLE = 1 << 59
 
 
 def numeric_attribute(value: Attribute, sizes: Mapping[str, int]) -> object:
@@ -26,8 +31,24 @@ def numeric_attribute(value: Attribute, sizes: Mapping[str, int]) -> object:
 def apply_meaning(
     name: str, operands: Sequence[np.ndarray], attributes: Attributes, sizes: Mapping[str, int]
 ) -> tuple[np.ndarray, ...]:
-    """The results of primitive `name` on `operands`, with each symbol of a size at its value."""
-    return MEANINGS[name](operands, {key: numeric_attribute(value, sizes) for key, value in attributes.items()})
+    """The results of primitive `name` on `operands`, with each symbol of a size at its value.
+
+    Raises InputError where the sizes are beyond what NumPy can count.
+    """
+    numbers = {key: numeric_attribute(value, sizes) for key, value in attributes.items()}
+    try:
+        return MEANINGS[name](operands, numbers)
+    except (ValueError, OverflowError) as problem:
+        largest = max(map(_product, numbers.values()), default=0)
+        if largest < IMPOSSIBLE:
+            raise
+        raise InputError(f"{name} is asked for {largest} elements", code="impossible-size") from problem
+
+
+def _product(attribute: object) -> int:
+    """The product of sizes, or the one size."""
+    sizes = attribute if isinstance(attribute, tuple) else (attribute,)
+    return math.prod(abs(size) for size in sizes if isinstance(size, int) and size)
 
 
 def apply_function(
