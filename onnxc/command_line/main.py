@@ -28,6 +28,7 @@ from compiler.options import CompileOptions, make_options
 from compiler.passes.precision_policy import STORED, Precision
 from compiler.precision_errors import layer_errors, output_errors
 from onnxc.command_line import describe
+from onnxc.command_line.doctor import doctor_command
 from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_limits, parse_shapes
 from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.random_inputs import complete_inputs
@@ -118,6 +119,9 @@ def main() -> None:
     onnxc compile model.onnx --dim batch=1..64     model.onnx becomes model.onnxc
     onnxc run model.onnxc                          a call on random inputs
     """
+
+
+main.add_command(doctor_command)
 
 
 @main.command("compile")

@@ -154,7 +154,7 @@ def load_driver() -> Driver:
         try:
             library = ctypes.CDLL(name)
         except OSError as problem:
-            problems.append(f"{name}: {problem}")
+            problems.append(str(problem))
             continue
         return driver_of_library(library, name)
     message = (

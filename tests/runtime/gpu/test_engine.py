@@ -305,6 +305,18 @@ def test_an_arena_that_grows_in_mid_call(fake: FakeDriver) -> None:
     assert_same(one(fake, content, X, np.array(True)), affine(np.tile(affine(X), 500)))
 
 
+def test_an_arena_is_not_freed_while_the_launch_before_uses_it(fake: FakeDriver) -> None:
+    inner = body(2, [0], [1], [step("affine", [0], [1])])
+    steps = [step("affine", [0], [3]), If(2, (1,), (4,), inner, inner)]
+    content = program(
+        body(5, [0, 1, 2], [3, 4], steps), [vector("x"), vector("z", "K"), FLAG], [vector("y"), vector("w", "K")]
+    )
+    z = np.arange(5000, dtype=np.float32)
+    y, w = executable(fake, content).run({"x": X, "z": z, "flag": np.array(True)}).values()
+    assert_same(y, affine(X))
+    assert_same(w, affine(z))
+
+
 def test_a_program_of_host_steps_alone(fake: FakeDriver) -> None:
     assert_same(one(fake, program(body(2, [0], [1], [host("neg", [0], [1])])), X), -X)
 
