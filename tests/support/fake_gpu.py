@@ -1,0 +1,83 @@
+"""Models compiled for a GPU and run without one: the real plan, artifact and runtime over a fake driver.
+
+Kernels are executed by Triton's interpreter from their sources, which are not compiled. It is a back end of
+`python -m tests.conformance --backend tests.support.fake_gpu` too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from compiler.back_ends import back_end
+from compiler.codegen_gpu.emit import emit
+from compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from compiler.driver import run_stages
+from compiler.options import CompileOptions, ModelSource, make_options
+from compiler.planning.kernel_plan import KernelPlan
+from onnxc.backend import Prepared
+from runtime.artifact import Artifact
+from runtime.device_code import DeviceKernel
+from runtime.executable import Executable
+from runtime.load import make_executable
+from tests.support.fake_driver import FakeDriver, Launched
+from tests.support.triton_interpreter import execute
+
+__all__ = ["FakeRun", "compile_for_fake", "fake_kernels", "interpret_launch", "prepare"]
+
+
+@dataclass(frozen=True, eq=False)
+class FakeRun:
+    """An executable on a fake device, with the plan that it came from."""
+
+    executable: Executable
+    artifact: Artifact
+    plan: KernelPlan
+    driver: FakeDriver
+
+
+def compile_for_fake(model: ModelSource, target: str = "cuda:sm_90", **options: object) -> FakeRun:
+    """The model, ready to be called on a fake device; the options are those of `onnxc.compile`."""
+    return run_on_fake(model, make_options(target, cache=False, **options))  # type: ignore[arg-type]
+
+
+def run_on_fake(model: ModelSource, options: CompileOptions) -> FakeRun:
+    """The same for checked options."""
+    real = back_end(options)
+    plans: list[KernelPlan] = []
+
+    def emit_sources(plan: KernelPlan) -> Artifact:
+        plans.append(plan)
+        return emit(plan, real.target, real.host, fake_kernels)
+
+    *_, (_, artifact) = run_stages(model, options, replace(real, emit=emit_sources))
+    assert isinstance(artifact, Artifact)
+    driver = FakeDriver(artifact.device, interpret_launch, memory_bytes=4 << 30)
+    executable = make_executable(artifact, driver=driver.driver, compilations=1)
+    return FakeRun(executable, artifact, plans[0], driver)
+
+
+def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
+    """What would be known of the kernels, had they been compiled."""
+    return [
+        DeviceKernel(
+            sha256(repr(source).encode()).hexdigest(), "kernel", b"\x7fELF" + f"{number:08}".encode(),
+            tuple(parameter.type for parameter in source.parameters), source.warps, 1, 0, 0, False, 32, 0, source.text,
+        )
+        for number, source in enumerate(sources)
+    ]  # fmt: skip
+
+
+def interpret_launch(launched: Launched) -> None:
+    """What the kernel of a launch does."""
+    kernel = launched.kernel
+    parameters = tuple(KernelParameter(f"p{number}", type) for number, type in enumerate(kernel.parameters))
+    execute(KernelSource(kernel.source, parameters), launched.grid, [int(value) for value in launched.values])
+
+
+def prepare(model: ModelSource, device: str = "CPU") -> Prepared:
+    """As onnxc.backend.prepare, for the fake device."""
+
+    def compile_model(freeze: bool) -> Executable:
+        return compile_for_fake(model, freeze_params=freeze).executable
+
+    return Prepared(compile_model, compile_model(True))
