@@ -27,7 +27,7 @@ def assert_agrees(actual: object, expected: object, bound: float) -> None:
     """Equal types, shapes and structure; numbers within `bound` of the largest magnitude."""
     if isinstance(expected, dict):
         assert isinstance(actual, dict)
-        assert list(actual) == list(expected)
+        assert actual.keys() == expected.keys()
         for key, value in expected.items():
             np.testing.assert_allclose(actual[key], value, rtol=1e-5, atol=1e-6)
     elif isinstance(expected, list | tuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.models.graphs import control_flow, recurrent, transformers, vision
+from tests.models.graphs import classical, control_flow, quantized, recurrent, transformers, versions, vision
 from tests.models.graphs.case import GraphCase
 
 CASES: Mapping[str, Callable[[], GraphCase]] = {
@@ -10,4 +10,7 @@ CASES: Mapping[str, Callable[[], GraphCase]] = {
     **vision.CASES,
     **recurrent.CASES,
     **control_flow.CASES,
+    **classical.CASES,
+    **quantized.CASES,
+    **versions.CASES,
 }
