@@ -14,7 +14,13 @@ from compiler.ir.types import substitute_type
 
 def copy_block(block: Block, arguments: Sequence[Value], build: Builder) -> tuple[Value, ...]:
     """The results of `block`, whose ops are made again by `build` with `arguments` for its parameters."""
-    return _Copy(build).block(block, arguments)
+    copies = copy_values(block, arguments, build)
+    return tuple(copies[result] for result in block.results)
+
+
+def copy_values(block: Block, arguments: Sequence[Value], build: Builder) -> Mapping[Value, Value]:
+    """As `copy_block`, the new value for every value of the block."""
+    return _Copy(build).values(block, arguments)
 
 
 @dataclass
@@ -28,13 +34,13 @@ class _Copy:
     def replacements(self) -> Mapping[str, Dim]:
         return {old: Size.symbol(new) for old, new in self.renamed.items()}
 
-    def block(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
+    def values(self, block: Block, arguments: Sequence[Value]) -> Mapping[Value, Value]:
         values = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops:
             with self.build.at(op.location):
                 results = self.op(op, [values[operand] for operand in op.operands])
             values.update(zip(op.results, results, strict=True))
-        return tuple(values[result] for result in block.results)
+        return values
 
     def op(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
         blocks = [self.nested(block) for block in op.blocks]
@@ -50,8 +56,8 @@ class _Copy:
             Parameter(value.producer.name, substitute_type(value.type, self.replacements)).value
             for value in block.parameters
         ]
-        results = self.block(block, parameters)
-        made = self.build.block(parameters, results)
+        values = self.values(block, parameters)
+        made = self.build.block(parameters, [values[result] for result in block.results])
         self.build = outer
         return made
 

@@ -8,7 +8,6 @@ from tests.ir.cases import Case
 from tests.ir.derivatives.test_every_case import DIFFERENTIABLE, gradient_module
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
 def test_a_derivative_is_what_the_interpreter_says(case: Case) -> None:
     module, names = gradient_module(case)

@@ -5,10 +5,11 @@ loop of its own that keeps the values before each iteration.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from compiler.ir.builder import Builder
 from compiler.ir.capture import close_blocks
-from compiler.ir.copy_block import copy_block
+from compiler.ir.copy_block import copy_block, copy_values
 from compiler.ir.derivative import (
     Gradients,
     NotDifferentiable,
@@ -18,6 +19,7 @@ from compiler.ir.derivative import (
     independent,
     zeros_like,
 )
+from compiler.ir.derivatives.indexed import added_at
 from compiler.ir.dims import Size
 from compiler.ir.dtypes import BOOL, I64
 from compiler.ir.module import Block, Op, Value
@@ -64,50 +66,118 @@ def _flowing_to(
     return [zeros_like(x, build) if gradient is None else gradient for x, gradient in zip(xs, found, strict=True)]
 
 
+@dataclass(frozen=True)
+class _Loop:
+    """A loop on the way back.
+
+    `floats` are the carried values with gradients. Of the wanted captures, those in `whole` are used as they are; the
+    others only through `parts`, gathers of the body that pick some of their elements.
+    """
+
+    step: Step
+    floats: tuple[bool, ...]
+    whole: tuple[bool, ...]
+    parts: tuple[Op, ...]
+
+    @staticmethod
+    def of(step: Step) -> "_Loop":
+        count, (body,) = step.op.int("carried"), step.op.blocks
+        floats = tuple(carries_gradient(value.type) for value in step.operands[2 : 2 + count])
+        whole, parts = [], list[Op]()
+        for parameter, is_wanted in zip(body.parameters[1 + count :], step.wanted[2 + count :], strict=True):
+            gathers = _only_gathers(parameter, body) if is_wanted else ()
+            whole.append(is_wanted and not gathers)
+            parts += gathers
+        return _Loop(step, floats, tuple(whole), tuple(parts))
+
+    @property
+    def body(self) -> Block:
+        return self.step.op.blocks[0]
+
+    @property
+    def initial(self) -> tuple[Value, ...]:
+        return self.step.operands[2 : 2 + len(self.floats)]
+
+    @property
+    def captures(self) -> tuple[Value, ...]:
+        return self.step.operands[2 + len(self.floats) :]
+
+    def captured(self, gather: Op) -> int:
+        """The number of the capture that one of `parts` picks from."""
+        return self.body.parameters[1 + len(self.floats) :].index(gather.operands[0])
+
+    def first_gradients(self, build: Builder) -> list[Value]:
+        """What flows to the carried values after the last iteration, and zeros for the whole captures."""
+        given = zip(self.initial, self.step.gradients[: len(self.floats)], self.floats, strict=True)
+        own = [
+            zeros_like(value, build) if gradient is None else build.with_shape(gradient, value.shape)
+            for value, gradient, is_float in given
+            if is_float
+        ]
+        return own + [zeros_like(x, build) for x, is_whole in zip(self.captures, self.whole, strict=True) if is_whole]
+
+
+def _only_gathers(parameter: Value, body: Block) -> tuple[Op, ...]:
+    """The uses of a parameter, where all of them gather a number of its elements that is the same each time."""
+    users = [op for op in body.ops if parameter in op.operands]
+    picks = all(op.name == "gather" and op.operands[1].tensor.is_static for op in users)
+    return tuple(users) if picks and parameter not in body.results else ()
+
+
 @derivative("while")
 def while_(step: Step, build: Builder) -> Gradients:
     """From the last iteration to the first: g of what is carried, and the sum of what flows to the captures
 
-    The loop back carries the gradients of the carried floats, then those of the wanted captures.
+    What flows to parts of a capture is stacked, with their places, and added at once after the loop.
     """
-    count = step.op.int("carried")
     _expect_kept_shapes(step.op)
-    initial, captures = step.operands[2 : 2 + count], step.operands[2 + count :]
-    floats = tuple(carries_gradient(value.type) for value in initial)
-    wanted = step.wanted[2 + count :]
+    loop = _Loop.of(step)
     kept, trips = _kept_values(step.op, build)
-    state = [
-        zeros_like(value, build) if gradient is None else build.with_shape(gradient, value.shape)
-        for value, gradient, is_float in zip(initial, step.gradients[:count], floats, strict=True)
-        if is_float
-    ]
-    state += [zeros_like(value, build) for value, is_wanted in zip(captures, wanted, strict=True) if is_wanted]
-    types = [value.type for value in state]
-    passed, (closed,) = close_blocks([_iteration_back(step, kept, trips, types, floats, build)])
+    state = loop.first_gradients(build)
+    block = _iteration_back(loop, kept, trips, [value.type for value in state], build)
+    passed, (closed,) = close_blocks([block])
     symbol = build.symbols.fresh("back")
-    last = iter(build.while_(build.size(trips), build.scalar(True, BOOL), state, passed, closed, types, symbol))
-    return None, None, *(next(last) if is_there else None for is_there in (*floats, *wanted))
+    stacks = block.results[1 + len(state) :]
+    types = [value.type for value in state]
+    types += [TensorType(value.dtype, (Size.symbol(symbol), *value.shape)) for value in stacks]
+    made = build.while_(build.size(trips), build.scalar(True, BOOL), state, passed, closed, types, symbol)
+    last = iter(made)
+    found = [next(last) if is_there else None for is_there in (*loop.floats, *loop.whole)]
+    for gather in loop.parts:
+        number, axis = loop.captured(gather), gather.int("axis")
+        gradient, places = next(last), next(last)
+        inward = build.transpose(gradient, (*range(1, axis + 1), 0, *range(axis + 1, gradient.rank)))
+        part = added_at(loop.captures[number], places, inward, axis, build)
+        before = found[len(loop.floats) + number]
+        found[len(loop.floats) + number] = part if before is None else build.add(before, part)
+    return None, None, *found
 
 
-def _iteration_back(
-    step: Step, kept: Sequence[Value], trips: Size, types: Sequence[Type], floats: Sequence[bool], build: Builder
-) -> Block:
-    """(iteration, gradients...) -> (true, gradients...), of the iteration that is as far from the last one."""
-    count, inner = len(kept), build.nested()
-    captures, wanted = step.operands[2 + count :], step.wanted[2 + count :]
+def _iteration_back(loop: _Loop, kept: Sequence[Value], trips: Size, types: Sequence[Type], build: Builder) -> Block:
+    """(iteration, gradients...) -> (true, gradients..., scanned...), of the iteration that is as far from the last one.
+
+    The scanned results are, for each of the parts of captures, what flows to it and its places.
+    """
+    inner, gradients = build.nested(), loop.step.gradients
     iteration = inner.parameter("iteration", TensorType(I64, ()))
     parameters = [inner.parameter(f"gradient{place}", type) for place, type in enumerate(types)]
     place = inner.sub(inner.size(trips - 1), iteration)
     before = [inner.gather(values, place, 0) for values in kept]
-    arguments = _independent(captures, wanted, inner)
-    _, *results = copy_block(step.op.blocks[0], (place, *before, *arguments), inner)
-    flowing = iter(parameters)
-    seeds: list[Value | None] = [next(flowing) if is_float else None for is_float in floats]
-    seeds += [None if scan is None else inner.gather(scan, place, 0) for scan in step.gradients[count:]]
-    found = _flowing_to(results, seeds, [*before, *arguments], [*floats, *wanted], inner)
-    own, more = found[: sum(floats)], found[sum(floats) :]
-    sums = [inner.add(total, part) for total, part in zip(flowing, more, strict=True)]
-    return inner.block((iteration, *parameters), (inner.scalar(True, BOOL), *own, *sums))
+    arguments = _independent(loop.captures, loop.whole, inner)
+    copies = copy_values(loop.body, (place, *before, *arguments), inner)
+    carried = iter(parameters)
+    seeds: list[Value | None] = [next(carried) if is_float else None for is_float in loop.floats]
+    seeds += [None if scan is None else inner.gather(scan, place, 0) for scan in gradients[len(kept) :]]
+    results = [copies[result] for result in loop.body.results[1:]]
+    parts = [copies[gather.result] for gather in loop.parts]
+    wanted = (*loop.floats, *loop.whole, *(True for _ in parts))
+    found = iter(_flowing_to(results, seeds, [*before, *arguments, *parts], wanted, inner))
+    own = [next(found) for is_float in loop.floats if is_float]
+    sums = [inner.add(total, next(found)) for total in carried]
+    stacks = [
+        value for gather, flow in zip(loop.parts, found, strict=True) for value in (flow, copies[gather.operands[1]])
+    ]
+    return inner.block((iteration, *parameters), (inner.scalar(True, BOOL), *own, *sums, *stacks))
 
 
 def _expect_kept_shapes(op: Op) -> None:

@@ -11,13 +11,18 @@ from compiler.ir.module import Value
 def gather(step: Step, build: Builder) -> Gradients:
     """g added at the indices"""
     data, indices = step.operands
-    axis, rank = step.op.int("axis"), indices.rank
-    places = [*range(axis, axis + rank), *range(axis), *range(axis + rank, step.y.rank)]
-    updates = build.transpose(step.gradient, places)
+    return added_at(data, indices, step.gradient, step.op.int("axis"), build), None
+
+
+def added_at(data: Value, indices: Value, gradient: Value, axis: int, build: Builder) -> Value:
+    """Zeros of the shape of `data`, with what flows to its elements at `indices` added along `axis`."""
+    rank = indices.rank
+    places = [*range(axis, axis + rank), *range(axis), *range(axis + rank, gradient.rank)]
+    updates = build.transpose(gradient, places)
     shape = (data.shape[axis], *data.shape[:axis], *data.shape[axis + 1 :])
     zeros = build.full(shape, 0, data.dtype)
     added = build.scatter_nd(zeros, build.unsqueeze(indices, [rank]), updates, "add")
-    return build.transpose(added, [*range(1, axis + 1), 0, *range(axis + 1, data.rank)]), None
+    return build.transpose(added, [*range(1, axis + 1), 0, *range(axis + 1, data.rank)])
 
 
 @derivative("gather_along")
