@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from compiler.limits import Limits
     from compiler.options import CacheOption, DimRange, ModelSource
     from runtime.executable import Executable
+    from runtime.gpu.arrays import DeviceArray
 
 __all__ = [
+    "DeviceArray",
     "DeviceError",
     "InputError",
     "ModelError",
@@ -82,15 +84,21 @@ def compile(
 
 
 def load(
-    path: str | os.PathLike[str], weights: Literal["mapped", "resident"] = "mapped", threads: int | None = None
+    path: str | os.PathLike[str],
+    weights: Literal["mapped", "resident"] = "mapped",
+    threads: int | None = None,
+    device: int = 0,
+    graphs: bool = True,
 ) -> "Executable":
     """The executable that `Executable.save` wrote. Nothing is compiled, and the compiler is not needed.
 
     weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
+    device: the number of the CUDA device, for code for GPUs; graphs: whether repeated calls there become CUDA graphs.
 
     Raises DeviceError where the file is damaged or made for another machine.
     """
-    executable: Executable = importlib.import_module("runtime.load").load(path, weights, threads)
+    found = importlib.import_module("runtime.load")
+    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs)
     return executable
 
 
@@ -116,3 +124,10 @@ def infer(
     options = importlib.import_module("compiler.options").make_options("interpreter", dims, shapes, dtypes)
     typed: ModelProto = importlib.import_module("compiler.inspect_model").declare_types(model, options)
     return typed
+
+
+def __getattr__(name: str) -> object:
+    """DeviceArray, the class of arrays on a GPU; only who asks for it loads it."""
+    if name == "DeviceArray":
+        return importlib.import_module("runtime.gpu.arrays").DeviceArray
+    raise AttributeError(f"module 'onnxc' has no attribute {name!r}")

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import onnxc
 from runtime.artifact import write_artifact
 from runtime.errors import DeviceError, InputError
 from runtime.gpu import driver
 from runtime.gpu.executable import DeviceExecutable
 from runtime.gpu.load import this_driver
 from runtime.load import load, make_executable
+from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, affine, artifact, executable, fake_driver
 from tests.runtime.programs import AFFINE as AFFINE_ON_CPU
 from tests.runtime.programs import artifact as cpu_artifact
@@ -136,3 +138,15 @@ def test_a_program_for_the_cpu_loads_nothing_of_the_gpu(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, path], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_the_front_door_loads_onto_a_device(fake: FakeDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_artifact(artifact(AFFINE), tmp_path / "m.onnxc")
+    monkeypatch.setattr("runtime.gpu.load.this_driver", lambda: fake.driver)
+    exe = onnxc.load(tmp_path / "m.onnxc", device=0, graphs=False)
+    for _ in range(3):
+        assert_same(exe(X), affine(X))
+    assert "cuGraphLaunch" not in fake.calls
+    assert isinstance(exe(WithInterface(fake, X)), onnxc.DeviceArray)
+    with pytest.raises(AttributeError, match="no attribute 'DeviceArrays'"):
+        _ = onnxc.DeviceArrays
