@@ -62,12 +62,12 @@ class Computation:
         Nodes that do not depend on `given` are left out where all that they define is in `known`, or there is none.
         """
         places = {self.places[name] for name in self.above(result, given) if name in self.places and name not in given}
-        changed, nodes = set(given), {}
+        changed, nodes, at_hand = set(given), {}, None if known is None else set(known)
         for place in sorted(places):
             depth, index = place
             node = self.graphs[depth].nodes[index]
             made = {name for name in node.outputs if name}
-            is_known = known is None or made <= set(known)
+            is_known = at_hand is None or made <= at_hand
             if not is_known or not changed.isdisjoint(self._used(place)):
                 changed |= made
                 nodes[place] = node

@@ -441,20 +441,20 @@ def refused(graph: str) -> str:
         ('xs = ["x"], zs = ["nothing"], y = "y"', "undefined-name"),
         ('xs = ["x", "x"], y = "y"', "gradient-names"),
         ('xs = ["x"], zs = ["x"], y = "y"', "gradient-names"),
-        ('xs = ["h", "x"], y = "y"', "gradient-names"),
-        ('xs = ["x"], zs = ["h"], y = "y"', "gradient-names"),
-        ('xs = ["x"], y = "y"', "input-count"),
-        ('xs = ["x", "w", "free"], y = "y"', "input-count"),
+        ('xs = ["h", "x"], y = "y"', "gradient-dependence"),
+        ('xs = ["x"], zs = ["h"], y = "y"', "gradient-dependence"),
+        ('xs = ["x"], y = "y"', "gradient-inputs"),
+        ('xs = ["x", "w", "free"], y = "y"', "gradient-inputs"),
         ('xs = ["x", "free"], y = "y"', "gradient-of-constant"),
         ('xs = ["y", "free"], y = "y"', "gradient-of-constant"),
         ('xs = ["x", "n"], y = "both"', "gradient-type"),
         ('xs = ["x"], zs = ["w"], y = "rounded"', "gradient-type"),
-        ('xs = ["x"], zs = ["w"], y = "y"', "output-count"),
+        ('xs = ["x"], zs = ["w"], y = "y"', "gradient-outputs"),
     ],
 )
 def test_attributes_that_do_not_fit_are_refused(attributes: str, code: str) -> None:
     operands = "x, n" if '"n"' in attributes else "x, w"
-    outputs = "a, b" if code in ("output-count", "gradient-type") and "rounded" not in attributes else "a"
+    outputs = "a, b" if code in ("gradient-outputs", "gradient-type") and "rounded" not in attributes else "a"
     graph = f"""g (float[2] x, float[2] w, float[2] free, int64[2] n) => (float[2] a) {{
         h = Mul(x, x) y = Mul(h, w) rounded = Cast<to = 7>(y) k = Cast<to = 1>(n) both = Mul(y, k)
         {outputs} = Gradient<{attributes}>({operands}) }}"""

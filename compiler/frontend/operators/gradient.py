@@ -53,10 +53,10 @@ def _expect_function(names: Sequence[str], xs: Sequence[str], target: str, node:
     if len(names) != len(node.operands) or None in node.operands:
         count = sum(operand is not None for operand in node.operands)
         message = f"xs and zs name {len(names)} values, and the node has {count} inputs"
-        node.fail("input-count", message, rule=f"{RULE}, inputs")
+        node.fail("gradient-inputs", message, rule=f"{RULE}, inputs")
     if node.output_count > len(xs):
         message = f"xs names {len(xs)} values, and the node has {node.output_count} outputs"
-        node.fail("output-count", message, rule=f"{RULE}, outputs")
+        node.fail("gradient-outputs", message, rule=f"{RULE}, outputs")
     _expect_independent(names, xs, target, around, node)
 
 
@@ -65,7 +65,7 @@ def _expect_independent(names: Sequence[str], xs: Sequence[str], target: str, ar
         others = [other for other in around.above(name) if other in names and other != name]
         if others:
             message = f'"{name}" is computed from "{others[0]}", so they are not independent'
-            node.fail("gradient-names", message, rule=f"{RULE}, xs, zs")
+            node.fail("gradient-dependence", message, rule=f"{RULE}, xs, zs")
     reached = around.above(target, names)
     for name in xs:
         if name not in reached:

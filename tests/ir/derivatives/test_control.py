@@ -10,7 +10,7 @@ from compiler.ir.capture import close_blocks
 from compiler.ir.derivative import NotDifferentiable
 from compiler.ir.dims import Size
 from compiler.ir.dtypes import BOOL, F64, I64
-from compiler.ir.module import Value
+from compiler.ir.module import Value, walk
 from compiler.ir.types import TensorType
 from tests.ir.finite_differences import Make, N, assert_gradients, gradients_at, program
 
@@ -147,6 +147,21 @@ def test_a_loop_carries_integers_beside_floats() -> None:
         return repeat(build, build.constant(np.array(4)), [build.scalar(1.0, F64), build.scalar(0, I64)], body)[0]
 
     assert_gradients(make, np.array([2.0, 3, 5]))
+
+
+def test_what_flows_to_parts_of_a_capture_is_added_once_after_the_loop() -> None:
+    def make(build: Builder, x: Value) -> Value:
+        def body(b: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+            first = b.gather(x, b.rem(b.mul(iteration, 2), 3), 1)
+            pair = b.gather(x, b.constant(np.array([[1, 0]])), 1)
+            return [b.mul(b.add(carried[0], first), b.reduce(pair, "sum", (1, 2)))], []
+
+        return repeat(build, build.constant(np.array(4)), [build.full((2,), 1, F64)], body)[0]
+
+    assert_gradients(make, RANDOM.uniform(0.5, 1, (2, 3)), tolerance=1e-5)
+    ops = [op.name for loop in program(make, [(2, 3)]).main.body.ops for block in loop.blocks for op in walk(block)]
+    assert "gather" in ops
+    assert "scatter_nd" not in ops
 
 
 def test_a_loop_that_does_not_depend_on_x_has_gradient_zero() -> None:
