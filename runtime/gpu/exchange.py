@@ -7,11 +7,11 @@ import ctypes
 from collections.abc import Mapping
 from itertools import product
 from math import prod
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
-from runtime.arrays import SupportsDLPack, describe, import_array, type_text
+from runtime.arrays import describe, import_array, type_text
 from runtime.dtypes import DType, dtype_name
 from runtime.errors import InputError
 from runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
@@ -27,12 +27,10 @@ _DEVICE_ORDINAL = 9
 _PARTS_LIMIT = 1024
 
 
-@runtime_checkable
-class SupportsArrayInterface(Protocol):
-    """Arrays of other libraries that tell where on the device they are."""
+class StreamedDLPack(Protocol):
+    """Arrays of other libraries on a device, which share memory through DLPack in the order of a stream."""
 
-    @property
-    def __cuda_array_interface__(self) -> Mapping[str, object]: ...
+    def __dlpack__(self, *, stream: int) -> object: ...
 
 
 def import_tensor(value: object, dtype: DType, what: str, expected: str, call: Call) -> np.ndarray | DeviceArray:
@@ -75,27 +73,30 @@ def _describe(value: object, what: str, expected: str, call: Call) -> Described 
         call.follow_default()
         number = value.device.properties.number
         return Described(value.address, number, value.shape, None, value.dtype, value)
-    if isinstance(value, SupportsDLPack) and value.__dlpack_device__()[0] == CUDA_DEVICE:
-        return _from_dlpack(value, what, expected, call)
-    if isinstance(value, SupportsArrayInterface):
-        return _from_interface(value, what, expected, call)
-    return None
+    # Protocols that are checked at run time would take longer than all of the rest.
+    device_of = getattr(value, "__dlpack_device__", None)
+    if device_of is not None and device_of()[0] == CUDA_DEVICE:
+        return _from_dlpack(value, what, expected, call)  # type: ignore[arg-type]
+    try:
+        told = getattr(value, "__cuda_array_interface__", None)
+    except (RuntimeError, TypeError, ValueError) as problem:
+        raise _unreadable(value, problem, what, expected) from problem
+    return None if told is None else _from_interface(value, told, what, expected, call)
 
 
-def _from_dlpack(value: SupportsDLPack, what: str, expected: str, call: Call) -> Described:
+def _from_dlpack(value: StreamedDLPack, what: str, expected: str, call: Call) -> Described:
     # The number 0 is not allowed here.
     stream = call.stream or LEGACY_STREAM
     call.follow_default()
     try:
-        capsule = value.__dlpack__(stream=stream)  # type: ignore[call-arg]
+        capsule = value.__dlpack__(stream=stream)
     except (BufferError, RuntimeError, TypeError, ValueError) as problem:
         raise _unreadable(value, problem, what, expected) from problem
     return read_capsule(capsule, what)
 
 
-def _from_interface(value: SupportsArrayInterface, what: str, expected: str, call: Call) -> Described:
+def _from_interface(value: object, told: Mapping[str, object], what: str, expected: str, call: Call) -> Described:
     try:
-        told = value.__cuda_array_interface__
         data, shape, strides = told["data"], told["shape"], told.get("strides")
         assert isinstance(data, tuple)
         assert isinstance(shape, tuple)
@@ -125,13 +126,14 @@ def _device_of(address: int, call: Call) -> int | None:
 
 def _expect_type(found: Described, dtype: DType, what: str, expected: str, call: Call) -> None:
     """InputError unless the array is of the element type and on the device of the call."""
+    is_here = found.device == call.device.properties.number
+    if found.dtype == dtype and is_here:
+        return
     came = type_text(dtype_name(found.dtype), found.shape)
-    number = call.device.properties.number
-    if found.dtype != dtype:
+    if is_here:
         raise InputError(f"{what} is {came} on the device, expected {expected}", code="input-dtype")
-    if found.device != number:
-        message = f"{what} is {came} on CUDA device {found.device}, and the model is on {call.device}"
-        raise InputError(message, code="input-device")
+    message = f"{what} is {came} on CUDA device {found.device}, and the model is on {call.device}"
+    raise InputError(message, code="input-device")
 
 
 def _copied(found: Described, what: str, call: Call) -> DeviceArray:
