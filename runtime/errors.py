@@ -24,5 +24,12 @@ class InputError(OnnxcError, ValueError):
     """The caller is wrong: an option or an input does not fit what the model declares."""
 
 
+def located(problem: InputError, location: object) -> InputError:
+    """The same error, with the node at which it came up if it does not tell one yet."""
+    if not location or "\n  --> " in str(problem):
+        return problem
+    return InputError(f"{problem}\n  --> {location}", code=problem.code)
+
+
 class DeviceError(OnnxcError):
     """A device, driver, library or compiled image is missing or does not fit."""

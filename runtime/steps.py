@@ -14,7 +14,7 @@ import numpy as np
 
 from runtime.arrays import is_ready
 from runtime.dtypes import DTYPES, STRING, DType
-from runtime.errors import DeviceError, InputError
+from runtime.errors import DeviceError, InputError, located
 from runtime.launch import NativeLaunch
 from runtime.program import (
     Binding,
@@ -157,7 +157,10 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
     bindings = _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
-        results = function([slots[slot] for slot in step.inputs], attributes(symbols))
+        try:
+            results = function([slots[slot] for slot in step.inputs], attributes(symbols))
+        except InputError as problem:
+            raise located(problem, step.location) from None
         _put(slots, step.outputs, results)
         _bind(bindings, slots, symbols)
 

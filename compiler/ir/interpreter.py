@@ -11,7 +11,7 @@ from compiler.ir.dims import Dim, Size, evaluate
 from compiler.ir.meanings import apply_function, apply_meaning
 from compiler.ir.module import Block, Function, Module, Op, Value
 from compiler.ir.types import TensorType
-from runtime.errors import InputError
+from runtime.errors import InputError, located
 from runtime.host.values import HostValue, as_array
 
 Array = np.ndarray
@@ -90,7 +90,10 @@ class _Run:
             check_parameter(type, argument.shape, sizes, name)
         values: dict[Value, HostValue] = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops:
-            results = self.op(op, [values[operand] for operand in op.operands], sizes)
+            try:
+                results = self.op(op, [values[operand] for operand in op.operands], sizes)
+            except InputError as problem:
+                raise located(problem, op.location) from None
             self.observe(op, results)
             values.update(zip(op.results, results, strict=True))
         return tuple(values[result] for result in block.results)

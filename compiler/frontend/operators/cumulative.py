@@ -36,7 +36,13 @@ def _axes(rank: int, axis: Value, node: Node, ir: Builder) -> tuple[int, ...]:
     known = known_integers(axis, ir)
     if rank == 0:
         node.fail("cumulative-rank", "x has rank 0 and no axis to run along", rule=f"ONNX {node.operator}, x")
-    return tuple(range(rank)) if known is None else node.axes_list(known, rank, "axis")
+    if known is not None:
+        return node.axes_list(known, rank, "axis")
+    (place,) = ir.read_sizes(axis, "axis")
+    message = f"axis is outside [{-rank}, {rank - 1}]"
+    ir.guard(place, -rank, "at_least", message)
+    ir.guard(rank - 1, place, "at_least", message)
+    return tuple(range(rank))
 
 
 for _name, (_kind, _since) in ROWS.items():

@@ -15,6 +15,7 @@ from compiler.ir.types import TensorType
 
 RULE = "ONNX LinearAttention"
 SHAPE = "linear-attention-shape"
+HEADS = "linear-attention-heads"
 # update rule: whether the state decays, whether what it already holds is subtracted
 UPDATE_RULES = {
     "linear": (False, False),
@@ -75,7 +76,7 @@ def linear_attention(node: Node, ir: Builder) -> tuple[Value, Value]:
 
 
 def _fail(node: Node, code: str, message: str) -> NoReturn:
-    node.fail(f"linear-attention-{code}", message, rule=RULE)
+    node.fail(code, message, rule=RULE)
 
 
 def _tokens(node: Node, ir: Builder) -> _Token:
@@ -83,19 +84,19 @@ def _tokens(node: Node, ir: Builder) -> _Token:
     query, key, value = node.inputs("query", "key", "value")
     heads, groups = node.int("q_num_heads"), node.int("kv_num_heads")
     if groups < 1 or heads < 1 or heads % groups:
-        _fail(node, "heads", f"{heads} query heads cannot share {groups} key heads")
+        _fail(node, HEADS, f"{heads} query heads cannot share {groups} key heads")
     gates, corrects = UPDATE_RULES[node.choice("update_rule", tuple(UPDATE_RULES))]
     decay, rate = node.optional("decay"), node.optional("beta")
     for name, given, wanted in (("decay", decay, gates), ("beta", rate, corrects)):
         if (given is not None) != wanted:
             _fail(
                 node,
-                "gates",
+                "linear-attention-gates",
                 f"update_rule {node.string('update_rule')} {'needs' if wanted else 'does not take'} {name}",
             )
     for operand in (query, key, value, decay, rate):
         if operand is not None and operand.rank != 3:
-            _fail(node, "shape", f"an operand is {operand.type}, not of rank 3")
+            _fail(node, SHAPE, f"an operand is {operand.type}, not of rank 3")
     batch, length, _ = query.shape
     key, value = (
         of_shape(x, (batch, length, None), name, node, ir, SHAPE) for name, x in (("key", key), ("value", value))
@@ -136,16 +137,14 @@ def _by_heads(x: Value, name: str, heads: int, node: Node, ir: Builder) -> Value
     """T[B, L, H * D] -> f32[L, B, H, D]"""
     batch, length, packed = x.shape
     if isinstance(packed, int) and packed % heads:
-        _fail(
-            node, "shape" if name == "decay" else "heads", f"{packed} features of {name} are not those of {heads} heads"
-        )
+        _fail(node, SHAPE if name == "decay" else HEADS, f"{packed} features of {name} are not those of {heads} heads")
     apart = ir.reshape(ir.cast(x, F32), (batch, length, heads, floordiv(packed, heads)))
     return ir.transpose(apart, (1, 0, 2, 3))
 
 
 def _as_state(past: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
     if past.rank != 4:
-        _fail(node, "shape", f"past_state is {past.type}, not of rank 4")
+        _fail(node, SHAPE, f"past_state is {past.type}, not of rank 4")
     for axis, (own, wanted) in enumerate(zip(past.shape, shape, strict=True)):
         ir.require_equal(own, wanted, f"axis {axis} of past_state does not fit", SHAPE)
     return ir.with_shape(ir.cast(past, F32), shape)

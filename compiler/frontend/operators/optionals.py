@@ -43,5 +43,5 @@ def optional_get_element(node: Node, ir: Builder) -> Value:
     """
     value = required("input", node)
     if known_presence(value) is False and "." not in node.location.graph:
-        node.fail("absent-element", "the optional has no element", rule="ONNX OptionalGetElement, input")
+        node.fail("absent-optional", "the optional has no element", rule="ONNX OptionalGetElement, input")
     return with_element(value, ir)

@@ -62,6 +62,8 @@ def _squeeze_ones(data: Value, ir: Builder) -> Value:
 def _kept_first(axes: Value, rank: int, ir: Builder) -> Value:
     """i64[rank]: the axes that are not among `axes` in order, then those that are."""
     marked = spread_over_axes(ir.full(axes.shape, rank, I64), axes, [0] * rank, ir)
+    (named,) = ir.read_sizes(ir.reduce(ir.cast(ir.less(0, marked), I64), "sum", (0,)), "axes")
+    ir.guard(named, vector_length(axes), "equal", f"the axes repeat, or are outside [{-rank}, {rank - 1}]")
     order, _ = ir.sort(ir.add(marked, ir.iota((rank,), 0, I64)), 0)
     return ir.rem(order, rank)
 
