@@ -42,6 +42,9 @@ MOST_SPLITS = 3
 MOST_AXES = 6
 """The greatest rank that an operand of unknown rank may have."""
 
+MOST_ELEMENTS = 8
+"""How long a shape, or a list of axes, of unknown length may be."""
+
 MOST_ORDERS = 4
 """How often a derivative may be differentiated: each time multiplies what is computed."""
 
@@ -342,7 +345,7 @@ class _Walk:
         before, value = (len(self.findings), len(self.unsupported)), split.value
         blocks: dict[int, Block] = {}
         known = len(self.types)
-        for rank in range(MOST_AXES + 1):
+        for rank in range((MOST_AXES if split.axis is None else MOST_ELEMENTS) + 1):
             nested, self.met, first = ir.nested(), met.copy(), len(self.types)
             self.ranked[value] = of_case(split, rank, nested)
             results = self._from_node(graph, place, dict(scope), nested)
@@ -467,7 +470,7 @@ class _Subgraph:
             for node in self.around.between(result, given, self.scope).values():
                 with ir.at(node.location):
                     made = self.walk.node(node, scope, ir)
-                scope.update(zip(node.outputs, made, strict=False))
+                scope |= {name: value for name, value in zip(node.outputs, made, strict=False) if name not in given}
         finally:
             self.walk.again -= 1
             del self.walk.types[first_type:]

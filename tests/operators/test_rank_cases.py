@@ -154,7 +154,7 @@ def test_indices_of_any_depth(target: str, index: list[int]) -> None:
 def test_more_elements_than_there_may_be_axes_are_an_error_of_the_call(target: str) -> None:
     text = "g (int64[L] shape) => (float[] y) { y = ConstantOfShape(shape) }"
     with pytest.raises(InputError, match="length of input"):
-        run_text(text, {"shape": np.ones(7, np.int64)}, target)
+        run_text(text, {"shape": np.ones(9, np.int64)}, target)
 
 
 # Squeeze without axes, of axes of symbolic size.
@@ -168,3 +168,11 @@ def test_a_rank_that_follows_from_what_comes_later_leaves_no_host_step(target: s
     assert_same(*run_text(text, {"x": x, "w": w}, target), x[:, :, 0] @ w)
     with pytest.raises(InputError):
         run_text(text, {"x": x[:1], "w": w}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("axes", [[0], [-1, 1], [0, 1, 2]])
+def test_axes_of_any_number_are_reduced(target: str, axes: list[int]) -> None:
+    text = "g (uint8[2, 3, 4] x, int64[L] axes) => (uint8[] y) { y = ReduceMax<keepdims = 0>(x, axes) }"
+    x = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    assert_same(*run_text(text, {"x": x, "axes": np.array(axes)}, target), np.asarray(x.max(tuple(axes))))

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+import onnxc
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
+from tests.support.models import one_node_model
 
 L, B, WIDTH, H = 4, 3, 2, 3
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -231,3 +233,20 @@ def test_other_floats(dtype: type[np.generic]) -> None:
 def test_a_sequence_of_no_steps_has_no_last_state() -> None:
     inputs = operands("RNN", length=0)
     assert_same(run_operator("RNN", inputs, opset=14, outputs=2)[1], np.zeros((1, B, H), np.float32))
+
+
+def test_constant_weights_and_an_input_of_symbolic_width_compile() -> None:
+    inputs = operands("GRU")
+    constants = {name: value for name, value in inputs.items() if name in "WRB" and value is not None}
+    model = one_node_model(
+        "GRU",
+        {"X": (np.float32, ["steps", "batch", "width"])},
+        {"Y": (np.float32, None), "Y_h": (np.float32, None)},
+        constants=constants,
+        hidden_size=H,
+    )
+    inputs["initial_h"] = None
+    (wanted, last) = expected("GRU", inputs)
+    y, y_h = onnxc.compile(model)(inputs["X"])
+    assert_close(y, wanted, rtol=1e-4, atol=1e-5)
+    assert_close(y_h, last, rtol=1e-4, atol=1e-5)

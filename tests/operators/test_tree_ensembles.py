@@ -69,7 +69,7 @@ class Trees:
 def leaf_of(tree: object, row: np.ndarray) -> dict[int, float]:
     while isinstance(tree, tuple):
         feature, value, mode, tracks, below, above = tree
-        holds = MODES[mode](row[feature], np.float32(value)) or (tracks and np.isnan(row[feature]))
+        holds = tracks if np.isnan(row[feature]) else MODES[mode](row[feature], np.float32(value))
         tree = below if holds else above
     assert isinstance(tree, dict)
     return tree

@@ -21,6 +21,8 @@ def col2im(node: Node, ir: Builder) -> Value:
     x = node.input("input")
     if x.rank != 3:
         node.fail("col2im-rank", f"input has rank {x.rank}, not 3", rule="ONNX Col2Im, input")
+    if x.dtype.is_string:
+        node.fail("summed-texts", "blocks are added up, which texts cannot be", rule="ONNX Col2Im, input")
     image = read_lengths(node.input("image_shape"), "image_shape", node, ir)
     rank = len(image)
     given = as_vector(node.input("block_shape"), "block_shape", node, ir, rank, "col2im-blocks")

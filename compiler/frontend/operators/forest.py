@@ -101,9 +101,10 @@ def _holds(forest: Forest, x: Value, threshold: Value, place: Value, ir: Builder
     for mode in used[1:]:
         assert modes is not None, used
         holds = ir.select(ir.equal(modes, int(mode)), _compared(int(mode), x, threshold, ir), holds)
-    if x.dtype.is_float and forest.nan_is_true.any():
+    # Of the comparisons only "not equal" holds for a missing value by itself.
+    if x.dtype.is_float and (forest.nan_is_true.any() or NEQ in used):
         tracks = ir.gather(ir.constant(forest.nan_is_true), place, 0)
-        holds = ir.or_(holds, ir.and_(tracks, ir.is_nan(x)))
+        holds = ir.select(ir.is_nan(x), tracks, holds)
     return holds
 
 

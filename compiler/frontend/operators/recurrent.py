@@ -115,7 +115,9 @@ def _is_batch_first(node: Node) -> bool:
 
 def _sequence(node: Node, ir: Builder) -> Value:
     """X as [L, B, I] in the type that is computed in."""
-    x = of_shape(node.input("X"), (None, None, None), "X", node, ir, CODE)
+    # W is a constant as a rule, and as such cannot be of symbolic size.
+    width = of_shape(node.input("W"), (None, None, None), "W", node, ir, CODE).shape[2]
+    x = of_shape(node.input("X"), (None, None, width), "X", node, ir, CODE)
     wide = ir.cast(x, wide_type(x.dtype))
     return ir.transpose(wide, (1, 0, 2)) if _is_batch_first(node) else wide
 

@@ -102,7 +102,11 @@ def _fold_by_input(x: Value, node: Node, ir: Builder) -> Fold:
     if known is not None and all(isinstance(axis, int) for axis in known):
         fixed = node.axes_list([axis for axis in known if isinstance(axis, int)], x.rank)
         return FixedAxes(ir, x.shape, fixed, keepdims)
-    if not keepdims and not isinstance(axes.shape[0], int):
+    count = axes.shape[0]
+    if isinstance(count, int) and count > x.rank:
+        message = f"axes has {count} elements, data has {x.rank} axes"
+        node.fail("axis-out-of-range", message, rule=f"ONNX {node.operator}, input axes")
+    if not keepdims and not isinstance(count, int):
         raise LengthUnknown(axes, 0, "the number of axes is only known at run time, and with it the rank of the result")
     return axes_of_data(axes, x, ir, keepdims=keepdims, none_is_all=none_is_all)
 

@@ -27,8 +27,9 @@ def of_shape(
         message = f"{name} is {list(value.shape)}, expected [{expected}]: axis {axis} differs"
         if wanted is not None and (at_least(size, wanted + 1) or at_least(wanted, size + 1)):
             node.fail(code, message, rule=rule)
-        agreed = size if wanted is None else ir.require_equal(size, wanted, message, code)
-        fitted.append(agreed if wanted is None or isinstance(agreed, int) else wanted)
+        if wanted is not None:
+            ir.require_equal(size, wanted, message, code)
+        fitted.append(size if wanted is None else wanted)
     return ir.with_shape(value, fitted)
 
 
