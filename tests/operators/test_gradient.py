@@ -85,6 +85,39 @@ def test_of_a_value_between_where_it_has_another_value() -> None:
     assert_same(gh, floats(10, 14))
 
 
+def test_of_one_of_several_results_of_a_node() -> None:
+    graph = """g (float[4] x, float[2] at) => (float[2] gh) {
+        h, other = Split<axis = 0, num_outputs = 2>(x) p = Mul(h, h) y = Mul(p, other)
+        gh = Gradient<xs = ["h"], zs = ["x"], y = "y">(at, x) }"""
+    with pytest.raises(DiagnosedModelError, match='"h" is computed from "x"'):
+        compiled(graph)
+    (gh,) = run(
+        graph.replace(', zs = ["x"]', "").replace("(at, x)", "(at)"), {"x": floats(1, 2, 3, 4), "at": floats(5, 7)}
+    )
+    assert_same(gh, floats(2 * 5 * 3, 2 * 7 * 4))
+
+
+def test_a_result_that_is_given_is_not_made_again_beside_another() -> None:
+    graph = """g (float[4] x, float[2] at, float[2] w) => (float[2] gk) {
+        gk = Gradient<xs = ["k", "l"], y = "y">(at, w)
+        v = Mul(w, w) s = Concat<axis = 0>(v, x) h, k, l = Split<axis = 0, num_outputs = 3>(s)
+        p = Mul(h, k) q = Mul(p, k) y = Mul(q, l) }"""
+    (gk,) = run(graph, {"x": floats(1, 2, 3, 4), "at": floats(5, 7), "w": floats(2, 3)})
+    assert_same(gk, floats(4 * 2 * 2 * 5, 9 * 3 * 2 * 7))
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_through_a_branch_that_decides_on_the_rank(flat: bool) -> None:
+    graph = """g (float[2, 3] x, bool c) => (float[2, 3] gx) {
+        k = Constant<value_ints = [-1]>()
+        r = If(c) <then_branch = t () => (float[6] a) { a = Reshape(x, k) },
+                   else_branch = e () => (float[2, 3] b) { b = Exp(x) }>
+        q = Mul(r, r) y = ReduceSum<keepdims = 0>(q) gx = Gradient<xs = ["x"], zs = ["c"], y = "y">(x, c) }"""
+    x = RANDOM.normal(0, 1, (2, 3)).astype(np.float32)
+    (gx,) = run(graph, {"x": x, "c": np.array(flat)})
+    assert_close(gx, 2 * x if flat else 2 * np.exp(2 * x))
+
+
 def test_of_itself_it_is_one() -> None:
     (g,) = run('g (float[2] x) => (float[2] g) { g = Gradient<xs = ["x"], y = "x">(x) }', {"x": floats(4, 5)})
     assert_same(g, floats(1, 1))
