@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from compiler.ir.dims import at_least, product
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.primitives.pointwise import is_widening
 from compiler.planning.kernel_plan import KernelKind
 from compiler.planning.views import View, move, whole
 
@@ -142,10 +143,19 @@ class _Fusion:
         while group.outputs[0] not in self.outputs and len(group.ops) < GROUP_LIMIT:
             users = self.uses.get(group.outputs[0], [])
             if len(set(users)) != 1 or not self._is_epilogue(users[0], group):
-                return
+                break
             group.outputs = users[0].results
             group.ops[users[0]] = None
             self.epilogues.add(users[0])
+        while is_widening(group.last) and self._is_read_inline(group.outputs[0]):
+            self.epilogues.remove(group.last)
+            del group.ops[group.last]
+            group.outputs = group.last.operands
+
+    def _is_read_inline(self, value: Value) -> bool:
+        """Whether all that use `value` may compute it as they read what it is made of."""
+        kinds = (ANCHORS.get(user.name, "pointwise") for user in self.uses.get(value, []))
+        return value not in self.outputs and all(kind in INLINES_OPERANDS for kind in kinds)
 
     def _is_epilogue(self, op: Op, group: Group) -> bool:
         pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
@@ -162,6 +172,10 @@ class _Fusion:
         """Settles where a light op is computed, then what its groups need of its operands."""
         if is_light(op) and op not in self.epilogues:
             value = op.results[0]
+            if is_widening(op) and value not in self.buffered and self._is_repeated(value):
+                # What is narrow is kept in memory, and widened by all that read it.
+                self.buffered.add(op.operands[0])
+                self.costs[value] = 1
             if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
                 self.buffered.add(value)
                 self._write(op, value)

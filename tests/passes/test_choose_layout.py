@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
+from benchmarks.inputs import make_inputs
 from compiler.frontend.check import check_model
 from compiler.frontend.lower import lower_model
 from compiler.frontend.read import read_model
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import F32, I64
+from compiler.ir.interpreter import interpret
 from compiler.ir.module import Module, Op, Value, walk
 from compiler.ir.types import TensorType
 from compiler.ir.verifier import verify_module
@@ -23,16 +25,19 @@ from compiler.passes.choose_layout import choose_layout
 from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from compiler.passes.eliminate_dead_code import eliminate_dead_code
 from compiler.passes.pipeline import run_pipeline, verify_step
-from compiler.passes.pipelines import OPTIMIZE
+from compiler.passes.pipelines import OPTIMIZE, target_pipeline
+from compiler.passes.precision_policy import Precision
 from tests.models.builders import BUILDERS
 from tests.models.light_models import FOLDER, NAMES
 from tests.models.writer import STYLES, Style
 from tests.passes.golden import M, N, Pair, assert_same_meaning, built, check_pair, f32
+from tests.support.arrays import assert_near
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 SIZES = (1, 2, 5)
 IMAGE = f32(N, 4, M, 6)
 
+PRECISIONS: tuple[Precision, Precision] = ("fp32", "bf16")
 LAYOUT = (choose_layout, canonicalize, eliminate_common_subexpressions, eliminate_dead_code)
 
 Make = Callable[[Builder, Value], Value | tuple[Value, ...]]
@@ -384,6 +389,21 @@ def test_models_move_activations_at_their_ends_only(name: str, inner: int, ends:
     loaded = read_model(BUILDERS[name](style).model)
     module = moved(lower_model(check_model(loaded.proto, loaded.folder)))
     assert_left(module, inner, ends)
+
+
+@pytest.mark.parametrize("name", ["resnet", "mobile", "unet", "convnext", "vision"])
+def test_precision_and_layout_together_are_near_the_model(name: str) -> None:
+    model = BUILDERS[name]("dynamo")
+    loaded = read_model(model.model)
+    before = run_pipeline(lower_model(check_model(loaded.proto, loaded.folder)), OPTIMIZE)
+    exact, lowered = (run_pipeline(before, target_pipeline("cuda", p), [verify_step]) for p in PRECISIONS)
+    # Casts go where the layout goes.
+    assert transposes(exact) == transposes(lowered)
+    inputs = make_inputs(model.inputs, model.sizes["prime"])
+    for results in zip(*(interpret(module, inputs) for module in (before, exact, lowered)), strict=True):
+        meant, moved_result, rounded_result = (np.asarray(result) for result in results)
+        assert_near(moved_result, meant, bound=1e-5)
+        assert_near(rounded_result, meant, bound=4e-2)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import numpy as np
 
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Size
+from compiler.ir.dtypes import BF16, F32
 from compiler.ir.module import Value
 from compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, is_light
 from tests.planning.plans import assert_plan, make
@@ -419,3 +420,37 @@ def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> Non
 def test_light_ops_are_those_without_a_kernel_of_their_own() -> None:
     module = make(["f32[N, 4]"], lambda ir, x: ir.softmax(ir.concatenate([ir.gelu(x), ir.exp(x)], 0), 1))
     assert [op.name for op in module.main.body.ops if is_light(op)] == ["gelu", "exp"]
+
+
+def outputs(build: Callable[..., Value | tuple[Value, ...]], *types: str) -> list[str]:
+    """What the groups of a program write, by the names of their last ops."""
+    main = make(types, build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results)
+    return [f"{group.last.name} {value.type}" for group in groups for value in group.outputs]
+
+
+def halves(ir: Builder, x: Value) -> Value:
+    return ir.cast(ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn"), BF16)
+
+
+def test_what_is_narrow_is_stored_and_widened_where_it_is_read() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.softmax(ir.cast(halves(ir, x), F32), 1)
+
+    assert outputs(build, "f32[N, 4]") == ["cast bf16[N, 4]", "softmax f32[N, 4]"]
+
+
+def test_what_several_read_is_widened_by_each() -> None:
+    def build(ir: Builder, x: Value) -> tuple[Value, ...]:
+        wide = ir.cast(ir.exp(ir.exp(ir.cast(x, BF16))), F32)
+        return ir.softmax(wide, 1), ir.reduce(wide, "sum", (1,))
+
+    assert outputs(build, "f32[N, 4]") == ["exp bf16[N, 4]", "softmax f32[N, 4]", "reduce f32[N]"]
+
+
+def test_what_is_wanted_wide_in_memory_is_written_wide() -> None:
+    def scanned(ir: Builder, x: Value) -> Value:
+        return ir.scan_axis(ir.cast(halves(ir, x), F32), "sum", 1)
+
+    assert outputs(scanned, "f32[N, 4]") == ["cast f32[N, 4]", "scan_axis f32[N, 4]"]
+    assert outputs(lambda ir, x: ir.cast(halves(ir, x), F32), "f32[N, 4]") == ["cast f32[N, 4]"]

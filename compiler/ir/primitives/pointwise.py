@@ -5,7 +5,7 @@ Integer arithmetic wraps; integer division truncates, x / 0 = 0; a shift by the 
 
 from collections.abc import Sequence
 
-from compiler.ir.dtypes import BOOL, DType
+from compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
 from compiler.ir.module import Attributes, Block, Op
 from compiler.ir.primitive import AxisLink, Primitive, TypeRule, TypeRuleError, define, tensors
 from compiler.ir.types import TensorType, Type
@@ -15,6 +15,11 @@ def pointwise_axes(op: Op) -> tuple[AxisLink, ...]:
     """Every axis runs through all operands and the result."""
     rank = op.results[0].rank
     return tuple(AxisLink("map", (axis,) * len(op.operands), (axis,)) for axis in range(rank))
+
+
+def is_widening(op: Op) -> bool:
+    """Whether the op only widens 16-bit floats, which costs less than to write and read them at twice the size."""
+    return op.name == "cast" and op.operands[0].dtype in (F16, BF16) and op.dtype() == F32
 
 
 def _same_shape(operands: Sequence[TensorType]) -> None:

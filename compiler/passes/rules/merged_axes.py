@@ -9,6 +9,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.module import Op, Value
 from compiler.ir.primitives.contractions import parse_equation
+from compiler.ir.primitives.pointwise import is_widening
 from compiler.ir.rewriter import rule
 from compiler.passes.matching import axis_groups, made_by, unbroadcast
 from compiler.passes.rules.broadcasts import POINTWISE
@@ -52,7 +53,12 @@ def contract_before_merging(op: Op, build: Builder) -> Value | None:
 
 @rule(*POINTWISE, "gelu")
 def compute_before_merging(op: Op, build: Builder) -> Value | None:
-    """f(merge(x), y) = merge(f(x, y)) for y that are merged alike, or repeat along the merged axes"""
+    """f(merge(x), y) = merge(f(x, y)) for y that are merged alike, or repeat along the merged axes
+
+    Not for a cast that widens: what is merged is in memory, and better there in 16 bits.
+    """
+    if is_widening(op):
+        return None
     found = next((merged for merged in map(_merged, op.operands) if merged is not None), None)
     if found is None:
         return None

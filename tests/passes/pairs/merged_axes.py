@@ -1,7 +1,8 @@
 """Pairs for rules/merged_axes.py."""
 
+from compiler.ir.dtypes import F32
 from compiler.passes.rules import merged_axes as r
-from tests.passes.golden import M, N, Pair, f32
+from tests.passes.golden import M, N, Pair, f16, f32
 
 FIRES = {
     r.contract_before_merging: [
@@ -50,6 +51,7 @@ REFUSES = {
     ],
     r.compute_before_merging: [
         Pair((f32(6, 4),), lambda b, x: b.exp(b.reshape(x, (2, 3, 4)))),
+        Pair((f16(N, M, 3),), lambda b, x: b.cast(b.reshape(x, (N * M, 3)), F32)),
         Pair((f32(2, 3), f32(6)), lambda b, x, y: b.add(b.reshape(x, (6,)), y)),
         Pair((f32(2, 3), f32(6)), lambda b, x, y: b.add(b.reshape(x, (6, 1)), b.broadcast(y, (0,), (6, 1)))),
     ],
