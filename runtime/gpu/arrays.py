@@ -5,7 +5,7 @@ runtime/gpu/dlpack.py.
 """
 
 from math import prod
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -102,6 +102,10 @@ class DeviceArray(DeviceValue):
             "version": 3,
             "stream": None if self.work is None else self.work.stream or LEGACY_STREAM,
         }
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        """Raises TypeError: a copy to the host is never made in passing."""
+        raise TypeError(f"{describe(self)}: numpy() copies it to the host")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA_DEVICE, self.device.properties.number

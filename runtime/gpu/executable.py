@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from runtime.arrays import describe
 from runtime.artifact import Artifact
-from runtime.errors import UnsupportedError
+from runtime.errors import InputError, UnsupportedError
 from runtime.executable import Executable, copy_into
 from runtime.gpu.arrays import DeviceArray
 from runtime.gpu.engine import DeviceEngine, Place, Wanted
@@ -63,6 +64,12 @@ class DeviceExecutable(Executable):
         """
         if seed is not None:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
+        if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or stream < 0):
+            message = f"stream is {stream!r}, expected the handle of a CUDA stream as a number"
+            raise InputError(message, code="stream-type")
+        if out is not None and not isinstance(out, Mapping):
+            message = f"out is {describe(out)}, expected a mapping from names to arrays"
+            raise InputError(message, code="output-mapping")
         outputs = self._call(self._signature.by_name(inputs), out or {}, stream)
         return dict(zip(self._output_names, outputs, strict=True))
 

@@ -39,7 +39,7 @@ NAMES = {
 CONFIG = struct.Struct("<3I3II4xQQI4x")
 ATTRIBUTE = struct.Struct("<I4x64s")
 SHARED_LIMIT, SHARED_WITHOUT_ASKING = 232448, 48 << 10
-CLUSTER_DIMENSION = 4
+COOPERATIVE, CLUSTER_DIMENSION = 2, 4
 
 _NUMBERS = {"i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u1": "B", "u8": "B", "u16": "H", "u32": "I",
             "u64": "Q", "fp16": "e", "fp32": "f", "fp64": "d"}  # fmt: skip
@@ -508,7 +508,12 @@ class FakeDriver:
         allowed = self.attributes.get(function, {}).get(8, SHARED_WITHOUT_ASKING)
         if launched.shared_bytes > allowed:
             return f"{launched.shared_bytes} bytes of shared memory, {allowed} are allowed"
-        clusters = dict(launched.attributes).get(CLUSTER_DIMENSION)
+        attributes = dict(launched.attributes)
+        if kernel.cooperative != any(attributes.get(COOPERATIVE, b"")[:4]):
+            return f"cooperative is not {kernel.cooperative}"
+        if kernel.scratch_bytes and not self.memory.holds(launched.trailing[0], kernel.scratch_bytes):
+            return f"no {kernel.scratch_bytes} bytes of scratch memory for each block"
+        clusters = attributes.get(CLUSTER_DIMENSION)
         ctas = struct.unpack_from("<I", clusters)[0] if clusters else 1
         if ctas != kernel.ctas or launched.grid[0] % ctas:
             return f"clusters of {ctas} in a grid of {launched.grid}, it needs {kernel.ctas}"

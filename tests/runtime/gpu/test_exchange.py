@@ -9,9 +9,12 @@ import pytest
 from runtime.errors import InputError
 from runtime.gpu import dlpack
 from runtime.gpu.arrays import DeviceArray
+from runtime.load import make_executable
 from runtime.program import Binding, Constant, Host, Parameter, Symbol, TensorSpec
 from tests.runtime.gpu.foreign import EXCHANGED, Consumer, WithDLPack, WithInterface, sample, take_capsule
 from tests.runtime.gpu.programs import AFFINE, PICK, affine, executable, fake_driver, step
+from tests.runtime.programs import AFFINE as AFFINE_ON_CPU
+from tests.runtime.programs import artifact as cpu_artifact
 from tests.runtime.programs import body, program, vector
 from tests.support.arrays import assert_same
 from tests.support.fake_driver import FakeDriver
@@ -440,3 +443,30 @@ def test_an_arena_that_grows_waits_for_the_call_before(fake: FakeDriver) -> None
     made = [(x, exe.run({"x": WithInterface(fake, x)}, stream=stream)["y"]) for x in (small, small, large, small)]
     for x, y in made:
         assert_same(y.numpy(), affine(x))
+
+
+@pytest.mark.parametrize("stream", [-1, "0", True, 1.0])
+def test_a_stream_is_the_number_of_its_handle(fake: FakeDriver, stream: object) -> None:
+    with pytest.raises(InputError, match="expected the handle") as refused:
+        executable(fake, AFFINE).run({"x": X}, stream=stream)
+    assert refused.value.code == "stream-type"
+
+
+def test_out_is_a_mapping(fake: FakeDriver) -> None:
+    with pytest.raises(InputError, match="expected a mapping") as refused:
+        executable(fake, AFFINE).run({"x": X}, out=[X])
+    assert refused.value.code == "output-mapping"
+
+
+def test_numpy_does_not_take_an_array_of_the_device_for_an_object(fake: FakeDriver) -> None:
+    y = executable(fake, AFFINE)(WithInterface(fake, X))
+    with pytest.raises(TypeError, match=r"f32\[3\] on the device: numpy\(\) copies it"):
+        np.asarray(y)
+    assert repr(y) == "<DeviceArray f32[3] on the device 0>"
+
+
+def test_an_array_of_the_device_is_no_input_on_the_cpu(fake: FakeDriver) -> None:
+    y = executable(fake, AFFINE)(WithInterface(fake, X))
+    with pytest.raises(InputError, match='input "x" is f32') as refused:
+        make_executable(cpu_artifact(AFFINE_ON_CPU))(y)
+    assert refused.value.code == "input-device"
