@@ -103,7 +103,7 @@ class FakeDriver:
         self.initialised = False
         self.modules: dict[int, int] = {}
         self.copied_bytes = {"HtoD": 0, "DtoH": 0, "DtoD": 0}
-        self._failures: dict[str, tuple[int, int]] = {}
+        self._failures: dict[str, tuple[int, int, int]] = {}
         self._lost = 0
         self._current: dict[int, int] = {}
         self._texts: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
@@ -116,9 +116,9 @@ class FakeDriver:
         addresses = {name: ctypes.cast(callback, c_void_p).value or 0 for name, callback in self._callbacks.items()}
         return Driver(addresses, "a fake", self)
 
-    def fail(self, function: str, result: int, after: int = 0) -> None:
-        """The call of the function behind the next `after` ones gives the result."""
-        self._failures[function] = (after, result)
+    def fail(self, function: str, result: int, after: int = 0, times: int = 1) -> None:
+        """The `times` calls of the function behind the next `after` ones give the result."""
+        self._failures[function] = (after, times, result)
 
     def lose(self, result: int = ILLEGAL_ADDRESS) -> None:
         """Nothing works from now on."""
@@ -172,10 +172,11 @@ class FakeDriver:
         """The result of a call that does not get further, 0 for all others."""
         self.calls.append(name)
         if name in self._failures:
-            left, result = self._failures[name]
-            self._failures[name] = (left - 1, result)
-            if left == 0:
-                del self._failures[name]
+            after, times, result = self._failures[name]
+            self._failures[name] = (after - 1, times, result)
+            if after <= 0:
+                if after <= 1 - times:
+                    del self._failures[name]
                 if name == "cuStreamEndCapture":
                     # A stream leaves its capture in any case.
                     self.streams.end_captures()

@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,3 +125,18 @@ def test_a_stream_that_waits_for_an_event_runs_what_was_before_it(fake: FakeDriv
         fake.streams.find(second).enqueue(lambda: done.append("second"))
         device.driver.call("to wait", "cuStreamSynchronize", second)
     assert done == ["first", "second"]
+
+
+@pytest.mark.parametrize("changes", [{"cooperative": True}, {"scratch_bytes": 128}, {"ctas": 2}])
+def test_what_a_kernel_needs_besides_is_noticed(changes: dict[str, object]) -> None:
+    fake = fake_driver()
+    fake.kernels = (CODE.kernels[0], replace(CODE.kernels[1], **changes), *CODE.kernels[2:])
+    assert launch(fake, 1, [*addresses(fake, 3), 4]) != 0
+    assert len(fake.problems) == 1
+
+
+def test_failures_that_are_asked_for(fake: FakeDriver) -> None:
+    driver = fake.driver
+    fake.fail("cuDeviceGetCount", 999, after=1, times=2)
+    results = [driver.functions["cuDeviceGetCount"](ctypes.byref(ctypes.c_int())) for _ in range(5)]
+    assert results == [0, 999, 999, 0, 0]
