@@ -7,6 +7,7 @@ from compiler.diagnostics import Location
 from compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
 from compiler.frontend.checks.context import Context
 from compiler.frontend.checks.findings import Findings, Site, listed
+from compiler.frontend.checks.operators import COUNT_CODES
 from compiler.frontend.checks.types import check_distinct_infos, check_type
 from compiler.frontend.functions import (
     FunctionKey,
@@ -109,7 +110,7 @@ def check_call(site: Site, function: ModelFunction, context: Context) -> None:
     for kind, given, formals in (("input", node.input, proto.input), ("output", node.output, proto.output)):
         if len(given) > len(formals):
             message = f"{function} has {len(formals)} {kind}s, and {len(given)} are given"
-            findings.error(f"{kind}-count", message, site.location(), rule=_RULE)
+            findings.error(COUNT_CODES[kind], message, site.location(), rule=_RULE)
     for attribute in node.attribute:
         name, number = attribute.name, attribute_type(attribute)
         used = function.references.get(name, number)

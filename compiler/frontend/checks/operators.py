@@ -8,6 +8,9 @@ from compiler.frontend.checks.findings import Site
 from compiler.frontend.checks.known_types import KnownTypes
 from compiler.frontend.schemas import UNBOUNDED, Formal, Schema, newest_opset, normal_domain, schema, versions
 
+COUNT_CODES = {"input": "input-count", "output": "output-count"}
+MISSING_CODES = {"input": "missing-input", "output": "missing-output"}
+
 
 def check_operator(site: Site, context: Context, types: KnownTypes) -> Schema | None:
     """Checks a node that calls no function of the model; the schema that holds for it, if any."""
@@ -81,12 +84,12 @@ def _check_arity(
     if not least <= found <= most:
         wanted = f"at least {least}" if most == UNBOUNDED else f"{least}" if least == most else f"{least} to {most}"
         message = f"{schema.identity} has {wanted} {kind}{'s' * (wanted != '1')}, and {found} are given"
-        context.findings.error(f"{kind}-count", message, site.location(), rule=rule)
+        context.findings.error(COUNT_CODES[kind], message, site.location(), rule=rule)
         return
     for name, formal in zip(names, formals, strict=False):
         if not name and formal.option == "single":
             message = f"{kind} {formal.name} is required and left out"
-            context.findings.error(f"missing-{kind}", message, site.location(), rule=rule)
+            context.findings.error(MISSING_CODES[kind], message, site.location(), rule=rule)
 
 
 def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes) -> None:

@@ -1,0 +1,169 @@
+"""Tries models in a process of its own, whose memory is bounded, so that each has an outcome and none ends the run."""
+
+import importlib
+import multiprocessing
+import os
+import resource
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+import onnxc
+from compiler.diagnostics import model_error
+from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from runtime.signature import TensorInfo
+from tests.fuzz.mutate import mutated
+from tests.fuzz.seeds import seeds
+
+Status = Literal["accepted", "refused", "crash", "hang", "memory"]
+STATUSES: tuple[Status, ...] = ("accepted", "refused", "crash", "hang", "memory")
+WRONG: tuple[Status, ...] = ("crash", "hang", "memory")
+
+MEMORY_BYTES = 2 << 30
+LIMIT_S = 10.0
+START_LIMIT_S = 180.0
+
+# What is fed where the model leaves a size open; one that is declared larger than this is not fed.
+OPEN_SIZE, MOST_ELEMENTS = 2, 1 << 16
+
+Trial = Callable[[bytes], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one model; `reason` ends with the innermost places of the traceback."""
+
+    number: int
+    status: Status
+    reason: str
+    seconds: float
+
+
+def examine(data: bytes) -> None:
+    """All that is done with a model: it is checked and its types inferred; if it is legal it is compiled and run.
+
+    Raises OnnxcError where it is refused. What the check has found legal, compiling may not find illegal.
+    """
+    findings = onnxc.check(data)
+    for finding in findings:
+        assert str(finding).startswith(f"{finding.severity}["), finding
+        assert finding.to_json()
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        raise model_error(errors)
+    try:
+        executables = [onnxc.compile(data, target) for target in ("interpreter", "cpu")]
+    except ModelError as late:
+        raise AssertionError(f"the check found no error, and compiling {late.code}") from late
+    feed = inputs_for(executables[0].inputs)
+    for executable in executables if feed is not None else ():
+        try:
+            executable.run(feed)
+        except (InputError, DeviceError, UnsupportedError):
+            continue
+
+
+def inputs_for(infos: tuple[TensorInfo, ...]) -> Mapping[str, object] | None:
+    """Ones for every input; None where one is no tensor, or a large one."""
+    feed: dict[str, object] = {}
+    for info in infos:
+        if info.dtype is None or info.shape is None:
+            return None
+        shape = [size if isinstance(size, int) else OPEN_SIZE for size in info.shape]
+        if np.prod(shape, dtype=float) > MOST_ELEMENTS:
+            return None
+        feed[info.name] = np.full(shape, "a", object) if info.dtype.kind == "O" else np.ones(shape, info.dtype)
+    return feed
+
+
+def attempt(number: int, seed: int, trial: Trial = examine) -> Outcome:
+    """The outcome of one model in this process."""
+    started = time.perf_counter()
+    status: Status = "accepted"
+    reason = ""
+    try:
+        trial(mutated(number, seed))
+    except OnnxcError as refused:
+        status, reason = "refused", refused.code
+    except MemoryError:
+        status, reason = "memory", _places()
+    except Exception as problem:
+        status, reason = "crash", f"{type(problem).__name__}: {str(problem)[:300]} at {_places()}"
+    return Outcome(number, status, reason, time.perf_counter() - started)
+
+
+def _places() -> str:
+    """The innermost places of ours of the exception at hand."""
+    lines = traceback.format_exc().splitlines()
+    root = str(Path(onnxc.__file__).parents[1]) + os.sep
+    ours = [line.strip().removeprefix('File "').replace(root, "") for line in lines if root in line]
+    return " < ".join(reversed(ours[-3:]))
+
+
+def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int) -> None:
+    """The worker's loop: answers each number with an outcome."""
+    seeds()
+    # What is imported late would count as the model's memory.
+    importlib.import_module("runtime.load")
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + memory_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    connection.send(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while (number := connection.recv()) is not None:
+            connection.send(attempt(number, seed, trial))
+
+
+class Worker:
+    """A process that tries one model at a time, started again after it has died or was stopped."""
+
+    def __init__(
+        self, seed: int, trial: Trial = examine, limit_s: float = LIMIT_S, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
+        self.seed, self.trial, self.limit_s, self.memory_bytes = seed, trial, limit_s, memory_bytes
+        self.start()
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        arguments = (theirs, self.seed, self.trial, self.memory_bytes)
+        self.process = context.Process(target=serve, args=arguments, daemon=True)
+        self.process.start()
+        theirs.close()
+        if not self.connection.poll(START_LIMIT_S):
+            raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
+        self.connection.recv()
+
+    def run(self, number: int) -> Outcome:
+        """The outcome of one model."""
+        started = time.perf_counter()
+        try:
+            self.connection.send(number)
+            if self.connection.poll(self.limit_s):
+                outcome = self.connection.recv()
+                assert isinstance(outcome, Outcome), outcome
+                return outcome
+            status: Status = "hang"
+            reason = f"no answer within {self.limit_s:.0f} s"
+            self.stop()
+        except (EOFError, ConnectionError):
+            status, reason = "crash", f"exit code {self.stop()}"
+        self.start()
+        return Outcome(number, status, reason, time.perf_counter() - started)
+
+    def stop(self) -> int | None:
+        """Ends the process; its exit code."""
+        self.process.join(timeout=1)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.connection.close()
+        return self.process.exitcode
