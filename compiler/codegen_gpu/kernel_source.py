@@ -9,7 +9,7 @@ from typing import Literal
 
 from compiler.ir.dims import Dim
 
-__all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource"]
+__all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource", "SizeRange"]
 
 ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size"]
 
@@ -59,12 +59,25 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class SizeRange:
+    """The condition that a size is from `low` to `high`, or at least `low`."""
+
+    size: Dim
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True)
 class DeviceStep:
-    """One launch: a kernel, the number of programs along each axis of the grid, an argument for each parameter."""
+    """One launch: a kernel, the number of programs along each axis of the grid, an argument for each parameter.
+
+    when: the calls that it is for, None for all; so kernels for some sizes stand beside those for the others.
+    """
 
     source: KernelSource
     grid: tuple[Dim, Dim, Dim]
     arguments: tuple[Argument, ...]
+    when: SizeRange | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """Tiles of matrix products: how many rows and columns a program makes, and how many programs share a tile."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.cards import card_of
+from compiler.codegen_gpu.cards import Unit
+from compiler.codegen_gpu.cost_model import CostModel, Work, cost_model
 from compiler.codegen_gpu.source_builder import power_of_two
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import BF16, F16, F32, I8, DType
@@ -16,6 +18,24 @@ LEAST_ROWS, MOST_PARTS = 16, 16
 TYPICAL_SIZE = 512
 """What a size that only a call decides is taken for."""
 
+_UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
+
+_SIDES = (16, 32, 64, 128, 256)
+
+# What a thread can hold of the sums: operands in three parts need registers too.
+_SUMS_PER_THREAD = {F32: 64, F16: 128, BF16: 128, I8: 128}
+
+# What is loaded at once along k: rows of 128 bytes, or of 256 where little else is loaded.
+_DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32,), F16: (64, 128), BF16: (64, 128), I8: (64, 128)}
+
+_PIPELINE_STAGES = (4, 3, 2)
+
+_ITERATION_BYTES = 4096
+"""What could be loaded while an iteration of the pipeline is synchronised."""
+
+_WARP_GROUP_ROWS, _NARROW_SHARE = 64, 0.6
+"""Tiles of fewer rows are multiplied by single warps, at this share of the peak."""
+
 
 @dataclass(frozen=True)
 class MatrixTile:
@@ -28,23 +48,108 @@ class MatrixTile:
     stages: int
 
 
-def choose_tile(rows: Dim, columns: Dim, depth: Dim, dtype: DType) -> MatrixTile:
-    """The tile for a product [rows, depth] x [depth, columns]."""
-    m, n, k = (size if isinstance(size, int) else TYPICAL_SIZE for size in (rows, columns, depth))
-    widest = 64 if dtype == F32 else 128
-    tile_m = max(LEAST_ROWS, min(power_of_two(m), widest))
-    tile_n = max(LEAST_ROWS, min(power_of_two(n), widest if tile_m > LEAST_ROWS else 128))
-    least_depth = 32 if dtype == I8 else 16
-    tile_k = max(least_depth, min(power_of_two(k), 32 if dtype == F32 else 64))
-    warps = 8 if tile_m * tile_n >= 128 * 128 else 4
-    return MatrixTile(tile_m, tile_n, tile_k, warps, 3)
+@dataclass(frozen=True)
+class MatrixProducts:
+    """`batch` products of [rows, depth] by [depth, columns]; sizes that only a call decides are taken for typical."""
+
+    batch: Dim
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    dtype: DType
+    input_precision: str = "tf32x3"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all sizes are numbers."""
+        return all(isinstance(size, int) for size in (self.batch, self.rows, self.columns, self.depth))
 
 
-def choose_split(batch: Dim, rows: Dim, columns: Dim, depth: Dim, tile: MatrixTile, target: Target) -> int:
-    """How many programs share a tile: enough that every multiprocessor has one, where k is long enough for that."""
-    if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(batch, int) and isinstance(depth, int)):
-        return 1
-    tiles = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
-    missing = card_of(target).sms // max(tiles, 1)
-    longest = depth // (8 * tile.depth)
-    return max(1, min(MOST_PARTS, missing, longest))
+@dataclass(frozen=True)
+class TileChoice:
+    """The tile, how many programs share one, and how long that should take."""
+
+    tile: MatrixTile
+    parts: int
+    seconds: float
+
+
+def choose_tile(products: MatrixProducts, target: Target) -> TileChoice:
+    """The tile and the split along k that the cost model finds fastest; the first of equals."""
+    model = cost_model(target)
+    choices = (
+        TileChoice(tile, parts, _seconds(products, tile, parts, model))
+        for tile in _tiles(products, model)
+        for parts in _splits(products, tile)
+    )
+    return min(choices, key=lambda choice: choice.seconds)
+
+
+def _tiles(products: MatrixProducts, model: CostModel) -> Iterator[MatrixTile]:
+    """What fits registers and shared memory, and is not much wider than the product."""
+    dtype, item = products.dtype, products.dtype.itemsize
+    m, n, k = (_number(size, TYPICAL_SIZE) for size in (products.rows, products.columns, products.depth))
+    widest = max(16, power_of_two(m)), max(16, power_of_two(n))
+    depths, longest = _DEPTHS[dtype], max(32 if dtype == I8 else 16, power_of_two(k))
+    for rows in (side for side in _SIDES if side <= widest[0]):
+        for columns in (side for side in _SIDES if side <= widest[1]):
+            warps = 8 if rows * columns > 64 * 128 else 4
+            if rows * columns > _SUMS_PER_THREAD[dtype] * warps * 32:
+                continue
+            for depth in dict.fromkeys(min(size, longest) for size in depths if size <= _deepest(rows)):
+                stages = next(
+                    (s for s in _PIPELINE_STAGES if s * (rows + columns) * depth * item <= _shared(model, dtype)), 0
+                )
+                if stages:
+                    yield MatrixTile(rows, columns, depth, warps, stages)
+
+
+def _deepest(rows: int) -> int:
+    return 128 if rows <= LEAST_ROWS else 64
+
+
+def _shared(model: CostModel, dtype: DType) -> int:
+    """The shared memory that a pipeline may take: half of it, so that two programs run on a multiprocessor."""
+    return model.card.shared_bytes_per_sm // 2 - model.card.reserved_shared_bytes
+
+
+def _splits(products: MatrixProducts, tile: MatrixTile) -> Iterator[int]:
+    yield 1
+    if products.is_known:
+        longest = _number(products.depth, 0) // (8 * tile.depth)
+        yield from (parts for parts in (2, 4, 8, 16) if parts <= min(MOST_PARTS, longest))
+
+
+def _seconds(products: MatrixProducts, tile: MatrixTile, parts: int, model: CostModel) -> float:
+    item = products.dtype.itemsize
+    batch = _number(products.batch, 1)
+    m, n, k = (_number(size, TYPICAL_SIZE) for size in (products.rows, products.columns, products.depth))
+    row_tiles, column_tiles = -(-m // tile.rows), -(-n // tile.columns)
+    programs = batch * row_tiles * column_tiles * parts
+    steps = -(-k // (parts * tile.depth))
+    operations = 2.0 * programs * steps * tile.rows * tile.columns * tile.depth
+    if products.dtype == F32 and products.input_precision == "tf32x3":
+        operations *= 3
+    if tile.rows < _WARP_GROUP_ROWS:
+        operations /= _NARROW_SHARE
+    # Small tiles load more than tensor cores can multiply meanwhile.
+    loaded = float(programs) * steps * ((tile.rows + tile.columns) * tile.depth * item + _ITERATION_BYTES)
+    operands = batch * (m * k + k * n) * item
+    work = Work(
+        memory_bytes=operands + batch * m * n * item,
+        cache_bytes=loaded,
+        operations=operations,
+        unit=_UNITS[products.dtype],
+        programs=programs,
+        programs_per_sm=2 if tile.warps == 4 else 1,
+        steps=max(1, steps // tile.stages),
+    )
+    total = model.seconds(work)
+    if parts > 1:
+        partial = batch * m * n * 4
+        total += model.seconds(Work(memory_bytes=(parts + 1) * partial, programs=max(1, partial // 4096)))
+    return total
+
+
+def _number(size: Dim, otherwise: int) -> int:
+    return max(1, size) if isinstance(size, int) else otherwise

@@ -105,13 +105,13 @@ class _Launches:
             f.store(word, f.gep(self.words, place, "i64"), align=8)
         for place, size in enumerate([*grid, _WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
             f.store(f.convert("trunc", size, "i32"), f.gep(self.config, _GRID + 4 * place), align=4)
-        undecided = [size for size in grid if isinstance(size, Reg)]
-        if all(size != 0 for size in grid if isinstance(size, int)):
-            wanted = [f.icmp("sgt", size, 0) for size in undecided]
-            if wanted:
-                f.if_(reduce(f.and_, wanted), lambda: self._call(number))
-            else:
-                self._call(number)
+        wanted = [f.icmp("sgt", size, 0) for size in grid]
+        if step.when is not None:
+            size = frame.size(substitute(step.when.size, sizes))
+            wanted.append(f.icmp("sge", size, step.when.low))
+            if step.when.high is not None:
+                wanted.append(f.icmp("sle", size, step.when.high))
+        f.if_(reduce(f.and_, wanted), lambda: self._call(number))
 
     def _call(self, number: int) -> None:
         f = self.f

@@ -175,6 +175,10 @@ class Device:
             return evaluate(argument.value, own)
 
         for step in code.steps:
+            if step.when is not None:
+                size = evaluate(step.when.size, own)
+                if size < step.when.low or (step.when.high is not None and size > step.when.high):
+                    continue
             x, y, z = (evaluate(size, own) for size in step.grid)
             assert y < 1 << 16, step.grid
             assert z < 1 << 16, step.grid

@@ -6,16 +6,16 @@ share one and a second launch adds up their parts, always in the same order.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen_gpu.element_types import memory_type, register_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
-from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
-from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixTile, choose_split, choose_tile
+from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, SizeRange
+from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, MatrixTile, choose_tile
 from compiler.codegen_gpu.scalars import emit_cast
 from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
-from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dims import Dim, floordiv, maximum, product
 from compiler.ir.dtypes import F32, DType
 from compiler.ir.module import Op
 from compiler.ir.primitives.contractions import parse_equation
@@ -27,6 +27,9 @@ from compiler.target import Target
 M, N = 0, 1
 """The dimensions of a tile."""
 
+FEW_ROWS = 16
+"""A product with so many rows at most, as when tokens are generated, is a matter of reading the other operand."""
+
 GROUP_ROWS = 8
 """Tiles of so many rows are made column by column, so that what they read is still in the cache."""
 
@@ -36,16 +39,34 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     problem = find_problem(kernel.block)
     if problem is None or not _has_tiles(problem):
         return _emit_simple(open_kernel(kernel, target))
-    rows, columns, depth = problem.rows, problem.columns, problem.depth
-    tile = choose_tile(rows, columns, depth, problem.dot.operands[0].dtype)
-    parts = choose_split(product(problem.sizes[letter] for letter in problem.outer), rows, columns, depth, tile, target)
+    batch = product(problem.sizes[letter] for letter in problem.outer)
+    general = _emit_products(kernel, problem, target, _products(kernel, problem, batch, problem.rows))
+    if isinstance(problem.rows, int) or not problem.m or not isinstance(batch, int):
+        return KernelCode(general.steps, general.scratch_bytes, element_counts(kernel))
+    # A call with few rows gets programs that share the columns among more of them.
+    few = _emit_products(kernel, problem, target, _products(kernel, problem, batch, FEW_ROWS))
+    steps = [
+        *(replace(step, when=SizeRange(problem.rows, 0, FEW_ROWS)) for step in few.steps),
+        *(replace(step, when=SizeRange(problem.rows, FEW_ROWS + 1, None)) for step in general.steps),
+    ]
+    return KernelCode(tuple(steps), maximum(few.scratch_bytes, general.scratch_bytes), element_counts(kernel))
+
+
+def _products(kernel: Kernel, problem: Problem, batch: Dim, rows: Dim) -> MatrixProducts:
+    precision = str(kernel.schedule.get("input_precision", "tf32x3"))
+    return MatrixProducts(batch, rows, problem.columns, problem.depth, problem.dot.operands[0].dtype, precision)
+
+
+def _emit_products(kernel: Kernel, problem: Problem, target: Target, products: MatrixProducts) -> KernelCode:
+    choice = choose_tile(products, target)
+    tile, parts = choice.tile, choice.parts
     if parts == 1:
         frame = open_kernel(kernel, target, rank=2)
-        return KernelCode((_Tiles(frame, problem, tile).emit(),), 0, element_counts(kernel))
+        return KernelCode((_Tiles(frame, problem, tile).emit(),))
     partial = _Tiles(open_kernel(kernel, target, rank=2), problem, tile, parts).emit()
     total = emit_total(open_kernel(kernel, target), problem.dot, parts)
     scratch_bytes = parts * problem.dot.results[0].tensor.elements * F32.itemsize
-    return KernelCode((partial, total), scratch_bytes, element_counts(kernel))
+    return KernelCode((partial, total), scratch_bytes)
 
 
 def _has_tiles(problem: Problem) -> bool:

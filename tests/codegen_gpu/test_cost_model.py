@@ -1,0 +1,74 @@
+"""The cost model by its decisions: what it prefers, never how long something takes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from compiler.codegen_gpu import cost_model as module
+from compiler.codegen_gpu.cards import CARDS
+from compiler.codegen_gpu.cost_model import Work, cost_model
+from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
+from compiler.ir.dims import Size
+from compiler.ir.dtypes import BF16, F32, DType
+from compiler.target import parse_target
+
+SM_90 = parse_target("cuda:sm_90")
+
+
+def test_every_card_is_calibrated() -> None:
+    table = json.loads(Path(module.__file__).with_name("calibration.json").read_text())
+    assert set(table) == set(CARDS)
+    for name in CARDS:
+        model = cost_model(parse_target(f"cuda:{name}"))
+        assert 0 < model.calibration.bandwidth <= 1
+        assert 0 < model.calibration.peak <= 1
+
+
+def test_one_pass_over_memory_beats_three() -> None:
+    model, nbytes = cost_model(SM_90), 128e6
+    fused = model.seconds(Work(memory_bytes=2 * nbytes, programs=10_000))
+    apart = 3 * model.seconds(Work(memory_bytes=2 * nbytes, programs=10_000))
+    assert apart > 2.5 * fused
+
+
+def test_few_programs_are_slower_than_many() -> None:
+    model = cost_model(SM_90)
+    work = [Work(memory_bytes=1e6, operations=1e10, unit="bf16", programs=n) for n in (1, 16, 132)]
+    times = [model.seconds(x) for x in work]
+    assert times == sorted(times, reverse=True)
+    # One program more than the card holds at once costs a second wave.
+    full, over = (model.seconds(Work(memory_bytes=0, operations=1e12, unit="bf16", programs=n)) for n in (132, 133))
+    assert over > 1.5 * full
+
+
+def test_large_products_have_large_tiles_and_no_split() -> None:
+    choice = choose_tile(MatrixProducts(1, 8192, 8192, 8192, BF16), SM_90)
+    assert (choice.tile.rows, choice.tile.columns, choice.parts) == (128, 256, 1)
+    choice = choose_tile(MatrixProducts(1, 4096, 4096, 4096, F32), SM_90)
+    assert choice.tile.rows * choice.tile.columns >= 64 * 128
+    assert choice.parts == 1
+
+
+def test_few_rows_and_a_long_k_are_shared() -> None:
+    choice = choose_tile(MatrixProducts(1, 1, 128, 8192, BF16), SM_90)
+    assert choice.parts > 1
+    assert choice.tile.rows == 16
+
+
+def test_sizes_of_a_call_are_never_split_along() -> None:
+    choice = choose_tile(MatrixProducts(1, Size.symbol("M"), 128, 8192, BF16), SM_90)
+    assert choice.parts == 1
+
+
+@pytest.mark.parametrize("architecture", CARDS)
+@pytest.mark.parametrize("dtype", sorted(TILED_DTYPES, key=str), ids=str)
+def test_tiles_fit_the_card(architecture: str, dtype: DType) -> None:
+    target = parse_target(f"cuda:{architecture}")
+    for m, n, k in [(1, 1, 1), (3, 5, 7), (16, 16, 16), (128, 1000, 2048), (5000, 33, 4096), (1 << 20, 64, 64)]:
+        tile = choose_tile(MatrixProducts(2, m, n, k, dtype), target).tile
+        shared = tile.stages * (tile.rows + tile.columns) * tile.depth * dtype.itemsize
+        assert shared <= CARDS[architecture].shared_bytes
+        assert tile.rows >= 16
+        assert tile.columns >= 16
+        assert tile.depth >= (32 if dtype.itemsize == 1 else 16)
