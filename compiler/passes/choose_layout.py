@@ -20,9 +20,11 @@ from compiler.passes.moved_layouts import MOVED, Layout, layout_of
 from compiler.passes.notes import note_refusal
 from compiler.passes.rules import RULES
 from compiler.passes.rules.broadcasts import transpose_broadcast
+from compiler.passes.rules.reshapes import transpose_units
 
-# A broadcast takes in the transpose behind it: that would end the way of a layout at what repeats rows and columns.
-OTHERS = tuple(each for each in RULES if each is not transpose_broadcast)
+# These make something else of a transpose, and so would end its way: at what repeats rows and columns, and at the one
+# pixel that a pooled image has.
+OTHERS = tuple(each for each in RULES if each not in (transpose_broadcast, transpose_units))
 
 
 def choose_layout(module: Module) -> Module:

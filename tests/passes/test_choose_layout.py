@@ -105,8 +105,8 @@ def gate(b: Builder, x: Value) -> Value:
 def gate_moved(b: Builder, x: Value) -> Value:
     y = convolve(b, b.transpose(x, TO_LAST), 4, last=True)
     mean = b.reshape(b.reduce(y, "sum", (1, 2)), (N, 1, 1, 4))
-    scale = b.tanh(b.reshape(convolve(b, mean, 4, 1, last=True), (N, 4, 1, 1)))
-    return b.transpose(b.mul(y, b.broadcast(scale, (0, 3, 1, 2), y.shape)), TO_FIRST)
+    scale = b.tanh(convolve(b, mean, 4, 1, last=True))
+    return b.transpose(b.mul(y, b.broadcast_to(scale, y.shape)), TO_FIRST)
 
 
 def classifier(b: Builder, x: Value) -> Value:
