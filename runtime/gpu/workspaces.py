@@ -91,9 +91,10 @@ class DeviceWorkspace:
         self.stream, self.done, self._followed = (
             self.device.new_stream(), self.device.new_event(), self.device.new_event(),
         )  # fmt: skip
-        handles = (("cuStreamDestroy_v2", self.stream), ("cuEventDestroy_v2", self.done),
-                   ("cuEventDestroy_v2", self._followed))  # fmt: skip
-        weakref.finalize(self, _destroy, self.device, handles).atexit = False
+        # Before anything that a call uses is given back, the last one that nobody waited for has to be over.
+        ending = (("cuEventSynchronize", self.done), ("cuStreamDestroy_v2", self.stream),
+                  ("cuEventDestroy_v2", self.done), ("cuEventDestroy_v2", self._followed))  # fmt: skip
+        weakref.finalize(self, _end, self.device, ending).atexit = False
         self._status = PinnedMemory(self.device, STATUS_WORDS * WORD_BYTES)
         self.status = self._status.bytes.view(np.int64)
         self.status[:] = 0
@@ -112,7 +113,9 @@ class DeviceWorkspace:
         self.outgoing = Staging(self.device, "copies of the outputs")
         self.graphs = GraphCache(self.device, shared.graphs_kept)
         self.sizes: object = None
-        self.last: Call | None = None
+        # The stream of the last call that was left without waiting, and the call, which is not kept for this.
+        self.pending: int | None = None
+        self.last: weakref.ref[Call] | None = None
         self.calls = self.launches = 0
 
     @property
@@ -144,9 +147,15 @@ class DeviceWorkspace:
 
     def settle(self) -> None:
         """Waits for the calls before that nobody waited for."""
-        if self.last is not None:
-            self.last.finish_late()
-            self.last = None
+        if self.pending is None:
+            return
+        last = self.last() if self.last is not None else None
+        if last is not None:
+            last.finish_late()
+        else:
+            self.device.driver.call("in a call", "cuEventSynchronize", self.done)
+            self.status[:] = 0
+        self.pending = None
 
     def take_status(self) -> tuple[int, ...]:
         """The status block, which is clear again afterwards."""
@@ -176,9 +185,8 @@ class Call:
         self._status: tuple[int, ...] = ()
         self._follows_default = False
         workspace.table[DEVICE_STREAM] = self.stream
-        before = workspace.last
-        if before is not None and before.stream != self.stream:
-            self._wait_for(before.event)
+        if workspace.pending not in (None, self.stream):
+            self._wait_for(self.event)
 
     def take(self, nbytes: int, purpose: str) -> Block:
         """Memory for an array of this call."""
@@ -250,7 +258,7 @@ class Call:
         self._is_open = False
         if self.in_flight:
             self.device.driver.call("at the end of a call", "cuEventRecord", self.event, self.stream)
-            self.workspace.last = self
+            self.workspace.pending, self.workspace.last = self.stream, weakref.ref(self)
         else:
             self._is_done = True
         for made in self.made:
@@ -275,10 +283,11 @@ class Call:
         self.device.driver.call("to order two calls", "cuStreamWaitEvent", self.stream, event, 0)
 
 
-def _destroy(device: Device, handles: Sequence[tuple[str, int]]) -> None:
+def _end(device: Device, calls: Sequence[tuple[str, int]]) -> None:
+    """Calls functions of the driver with handles; nobody is there to be told what goes wrong."""
     try:
         with device.current():
-            for function, handle in handles:
+            for function, handle in calls:
                 device.driver.functions[function](handle)
     except DeviceError:
         return

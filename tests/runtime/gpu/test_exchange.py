@@ -470,3 +470,23 @@ def test_an_array_of_the_device_is_no_input_on_the_cpu(fake: FakeDriver) -> None
     with pytest.raises(InputError, match='input "x" is f32') as refused:
         make_executable(cpu_artifact(AFFINE_ON_CPU))(y)
     assert refused.value.code == "input-device"
+
+
+@pytest.mark.parametrize("keep", ["nothing", "the output", "the executable"])
+def test_what_a_call_uses_is_given_back_only_when_it_is_over(fake: FakeDriver, keep: str) -> None:
+    exe = executable(fake, AFFINE)
+    given = WithInterface(fake, X)
+    for _ in range(3):
+        y = exe.run({"x": given}, stream=0)["y"]
+    if keep != "the executable":
+        del exe
+    if keep != "the output":
+        del y
+    fake.streams.run_all()
+    fake.check()
+    if keep == "the output":
+        assert_same(y.numpy(), affine(X))
+        del y
+    if keep == "nothing":
+        # Not even a collection of garbage is needed; what remains is the other library's.
+        assert fake.memory.live == 1
