@@ -304,11 +304,15 @@ def infer_command(
     """Print the type of every value of MODEL.
 
     That is its element type and its shape, in the names of the symbolic sizes. What lies within a graph of a node has
-    the place of that graph before its name. The annotated model refers to the same external data, in the same place.
+    the place of that graph before its name. Weights in files of their own stay there.
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            output.write_bytes(onnxc.infer(model, dims, shapes).SerializeToString())
+            typed = onnxc.infer(model, dims, shapes)
+            output.write_bytes(typed.SerializeToString())
+            is_elsewhere = output.absolute().parent != model.absolute().parent
+            if is_elsewhere and any(tensor.external_data for tensor in typed.graph.initializer):
+                click.echo(f"{output} reads the weights beside {model}: put it there, or copy them", err=True)
         if output is not None and not report:
             return
         types = infer_types(check_model(read_model(model)), make_options("interpreter", dims, shapes).inputs)

@@ -162,6 +162,50 @@ def test_infer_types_every_value(digits: Path, tmp_path: Path) -> None:
     assert [size.dim_value for size in typed["pooled"].tensor_type.shape.dim] == [2, 16, 4, 4]
 
 
+def test_infer_reports_ranks_that_data_decides(digits: Path, tmp_path: Path) -> None:
+    assert onnxc("infer", digits, "--report").stdout.splitlines()[-1].endswith("values have a known rank")
+    text = """<ir_version: 8, opset_import: ["": 17]> m (bool c, float[N, M] x) => (y) {
+      y = If (c) < then_branch = t () => (a) { a = ReduceSum <keepdims = 0> (x) },
+                   else_branch = e () => (b) { b = Neg (x) } > }"""
+    path, typed = tmp_path / "branches.onnx", tmp_path / "typed.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    result = onnxc("infer", path, "--report", "-o", typed)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "y: f32[...]",
+        '  ai.onnx.If-16 gives it a rank that data decides, at graph "main", node 0 (ai.onnx.If-16)',
+        "4 of 5 values have a known rank",
+    ]
+    assert onnx.load(typed).graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+def test_infer_tells_where_weights_in_files_of_their_own_are(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> m (float[N, 8] x) => (y) { y = Mul (x, w) }'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(8, np.float32), "w"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "elsewhere").mkdir()
+    beside = onnxc("infer", tmp_path / "m.onnx", "-o", tmp_path / "typed.onnx")
+    away = onnxc("infer", tmp_path / "m.onnx", "-o", tmp_path / "elsewhere" / "typed.onnx")
+    assert (beside.exit_code, beside.stderr) == (0, "")
+    assert away.exit_code == 0
+    assert "put it there, or copy them" in away.stderr
+
+
+def test_infer_prints_the_values_of_branches_with_their_place(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]> m (bool c, float[N] x) => (y) {
+      y = If (c) < then_branch = t () => (a) { a = Exp (x) }, else_branch = e () => (b) { b = Neg (x) } > }"""
+    path = tmp_path / "branches.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert onnxc("infer", path).stdout.splitlines() == [
+        "c: bool[]",
+        "x: f32[N]",
+        "main/If_0.then_branch: a: f32[N]",
+        "main/If_0.else_branch: b: f32[N]",
+        "y: f32[N]",
+    ]
+
+
 def test_inspect_tells_of_a_model_and_of_an_artifact(digits: Path, artifact: Path) -> None:
     model, compiled = onnxc("inspect", digits).output, onnxc("inspect", artifact).output
     assert "ai.onnx 18" in model
