@@ -1,18 +1,28 @@
 """Convolutions by the interpreter: every form with channels first and last, odd sizes, epilogues, other types."""
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from compiler.codegen_gpu.compile_kernels import compile_kernels
+from compiler.codegen_gpu.cubin import instruction_counts
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size, evaluate, symbols_of
 from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from compiler.ir.module import Value
 from compiler.ir.types import TensorType
 from compiler.passes.moved_layouts import Layout
-from tests.codegen_gpu.support import Device, make, precision
+from compiler.target import Target
+from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision
+
+TRITON = importlib.util.find_spec("triton")
+assert TRITON is not None
+assert TRITON.origin is not None
+DISASSEMBLER = Path(TRITON.origin).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
 
 N, H, W = (Size.symbol(name) for name in "NHW")
 ONES, TWOS, NONE = (1, 1), (2, 2), (0, 0)
@@ -199,3 +209,36 @@ def test_nan_stays_where_its_windows_are() -> None:
     x = _whole(F32, 1, 4, 4, 40)
     x[0, 0, 1, 3], x[0, 3, 3, 4] = np.nan, np.inf
     device.check(x)
+
+
+FORMS = [
+    (["{}[1, 14, 14, 256]"], (256, 256, 3, 3), TWOS, ONES, 1),
+    (["{}[8, 28, 28, 64]"], (128, 64, 1, 1), ONES, NONE, 1),
+    (["{}[N, 28, 28, 64]", "{}[N, 28, 28, 128]"], (128, 64, 3, 3), ONES, ONES, 1),
+    (["{}[N, H, W, 96]"], (96, 1, 3, 3), ONES, ONES, 96),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [SM_80, SM_90], ids=str)
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_compiled_kernels_load_16_bytes_at_a_time_and_spill_nothing(
+    dtype: DType, target: Target, tmp_path: Path
+) -> None:
+    sources = []
+    for types, w, strides, padding, groups in FORMS:
+
+        def build(ir: Builder, x: Value, *rest: Value, w=w, steps=strides, pad=padding, groups=groups) -> Value:
+            y = ir.convolution(x, ir.constant(_whole(dtype, *w)), steps, pad, pad, ONES, groups, channels_last=True)
+            y = ir.add(y, ir.constant(_whole(dtype, w[0])))
+            return ir.max(ir.add(y, rest[0]) if rest else y, 0.0)
+
+        device = Device(make([text.format(dtype) for text in types], build), target)
+        sources.append(device.code(0).steps[0].source)
+    for kernel, (_, _, _, _, groups) in zip(compile_kernels(sources, target, tmp_path), FORMS, strict=True):
+        assert kernel.stack_bytes == 0, kernel.source
+        instructions = instruction_counts(kernel.cubin, DISASSEMBLER)
+        loads = {name for name in instructions if name.startswith(("LDG", "LDGSTS")) and name.endswith(".128")}
+        products = {name for name in instructions if name.startswith(("HMMA", "HGMMA"))}
+        assert loads, instructions
+        assert bool(products) == (groups == 1), instructions

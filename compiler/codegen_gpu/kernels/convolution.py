@@ -30,6 +30,9 @@ from compiler.target import Target
 M, N = 0, 1
 """The dimensions of a tile."""
 
+PARTS, GROUPS = 1, 2
+"""The axes of the grid behind that of the tiles."""
+
 LEAST_TILED = 16
 """Groups with fewer filters, or fewer products to sum, would leave most of a tile empty."""
 
@@ -169,10 +172,9 @@ class _Products:
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
         row_tiles = floordiv(problem.rows + tile.rows - 1, tile.rows)
         column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
-        counts: list[Dim] = [problem.groups, self.choice.parts, row_tiles * column_tiles]
-        group, part, place = unravel(b, b.program(), [frame.size(size) for size in counts])
-        group, part = (0 if size == 1 else number for size, number in zip(counts, (group, part), strict=False))
-        row_tile, column_tile = place_tile(b, place, frame.size(row_tiles), frame.size(column_tiles))
+        group: Int = b.program(GROUPS) if problem.groups > 1 else 0
+        part: Int = b.program(PARTS) if self.choice.parts > 1 else 0
+        row_tile, column_tile = place_tile(b, b.program(), frame.size(row_tiles), frame.size(column_tiles))
         row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
         column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
         masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
@@ -183,7 +185,7 @@ class _Products:
         self.lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
         total = self._multiply(group, batch, column, part)
         self._write(total, batch, pixel, column, part)
-        return frame.step((product(counts),), tile.warps, tile.stages)
+        return frame.step((row_tiles * column_tiles, self.choice.parts, problem.groups), tile.warps, tile.stages)
 
     def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
