@@ -152,3 +152,17 @@ def test_a_fold_over_no_axes_has_no_kernel() -> None:
     module = make(["f32[N]"], lambda ir, x: ir.op("reduce", [x], {"kind": "sum", "axes": ()})[0])
     assert not is_native(module.main.body.ops[0])
     Native(module).check(sample(F32, 4))
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("sizes", ["2, 2, 1", "N, 2, 1", "3, 2, 4, 1", "2, 17"])
+def test_a_lane_that_is_alone_is_stored_alone(dtype: DType, sizes: str) -> None:
+    shape = [4 if size == "N" else int(size) for size in sizes.split(", ")]
+    native = Native(make([f"{dtype}[{sizes}]"], lambda ir, x: [ir.softmax(x, 0)]))
+    native.check(sample(dtype, *shape), bound=4 * precision(dtype))
+
+
+@pytest.mark.parametrize("count", [1, 17, 33, 65])
+def test_a_lane_that_is_alone_is_cast_alone(count: int) -> None:
+    native = Native(make([f"i32[2, {count}]"], lambda ir, x: [ir.reduce(ir.cast(ir.add(x, 1), I8), "max", (0,))]))
+    native.check(sample(I32, 2, count))
