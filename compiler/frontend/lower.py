@@ -435,6 +435,10 @@ class _Subgraph:
 
     def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
         inner = dict(self.scope)
+        if len(graph.inputs) != len(parameters):
+            message = f"the graph {graph.name} has {len(graph.inputs)} inputs, and the node gives {len(parameters)}"
+            rule = f"ONNX {self.node.operator}, graph attributes"
+            raise model_error([error("subgraph-arity", message, self.node.location, (), rule)])
         for info, parameter in zip(graph.inputs, parameters, strict=True):
             inner[info.name] = self._as_declared(info, parameter)
         for name in graph.initializers:

@@ -36,6 +36,10 @@ def operand_findings(node: GraphNode, operands: Sequence[Value | None]) -> list[
     bound: dict[str, tuple[str, str]] = {}
     for position, operand in enumerate(operands):
         formal = node.schema.input(position)
+        if operand is None and formal is not None and formal.option == "variadic":
+            message = f"input {position}, one of {formal.name}, is left out"
+            rule = f"ONNX {node.operator}, inputs"
+            findings.append(error("missing-input", message, node.location, (), rule))
         if operand is None or formal is None:
             continue
         found = schema_text(operand.type)

@@ -159,7 +159,7 @@ def test_modulo_of_floats_needed_fmod_before() -> None:
 
 
 def test_fmod_is_a_flag() -> None:
-    with pytest.raises(ModelError, match="attribute-value"):
+    with pytest.raises(ModelError, match="attribute-range"):
         run("Mod", f32(2), f32(2), 13, fmod=2)
 
 

@@ -33,8 +33,9 @@ def batch_normalization(node: Node, ir: Builder) -> tuple[Value, ...]:
 
     Source: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
     """
-    if not node.flag("training_mode") and (node.wants(1) or node.wants(2)):
-        message = f"the node has {node.output_count} outputs and training_mode is 0"
+    extra, training = node.wants(1) or node.wants(2), node.int("training_mode")
+    if (extra and not training) or (training and node.output_count != 3):
+        message = f"the node has {node.output_count} outputs and training_mode is {training}"
         node.fail("batch-normalization-outputs", message, rule="ONNX BatchNormalization, outputs")
     return _lower(node, ir, ("input_mean", "input_var"), training=node.flag("training_mode"))[:3]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths
+from compiler.frontend.operators.shape_inputs import read_lengths, vector_input
 from compiler.ir.builder import Builder
 from compiler.ir.module import Value
 
@@ -44,5 +44,5 @@ def constant_of_shape(node: Node, ir: Builder) -> Value:
     if value.size != 1:
         message = f"value has {value.size} elements, not 1"
         node.fail("constant-value", message, rule="ONNX ConstantOfShape, attribute value")
-    shape = read_lengths(node.input("input"), "input", node, ir)
+    shape = read_lengths(vector_input("input", node, ir), "input", node, ir)
     return ir.broadcast(ir.constant(value.reshape(())), (), shape)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from compiler.frontend.graph import Graph
 from compiler.frontend.operator import Node, RanksDiffer, RankUnknown, operator
 from compiler.frontend.operators.joined_types import joined
 from compiler.frontend.operators.loops import forever, while_loop
@@ -132,6 +133,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
         for value, axis, backwards in zip(scanned, axes, directions, strict=True):
             place = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
             elements.append(nested.gather(value, place, axis))
+        _expect_declared_shapes(body, (*carried, *elements), node)
         results = node.lower_subgraph(body, (*carried, *elements), nested)
         _expect_kept_shapes(carried, results, node)
         return nested.constant(np.array(True)), *results
@@ -147,6 +149,20 @@ def _truth(value: Value, node: Node) -> Value:
         message = f"the condition that body gives is {value.type}, not a bool"
         node.fail("loop-condition", message, rule=f"ONNX {node.operator}, attribute body")
     return value
+
+
+def _expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> None:
+    """ModelError where an input of the body certainly has not the shape that it declares."""
+    for info, value in zip(body.inputs, given, strict=False):
+        if not isinstance(info.type, TensorType) or not isinstance(value.type, TensorType):
+            continue
+        declared, own = info.type.shape, value.type.shape
+        if declared is None or own is None:
+            continue
+        sizes = [pair for pair in zip(declared, own, strict=False) if all(isinstance(size, int) for size in pair)]
+        if len(declared) != len(own) or any(a != b for a, b in sizes):
+            message = f"input {info.name} of body is declared {info.type}, and the node gives {value.type}"
+            node.fail("subgraph-input-type", message, rule=f"ONNX {node.operator}, attribute body")
 
 
 def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:

@@ -1,7 +1,7 @@
 """Expand and Tile: a tensor repeated along its axes."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, as_vector, known_integers, read_lengths
+from compiler.frontend.operators.shape_inputs import as_scalar, as_vector, known_integers, read_lengths, vector_input
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import I64
@@ -15,7 +15,7 @@ def expand(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__Expand.html
     """
     x = node.input("input")
-    shape = read_lengths(node.input("shape"), "shape", node, ir)
+    shape = read_lengths(vector_input("shape", node, ir), "shape", node, ir)
     return ir.broadcast_to(x, ir.broadcast_shape(x.shape, shape, code="expand-incompatible"))
 
 

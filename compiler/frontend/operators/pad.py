@@ -9,6 +9,7 @@ from compiler.frontend.operators.shape_inputs import (
     known_integers,
     read_lengths,
     spread_over_axes,
+    vector_input,
     vector_length,
     zero,
 )
@@ -42,7 +43,7 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
     """
     data, fill = node.input("data"), _fill(node.input("data"), node, ir)
     axes = _axes(data.rank, node, ir)
-    pads = as_vector(node.input("pads"), "pads", node, ir, 2 * vector_length(axes), "pads-length")
+    pads = vector_input("pads", node, ir, 2 * vector_length(axes), "pads-length")
     known_axes = known_integers(axes, ir)
     if known_axes is None:
         pads = _for_all_axes(pads, axes, data.rank, ir)

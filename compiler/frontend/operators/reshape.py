@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_vector, partly_known, read_lengths, vector_length
+from compiler.frontend.operators.shape_inputs import partly_known, read_lengths, vector_input, vector_length
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import BOOL
@@ -30,7 +30,7 @@ def reshape(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Reshape.html
     """
-    data, shape = node.input("data"), as_vector(node.input("shape"), "shape", node, ir)
+    data, shape = node.input("data"), vector_input("shape", node, ir)
     allow_zero = node.flag("allowzero", False)
     known = ir.known(shape)
     if known is not None:

@@ -75,6 +75,7 @@ def resize(node: Node, ir: Builder) -> Value:
     x = node.input("X")
     axes = node.axes_list(node.ints("axes", range(x.rank)), x.rank)
     scales, sizes = _given("scales", node), _given("sizes", node)
+    node.choice("keep_aspect_ratio_policy", POLICIES, "stretch")
     sampling = _sampling(node)
     regions = _regions(len(axes), sampling, node, ir)
     if scales is not None and sizes is None:

@@ -42,11 +42,22 @@ def as_vector(
     """
     if value.rank > 1:
         node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX {node.operator}, {name}")
+    if value.rank == 0 and length not in (None, 1):
+        message = f"{name} is one element, expected a vector of {length}"
+        node.fail(code, message, rule=f"ONNX {node.operator}, {name}")
     if value.rank == 1 and length is not None:
         value = of_shape(value, (length,), name, node, ir, code)
     if value.rank == 1 and not isinstance(value.shape[0], int):
         raise LengthUnknown(value, 0, f"the length of {name} is only known at run time")
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
+
+
+def vector_input(name: str, node: Node, ir: Builder, length: int | None = None, code: str = "operand-shape") -> Value:
+    """The input `name`, a vector, as i64[n] for a number n (see `as_vector`); a scalar is none."""
+    value = node.input(name)
+    if value.rank != 1:
+        node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX {node.operator}, {name}")
+    return as_vector(value, name, node, ir, length, code)
 
 
 def vector_length(value: Value) -> int:

@@ -15,6 +15,7 @@ from compiler.frontend.operators.shape_inputs import (
     partly_known,
     read_lengths,
     spread_over_axes,
+    vector_input,
     vector_length,
 )
 from compiler.ir.builder import Builder
@@ -45,7 +46,7 @@ def slice_by_inputs(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__Slice.html
     """
     data = node.input("data")
-    starts, ends = (as_vector(node.input(name), name, node, ir) for name in ("starts", "ends"))
+    starts, ends = (vector_input(name, node, ir) for name in ("starts", "ends"))
     count = vector_length(starts)
     axes = _optional("axes", range(count), node, ir)
     steps = _optional("steps", [1] * count, node, ir)

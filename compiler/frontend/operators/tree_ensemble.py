@@ -10,6 +10,7 @@ from compiler.frontend.operators.forest import EQ, Forest, Votes, aggregated, re
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.score_transforms import TRANSFORMS, transformed_by
 from compiler.ir.builder import Builder
+from compiler.ir.dtypes import dtype_of
 from compiler.ir.module import Value
 
 RULE = "ONNX TreeEnsemble"
@@ -33,6 +34,10 @@ def tree_ensemble(node: Node, ir: Builder) -> Value:
         message = f"leaf_weights has {weights.size} entries, leaf_targetids {targets.size}"
         node.fail("tree-votes", message, rule=f"{RULE}, leaf_*")
     forest = _read_forest(node)
+    for name in ("nodes_splits", "leaf_weights"):
+        dtype = dtype_of(node.tensor(name).dtype)
+        if dtype != given.dtype:
+            node.fail("tree-types", f"X is {given.dtype}, {name} is {dtype}", rule=f"{RULE}, {name}")
     count = node.int("n_targets", int(targets.max(initial=0)) + 1)
     if not ((targets >= 0) & (targets < count)).all():
         message = f"leaf_targetids is {node.ints('leaf_targetids')}, not all within [0, {count - 1}]"
