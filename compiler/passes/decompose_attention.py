@@ -10,7 +10,7 @@ def decompose_attention(module: Module) -> Module:
     return rewrite(module, [apart])
 
 
-@rule("attention", "rotary")
+@rule("attention")
 def apart(op: Op, build: Rewriter) -> Outcome:
     """attention(q, k, v, mask) = softmax(scale * q kᵀ + mask) v"""
     decompose = PRIMITIVES[op.name].decompose

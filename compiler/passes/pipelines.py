@@ -5,6 +5,7 @@ from typing import Literal
 from compiler.passes.canonicalize import canonicalize
 from compiler.passes.choose_layout import choose_layout
 from compiler.passes.decompose_attention import decompose_attention
+from compiler.passes.decompose_rotary import decompose_rotary
 from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from compiler.passes.eliminate_dead_code import eliminate_dead_code
 from compiler.passes.fold_batch_norm import fold_batch_norm
@@ -49,11 +50,14 @@ OPTIMIZE: tuple[Pass, ...] = (
 )
 """The same for every target."""
 
-CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention)
+CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (choose_layout,)
-"""For the GPU, whose convolutions read channels last; attention stays whole."""
+GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary,)
+"""For the GPU; attention stays whole."""
+
+GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)
+"""For the GPU, whose convolutions read channels last."""
 
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)
 
@@ -71,4 +75,4 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *_FINISH)
-    return (*precision_passes(precision), *GPU_KERNELS, *_FINISH)
+    return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *_FINISH)

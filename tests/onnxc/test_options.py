@@ -84,7 +84,6 @@ def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -
 @pytest.mark.parametrize(
     "given",
     [
-        {"target": "cuda:sm_90"},
         {"specialize": {"N": [1, 8]}},
         {"config": "tp4"},
         {"devices": "cpu:4"},

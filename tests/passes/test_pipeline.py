@@ -91,10 +91,8 @@ def test_pipelines_are_tuples_of_passes_named_as_their_files() -> None:
 
 def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     names = [transform.__name__ for transform in target_pipeline("cpu", "fp16")]
-    assert names[:3] == ["split_dilated_convolution", "decompose_attention", "lower_precision"]
-    assert [transform.__name__ for transform in target_pipeline("cuda", "bf16")][:2] == [
-        "lower_precision",
-        "choose_layout",
-    ]
+    assert names[:4] == ["split_dilated_convolution", "decompose_attention", "decompose_rotary", "lower_precision"]
+    names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
+    assert names[:3] == ["decompose_rotary", "lower_precision", "choose_layout"]
     assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")
     assert "decompose_attention" not in [transform.__name__ for transform in target_pipeline("cuda")]

@@ -1,0 +1,18 @@
+"""Rotary embeddings taken apart into pointwise ops, which are part of the kernels around them."""
+
+from compiler.ir.module import Module, Op
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+
+
+def decompose_rotary(module: Module) -> Module:
+    """Takes rotary embeddings apart into products and sums."""
+    return rewrite(module, [apart])
+
+
+@rule("rotary")
+def apart(op: Op, build: Rewriter) -> Outcome:
+    """rotary(a | b, cos, sin) = a cos - b sin | a sin + b cos"""
+    decompose = PRIMITIVES[op.name].decompose
+    assert decompose is not None
+    return decompose(op, build)
