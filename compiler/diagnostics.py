@@ -8,6 +8,9 @@ from runtime.errors import ModelError, UnsupportedError
 
 __all__ = ["DiagnosedModelError", "Diagnostic", "Location", "error", "model_error", "unsupported_error", "warning"]
 
+# Names of a model may hold anything: control characters, which could rewrite a terminal, are shown as \x1b.
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
 JsonField = str | list[str] | dict[str, str | int | None] | None
 
 
@@ -49,7 +52,7 @@ class Diagnostic:
         lines += [f"   | {value}" for value in self.values]
         if self.rule:
             lines.append(f"  rule: {self.rule}")
-        return "\n".join(lines)
+        return "\n".join(line.translate(_VISIBLE) for line in lines)
 
     def to_json(self) -> dict[str, JsonField]:
         """All of it as JSON has it; the names of the fields do not change."""

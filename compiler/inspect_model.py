@@ -33,7 +33,8 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
         return (*findings, error(problem.code, str(problem)))
     except UnsupportedError as problem:
         _, _, listing = str(problem).partition(": ")
-        return (*findings, warning(problem.code, listing))
+        message, *nodes = listing.split("\n")
+        return (*findings, warning(problem.code, message, values=[node.removeprefix("  --> ") for node in nodes]))
     return findings
 
 

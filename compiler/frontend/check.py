@@ -76,8 +76,9 @@ def _collect(model: ModelProto, store: TensorStore) -> tuple[Diagnostic, ...]:
     context = Context(
         findings, model.ir_version, _opsets(model), functions, store, limits=limits, configurations=configurations
     )
-    check_graph_names(model.graph, "main", context)
-    check_graph(model.graph, "main", context)
+    if model.HasField("graph"):
+        check_graph_names(model.graph, "main", context)
+        check_graph(model.graph, "main", context)
     check_training(model, context)
     check_imports(model.opset_import, context.used_domains, "main", findings)
     calls = CallGraph(model, functions, limits)

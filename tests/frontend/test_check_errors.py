@@ -446,6 +446,15 @@ def test_a_finding_names_the_place_the_values_and_the_rule() -> None:
     )
 
 
+def test_control_characters_in_names_are_shown_and_not_obeyed() -> None:
+    hostile = "\x1b[2J\r\n\x9b31m\x7f"
+    (finding,) = findings(model(RELU, lambda m: first_node(m).input.__setitem__(0, hostile)), "error")
+    assert str(finding).split("\n")[0] == (
+        r'error[undefined-name]: "\x1b[2J\x0d\x0a\x9b31m\x7f" is used and never defined'
+    )
+    assert hostile in finding.message
+
+
 def test_a_rule_broken_a_thousand_times_is_listed_a_hundred_times() -> None:
     nodes = "".join(f"a{i} = Rleu(x) " for i in range(1000))
     found = findings(model(f"g (float[N] x) => (float[N] x) {{ {nodes} }}"), "error")

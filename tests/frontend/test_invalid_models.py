@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.frontend.invalid import devices, training
 from tests.frontend.invalid.case import Case
 from tests.frontend.invalid.tables import ALL, FAMILIES
 from tests.frontend.model_texts import ADD, Edit, errors, model
+from tests.support.messages import read_messages, write_messages
 
 MESSAGES = Path(__file__).parent / "invalid" / "messages.txt"
 COMMAND = "python -m tests.frontend.test_invalid_models"
@@ -29,11 +29,11 @@ def test_a_model_that_breaks_a_rule_is_refused_for_that(case: Case) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_message_is_as_recorded(name: str) -> None:
-    assert message(ALL[name]) == recorded().get(name), f"look at the change, then run `{COMMAND}`"
+    assert message(ALL[name]) == read_messages(MESSAGES).get(name), f"look at the change, then run `{COMMAND}`"
 
 
 def test_nothing_is_recorded_that_is_not_tested() -> None:
-    assert list(recorded()) == list(ALL)
+    assert list(read_messages(MESSAGES)) == list(ALL)
 
 
 @pytest.mark.parametrize("name", FAMILIES["limits"])
@@ -74,13 +74,6 @@ def message(case: Case) -> str:
     return ""
 
 
-@cache
-def recorded() -> dict[str, str]:
-    """The messages by the names of the models."""
-    blocks = MESSAGES.read_text().split("== ")[1:] if MESSAGES.exists() else []
-    return {name: text.rstrip("\n") for name, _, text in (block.partition("\n") for block in blocks)}
-
-
 if __name__ == "__main__":
-    MESSAGES.write_text("\n".join(f"== {name}\n{message(case)}\n" for name, case in ALL.items()))
+    write_messages(MESSAGES, {name: message(case) for name, case in ALL.items()})
     sys.stdout.write(f"{len(ALL)} messages, {len({case.code for case in ALL.values()})} codes\n")

@@ -102,4 +102,4 @@ def test_check_warns_of_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch)
         onnxc.infer(model_from_text(text))
     (finding,) = onnxc.check(model_from_text(text))
     assert (finding.severity, finding.code) == ("warning", "unsupported-node")
-    assert "ai.onnx.Relu-14" in finding.message
+    assert "ai.onnx.Relu-14" in finding.values[0]

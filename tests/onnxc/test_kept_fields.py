@@ -73,9 +73,11 @@ def full_model() -> ModelProto:
     annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="w")
     training = model.training_info.add()
     training.initialization.CopyFrom(
-        model_from_text('<ir_version: 8, opset_import: ["": 17]> i () => (float[4] n) {}').graph
+        model_from_text(
+            '<ir_version: 8, opset_import: ["": 17]> i () => (float[4] n) <float[4] n = {0, 0, 0, 0}> {}'
+        ).graph
     )
-    training.update_binding.add(key="w", value="n")
+    training.initialization_binding.add(key="w", value="n")
     device = model.configuration.add(name="pair", num_devices=2)
     device.device.extend(["a", "b"])
     placed = model.graph.node[0].device_configurations.add(configuration_id="pair", pipeline_stage=1)

@@ -15,6 +15,7 @@ import onnxc
 from runtime.errors import OnnxcError
 from runtime.executable import Executable
 from tests.frontend.model_texts import model
+from tests.support.messages import read_messages, write_messages
 
 MESSAGES = Path(__file__).with_name("invalid_calls.txt")
 COMMAND = "python -m tests.runtime.test_invalid_calls"
@@ -183,11 +184,11 @@ def test_an_invalid_call_is_refused_for_what_is_wrong(name: str, target: str) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_message_is_as_recorded(name: str) -> None:
-    assert str(refusal(name, "cpu")) == recorded().get(name), f"look at the change, then run `{COMMAND}`"
+    assert str(refusal(name, "cpu")) == read_messages(MESSAGES).get(name), f"look at the change, then run `{COMMAND}`"
 
 
 def test_nothing_is_recorded_that_is_not_tested() -> None:
-    assert list(recorded()) == list(CASES)
+    assert list(read_messages(MESSAGES)) == list(CASES)
 
 
 def test_ragged_lists_are_refused() -> None:
@@ -205,13 +206,6 @@ def test_an_executable_is_none_the_worse_for_it() -> None:
     assert executable("an object", "cpu")(X, X).shape == (4, 3)
 
 
-@cache
-def recorded() -> dict[str, str]:
-    """The messages by the names of the calls."""
-    blocks = MESSAGES.read_text().split("== ")[1:] if MESSAGES.exists() else []
-    return {name: text.rstrip("\n") for name, _, text in (block.partition("\n") for block in blocks)}
-
-
 if __name__ == "__main__":
-    MESSAGES.write_text("\n".join(f"== {name}\n{refusal(name, 'cpu')}\n" for name in CASES))
+    write_messages(MESSAGES, {name: str(refusal(name, "cpu")) for name in CASES})
     sys.stdout.write(f"{len(CASES)} messages, {len({case.code for case in CASES.values()})} codes\n")

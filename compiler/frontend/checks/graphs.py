@@ -26,7 +26,7 @@ def check_graph(
         message = f"graphs are nested more than {limit} deep"
         context.findings.error("nesting-too-deep", message, Location(path), rule="limits, nesting_depth")
         return
-    if not graph.name and graph.ByteSize():
+    if not graph.name:
         context.findings.error("missing-graph-name", "the graph has no name", Location(path), rule="ONNX IR, graphs")
     check_interface(graph, path, context)
     check_quantization(graph, path, context, outer)

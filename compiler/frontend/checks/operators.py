@@ -90,6 +90,11 @@ def _check_arity(
         if not name and formal.option == "single":
             message = f"{kind} {formal.name} is required and left out"
             context.findings.error(MISSING_CODES[kind], message, site.location(), rule=rule)
+    if formals and formals[-1].option == "variadic":
+        formal, given = formals[-1], sum(map(bool, names[len(formals) - 1 :]))
+        if given < formal.min_arity:
+            message = f"{kind} {formal.name} takes at least {formal.min_arity}, and {given} are given"
+            context.findings.error(MISSING_CODES[kind], message, site.location(), rule=rule)
 
 
 def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes) -> None:

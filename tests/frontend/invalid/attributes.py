@@ -111,7 +111,10 @@ ATTRIBUTES: Cases = {
         RELU.replace("y = R", "y = R"),
         lambda m: m.graph.node.add(op_type="Relu", input=["x"], output=[""]),
     ),
-    "an operand left out of a concatenation": Case("type-constraint", "g (bool[N] x) => (bool[N] y) { y = Neg(x) }"),
+    "all operands of a sum left out": Case(
+        "missing-input", RELU.replace("Relu(x)", "Sum(x)"), lambda m: first_node(m).input.__setitem__(0, "")
+    ),
+    "a negative bool": Case("type-constraint", "g (bool[N] x) => (bool[N] y) { y = Neg(x) }"),
     "strings where numbers belong": Case("type-constraint", "g (string[N] x) => (string[N] y) { y = Abs(x) }"),
     "a condition that is a number": Case("type-constraint", IF.replace("bool c", "float c")),
     "a map where a tensor belongs": Case("type-constraint", "g (map(int64, float) x) => (float[N] y) { y = Relu(x) }"),

@@ -48,6 +48,7 @@ HEADERS: Cases = {
         "duplicate-metadata", RELU, lambda m: [m.metadata_props.add(key="author", value="me") for _ in range(3)]
     ),
     "a graph without a name": Case("missing-graph-name", RELU, lambda m: m.graph.ClearField("name")),
+    "a graph of nothing": Case("missing-graph-name", RELU, lambda m: [m.ClearField("graph"), m.graph.SetInParent()]),
     "a branch without a name": Case("missing-graph-name", IF, lambda m: first_attribute(m).g.ClearField("name")),
     "an operator before its opset": Case(
         "operator-not-in-opset", "g (float[N] x) => (float[N] y) { y = Gelu(x) }", None, ir_version(10, 19)
