@@ -86,10 +86,9 @@ def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Gro
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
-    place = {op: index for index, op in enumerate(ops)}
     for group in fusion.groups:
-        group.ops = dict.fromkeys(sorted(group.ops, key=place.__getitem__))
-    groups = sorted(fusion.groups, key=lambda group: place[group.last])
+        group.ops = dict.fromkeys(sorted(group.ops, key=fusion.place_of.__getitem__))
+    groups = sorted(fusion.groups, key=lambda group: fusion.place_of[group.last])
     return tuple(groups), fusion.aliases
 
 
@@ -109,6 +108,7 @@ class _Fusion:
     def __init__(self, ops: Sequence[Op], outputs: Sequence[Value]) -> None:
         self.ops = ops
         self.inside = frozenset(ops)
+        self.place_of = {op: place for place, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
         self.outputs = frozenset(outputs)
         self.aliases: dict[Value, Value] = {}
@@ -140,17 +140,33 @@ class _Fusion:
             self.buffered.update(group.outputs)
 
     def _follow(self, group: Group) -> None:
-        while group.outputs[0] not in self.outputs and len(group.ops) < GROUP_LIMIT:
-            users = self.uses.get(group.outputs[0], [])
-            if len(set(users)) != 1 or not self._is_epilogue(users[0], group):
-                break
-            group.outputs = users[0].results
-            group.ops[users[0]] = None
-            self.epilogues.add(users[0])
+        while following := self._following(group):
+            group.outputs = following[-1].results
+            group.ops.update(dict.fromkeys(following))
+            self.epilogues.update(following)
         while is_widening(group.last) and self._is_read_inline(group.outputs[0]):
             self.epilogues.remove(group.last)
             del group.ops[group.last]
             group.outputs = group.last.operands
+
+    def _following(self, group: Group) -> tuple[Op, ...]:
+        """The pointwise ops that alone use what the group writes, up to the first result that all the others lead to.
+
+        For x * sigmoid(x) these are all of them; nothing where there is no such result.
+        """
+        found: dict[Op, None] = {}
+        waiting, value = set[Op](), group.outputs[0]
+        while value not in self.outputs and len(group.ops) + len(found) < GROUP_LIMIT:
+            waiting.update(self.uses.get(value, []))
+            op = min(waiting, key=self.place_of.__getitem__, default=None)
+            if op is None or not self._is_epilogue(op, group):
+                break
+            waiting.remove(op)
+            found[op] = None
+            if not waiting:
+                return tuple(found)
+            value = op.results[0]
+        return ()
 
     def _is_read_inline(self, value: Value) -> bool:
         """Whether all that use `value` may compute it as they read what it is made of."""

@@ -187,6 +187,18 @@ def test_programs_share_a_tile_where_there_are_few() -> None:
     device.check(_whole(BF16, 1, 3, 4, 700))
 
 
+def test_x_times_its_sigmoid_is_done_in_registers() -> None:
+    w = _whole(BF16, 8, 16, 3, 3, seed=1)
+
+    def build(ir: Builder, x: Value) -> Value:
+        y = ir.convolution(x, ir.constant(w), ONES, ONES, ONES, ONES, channels_last=True)
+        return ir.mul(y, ir.div(1.0, ir.add(ir.exp(ir.neg(y)), 1.0)))
+
+    device = Device(make(["bf16[N, 3, 4, 16]"], build))
+    assert device.kernels() == ["convolution"]
+    device.check(_whole(BF16, 2, 3, 4, 16), bound=precision(BF16))
+
+
 def test_a_filter_that_something_else_reads_lies_as_it_is() -> None:
     w = _whole(F32, 4, 4, 1, 1, seed=1)
 

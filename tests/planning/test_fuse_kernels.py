@@ -454,3 +454,23 @@ def test_what_is_wanted_wide_in_memory_is_written_wide() -> None:
 
     assert outputs(scanned, "f32[N, 4]") == ["cast f32[N, 4]", "scan_axis f32[N, 4]"]
     assert outputs(lambda ir, x: ir.cast(halves(ir, x), F32), "f32[N, 4]") == ["cast f32[N, 4]"]
+
+
+def test_what_meets_again_behind_an_anchor_is_in_its_kernel() -> None:
+    def twice(ir: Builder, x: Value) -> Value:
+        y = ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn")
+        return ir.mul(y, ir.div(1.0, ir.add(ir.exp(ir.neg(y)), 1.0)))
+
+    assert outputs(lambda ir, x: ir.max(twice(ir, twice(ir, x)), 0.0), "f32[N, 4]") == [
+        "mul f32[N, 4]",
+        "max f32[N, 4]",
+    ]
+
+
+def test_what_something_else_reads_too_ends_the_way_to_where_all_meets() -> None:
+    def build(ir: Builder, x: Value) -> tuple[Value, ...]:
+        y = ir.add(ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn"), 1.0)
+        z = ir.exp(y)
+        return ir.mul(y, z), ir.reduce(z, "sum", (1,))
+
+    assert outputs(build, "f32[N, 4]") == ["add f32[N, 4]", "exp f32[N, 4]", "mul f32[N, 4]", "reduce f32[N]"]
