@@ -7,6 +7,7 @@ Source: Dao, "FlashAttention-2", ICLR 2024.
 
 from dataclasses import dataclass
 
+from compiler.codegen_gpu.cards import card_of
 from compiler.codegen_gpu.element_types import memory_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
@@ -14,7 +15,7 @@ from compiler.codegen_gpu.kernel_source import KernelCode
 from compiler.codegen_gpu.scalars import emit_cast, to_memory
 from compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
 from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import BF16, F16, F32
+from compiler.ir.dtypes import BF16, F16, F32, DType
 from compiler.ir.module import Op, Value
 from compiler.planning.kernel_plan import Kernel
 from compiler.planning.views import row_major
@@ -25,6 +26,19 @@ ROW, COLUMN = 0, 1
 
 LEAST_SIZE, WIDEST = 16, 256
 """What tensor cores multiply at least; the widest head whose sums stay in registers."""
+
+
+# Queries, keys and warps of a tile for heads up to a width: the largest found for which registers suffice.
+_F32_TILES = ((32, (64, 32, 4)), (64, (32, 32, 4)), (128, (32, 16, 8)), (256, (16, 16, 8)))
+_TILES = {
+    80: ((64, (64, 64, 4)), (128, (64, 64, 8)), (256, (64, 32, 8))),
+    90: ((64, (128, 64, 4)), (128, (128, 64, 8)), (256, (64, 32, 8))),
+}
+
+
+def _tile(dtype: DType, width: int, target: Target) -> tuple[int, int, int]:
+    tiles = _F32_TILES if dtype == F32 else _TILES[min(max(_TILES), card_of(target).architecture)]
+    return next(tile for most, tile in tiles if width <= most)
 
 
 def is_native(op: Op) -> bool:
@@ -61,12 +75,9 @@ class _Attention:
         self.width, self.value_width = width, value_width
         self.padded = max(LEAST_SIZE, power_of_two(width))
         self.value_padded = max(LEAST_SIZE, power_of_two(value_width))
-        wide = self.q.dtype == F32 or max(self.padded, self.value_padded) > 128
-        most = 64 if wide else 128
-        known = power_of_two(self.queries) if isinstance(self.queries, int) else most
-        self.tile_queries = max(LEAST_SIZE, min(most, known))
-        self.tile_keys = 32 if self.q.dtype == F32 or wide else 64
-        self.warps = 8 if self.tile_queries * max(self.padded, self.value_padded) >= 64 * 128 else 4
+        rows, self.tile_keys, self.warps = _tile(self.q.dtype, max(self.padded, self.value_padded), self.frame.target)
+        known = power_of_two(self.queries) if isinstance(self.queries, int) else rows
+        self.tile_queries = max(LEAST_SIZE, min(rows, known))
 
     def emit(self) -> KernelCode:
         """The whole kernel."""

@@ -1,0 +1,113 @@
+"""One module or more for every kernel kind: what the golden sources and the compiled kernels are checked on.
+
+`python -m tests.codegen_gpu.kinds` writes the golden sources anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.codegen_gpu.kernel_source import KernelSource
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+from compiler.target import Target
+from tests.codegen_gpu.support import SM_90, Device, make
+
+__all__ = ["FOLDER", "KINDS", "Kind", "golden_text", "sources_of"]
+
+FOLDER = Path(__file__).with_name("golden")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A module of one kernel in the element type T; `instructions` begin the names of some that it must have."""
+
+    types: tuple[str, ...]
+    build: Callable[..., Value | Sequence[Value]]
+    instructions: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ("f32", "f16", "bf16")
+
+
+def _chain(ir: Builder, x: Value, y: Value) -> Value:
+    return ir.mul(ir.add(x, y), ir.sigmoid(x))
+
+
+def _linear(ir: Builder, x: Value, w: Value, bias: Value) -> Value:
+    return ir.max(ir.add(ir.dot(x, w, "mk,kn->mn"), bias), 0.0)
+
+
+def _convolution(ir: Builder, x: Value, w: Value) -> Value:
+    return ir.convolution(x, w, strides=(1, 1), low=(1, 1), high=(1, 1), dilations=(1, 1), channels_last=True)
+
+
+def _depthwise(ir: Builder, x: Value, w: Value) -> Value:
+    return ir.convolution(
+        x, w, strides=(1, 1), low=(1, 1), high=(1, 1), dilations=(1, 1), groups=64, channels_last=True
+    )
+
+
+def _attention(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+    return ir.attention(q, k, v, None, 0.125, False, 0.0)
+
+
+KINDS: Mapping[str, Kind] = {
+    "pointwise": Kind(("T[4096, 256]", "T[4096, 256]"), _chain, ("LDG.E.128", "STG.E.128")),
+    "pointwise_symbolic": Kind(("T[N]", "T[N]"), _chain, ("LDG.E.128", "STG.E.128")),
+    "broadcast": Kind(("T[N, 256]", "T[256]"), lambda ir, x, y: ir.add(x, y), ("LDG.E.128",)),
+    "transpose": Kind(("T[512, 1024]",), lambda ir, x: ir.transpose(ir.neg(x), (1, 0)), ("LDS", "STS")),
+    "gather": Kind(("T[1000, 256]", "i64[N]"), lambda ir, x, i: ir.gather(x, i, 0)),
+    "concatenate": Kind(("T[64, 96]", "T[64, 160]"), lambda ir, x, y: ir.concatenate([x, y], 1)),
+    "softmax": Kind(("T[N, 1024]",), lambda ir, x: ir.softmax(x, 1), ("MUFU.EX2",)),
+    "softmax_long": Kind(("T[N, M]",), lambda ir, x: ir.softmax(x, 1), ("MUFU.EX2",)),
+    "layer_norm": Kind(("T[N, 768]", "T[768]", "T[768]"), lambda ir, x, s, b: ir.layer_norm(x, s, b, 1, 1e-5)),
+    "reduce_columns": Kind(("T[300, 4096]",), lambda ir, x: ir.reduce(x, "sum", (0,))),
+    "arg_reduce": Kind(("T[N, 1000]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False)),
+    "contraction": Kind(("T[1024, 768]", "T[768, 3072]", "T[3072]"), _linear, ("HGMMA", "LDGSTS")),
+    "contraction_symbolic": Kind(("T[M, 768]", "T[768, 768]", "T[768]"), _linear, ("LDGSTS",)),
+    "contraction_shared": Kind(("T[1, 4096]", "T[4096, 64]", "T[64]"), _linear),
+    "contraction_simple": Kind(
+        ("T[64, 64]", "T[64, 64]"), lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"), dtypes=("f64", "i32")
+    ),
+    "convolution": Kind(("T[8, 28, 28, 128]", "T[128, 128, 3, 3]"), _convolution),
+    "depthwise": Kind(("T[8, 28, 28, 64]", "T[64, 1, 3, 3]"), _depthwise),
+    "window": Kind(
+        ("T[8, 56, 56, 64]",),
+        lambda ir, x: ir.reduce_window(x, "max", (1, 3, 3, 1), (1, 2, 2, 1), (0, 1, 1, 0), (0, 1, 1, 0), (1, 1, 1, 1)),
+    ),
+    "attention": Kind(("T[2, 12, 256, 64]",) * 3, _attention, ("MUFU.EX2",)),
+    "attention_causal": Kind(
+        ("T[B, 8, S, 128]", "T[B, 2, T, 128]", "T[B, 2, T, 128]"),
+        lambda ir, q, k, v: ir.attention(q, k, v, None, 0.1, True, 0.0),
+    ),
+    "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
+    "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
+    "ordering": Kind(("T[16, 1000]",), lambda ir, x: ir.top_k(x, 5, 1, True)),
+    "random": Kind((), lambda ir: ir.random_bits((64, 64), 7), dtypes=("u32",)),
+}
+
+
+def sources_of(name: str, dtype: str, target: Target = SM_90) -> list[KernelSource]:
+    """The sources of a kind in one element type, each once."""
+    kind = KINDS[name]
+    types = [text.replace("T[", f"{dtype}[", 1) if text.startswith("T[") else text for text in kind.types]
+    device = Device(make(types, kind.build), target)
+    assert len(device.plan.body.steps) == 1, device.plan
+    steps = [step for number in range(len(device.plan.kernels)) for step in device.code(number).steps]
+    return list(dict.fromkeys(step.source for step in steps))
+
+
+def golden_text(name: str) -> str:
+    """What the golden file of a kind holds: the sources in its first element type, with what they are compiled for."""
+    parts = []
+    for source in sources_of(name, KINDS[name].dtypes[0]):
+        types = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in source.parameters)
+        divisible = f", divisible by 16: {', '.join(source.divisible)}" if source.divisible else ""
+        parts.append(f"# {types}; {source.warps} warps, {source.stages} stages{divisible}\n{source.text}")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    for stale in set(FOLDER.glob("*.txt")) - {FOLDER / f"{name}.txt" for name in KINDS}:
+        stale.unlink()
+    for name in KINDS:
+        (FOLDER / f"{name}.txt").write_text(golden_text(name))

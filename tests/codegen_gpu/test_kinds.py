@@ -1,0 +1,58 @@
+"""Every kernel kind: its golden source, and what the compiler makes of it for each architecture."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
+from compiler.codegen_gpu.cubin import instruction_counts, read_cubin
+from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.target import Target
+from tests.codegen_gpu.kinds import FOLDER, KINDS, golden_text, sources_of
+from tests.codegen_gpu.support import SM_80, SM_90, Device, make
+
+# What tensor cores are called where, for operands that are no f32.
+PRODUCTS = {"cuda:sm_80": "HMMA", "cuda:sm_90": "HGMMA"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_golden_sources(name: str) -> None:
+    golden = (FOLDER / f"{name}.txt").read_text()
+    assert golden_text(name) == golden, "see what changed; python -m tests.codegen_gpu.kinds writes the files anew"
+
+
+def test_every_kind_is_there() -> None:
+    found = set()
+    for kind in KINDS.values():
+        types = [text.replace("T[", f"{kind.dtypes[0]}[", 1) for text in kind.types]
+        found |= set(Device(make(types, kind.build)).kernels())
+    assert found == set(EMITTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [SM_80, SM_90], ids=str)
+def test_compiled_kernels(target: Target, tmp_path: Path) -> None:
+    """No kernel spills, parameters lie where launches put them, accesses are wide and tensor cores multiply."""
+    wanted = [(name, dtype) for name, kind in KINDS.items() for dtype in kind.dtypes]
+    sources = [(name, dtype, source) for name, dtype in wanted for source in sources_of(name, dtype, target)]
+    kernels = compile_kernels([source for *_, source in sources], target, tmp_path)
+    spec = find_spec("triton")
+    assert spec is not None
+    assert spec.origin is not None
+    disassembler = Path(spec.origin).parent / "backends/nvidia/bin/nvdisasm"
+    spilling = [
+        (name, dtype, k.stack_bytes) for (name, dtype, _), k in zip(sources, kernels, strict=True) if k.stack_bytes
+    ]
+    assert not spilling
+    instructions: dict[tuple[str, str], str] = {}
+    for (name, dtype, source), kernel in zip(sources, kernels, strict=True):
+        assert read_cubin(kernel.cubin).parameters == parameter_table([p.type for p in source.parameters]), name
+        if dtype in ("f32", "bf16"):
+            found = " ".join(instruction_counts(kernel.cubin, disassembler))
+            instructions[name, dtype] = instructions.get((name, dtype), "") + found
+    for (name, dtype), found in instructions.items():
+        for instruction in KINDS[name].instructions:
+            if instruction == "HGMMA":
+                instruction = PRODUCTS[str(target)]
+            assert instruction in found, f"{name} of {dtype} has no {instruction}: {found}"
