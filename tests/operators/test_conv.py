@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from runtime.errors import InputError, ModelError, UnsupportedError
+from runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
 
@@ -332,10 +332,17 @@ def test_causal_convolution_carries_its_state(length: int, with_past: bool, acti
     assert_same(state, padded[:, :, length:])
 
 
-def test_causal_convolution_needs_to_know_its_channels() -> None:
-    with pytest.raises(UnsupportedError, match="channels"):
-        run_operator(
-            "CausalConvWithState", {"x": floats(1, 2, 3), "w": floats(2, 1, 2)}, opset=27, way="symbolic", outputs=2
-        )
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_causal_convolution_of_however_many_channels(length: int) -> None:
+    x, w = floats(2, 3, length), floats(3, 1, 4)
+    padded = np.concatenate([np.zeros((2, 3, 3), np.float32), x], 2)
+    y, state = run_operator(
+        "CausalConvWithState", {"x": x, "w": w}, opset=27, way="symbolic", outputs=2, activation="none"
+    )
+    assert_close(y, convolve(padded, w, [1], [0, 0], [1], 3), atol=1e-5)
+    assert_same(state, padded[:, :, length:])
+
+
+def test_causal_convolution_is_of_vectors() -> None:
     with pytest.raises(ModelError, match="causal-conv-rank"):
         run_operator("CausalConvWithState", {"x": floats(1, 2), "w": floats(2, 1, 2)}, opset=27, outputs=2)

@@ -50,3 +50,14 @@ def test_a_scanned_input_needs_its_two_axes() -> None:
     text = HEADER + "g (float[3] s, float[3] x) => (float[M] a, float[N] y) {"
     with pytest.raises(DiagnosedModelError, match="without batch and sequence axes"):
         run_text(text + f" a, y = Scan<num_scan_inputs = 1, {BODY}>(, s, x) }}", {})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_texts_end_in_empty_ones(target: str) -> None:
+    body = "body = b (string s, string e) => (string t, string p) { t = Identity(e) p = Identity(e) }"
+    graph = "g (int64[2] lengths, string[2] state, string[2, 2] x) => (string[2] last, string[2, 2] y)"
+    text = f"{HEADER}{graph} {{ last, y = Scan<num_scan_inputs = 1, {body}>(lengths, state, x) }}"
+    x = np.array([["a", "b"], ["c", "d"]], object)
+    last, y = run_text(text, {"lengths": np.array([1, 2]), "state": np.array(["", ""], object), "x": x}, target)
+    assert_same(last, np.array(["a", "d"], object))
+    assert_same(y, np.array([["a", ""], ["c", "d"]], object))

@@ -90,3 +90,10 @@ def test_infinities_are_found_by_sign(positive: int, negative: int) -> None:
     expected = np.isposinf(ODD) & bool(positive) | np.isneginf(ODD) & bool(negative)
     actual = run_operator("IsInf", {"x": ODD}, opset=10, detect_positive=positive, detect_negative=negative)
     assert_same(*actual, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+def test_erf_of_integers_is_cut_off(dtype: type) -> None:
+    ends = np.iinfo(dtype)
+    (actual,) = run_operator("Erf", {"x": np.array([ends.min, 0, 2, 5, 6, ends.max], dtype)}, opset=9)
+    assert_same(actual, np.array([-1 if ends.min else 0, 0, 0, 0, 1, 1], dtype))

@@ -5,6 +5,8 @@ from compiler.frontend.operators.conv import per_channel
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim
+from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
 RULE = "ONNX CausalConvWithState"
@@ -25,8 +27,6 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
     )
     weight = of_shape(weight, (channels, 1, None), "weight", node, ir, "causal-conv-weight")
     kernel = weight.shape[2]
-    if not isinstance(channels, int):
-        node.unsupported("the number of channels is only known at run time")
     past = node.optional("past_state")
     if past is None:
         past = ir.full((batch, channels, kernel - 1), 0, x.dtype)
@@ -34,7 +34,10 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
     padded = ir.concatenate([past, ir.with_shape(x, (batch, channels, length))], 2)
     state = ir.slice_axis(padded, 2, length, kernel - 1)
     dtype = wide_type(x.dtype)
-    result = ir.convolution(padded, weight, [1], [0], [0], [1], groups=channels, dtype=dtype)
+    if isinstance(channels, int):
+        result = ir.convolution(padded, weight, [1], [0], [0], [1], groups=channels, dtype=dtype)
+    else:
+        result = _windowed(ir.cast(padded, dtype), ir.cast(weight, dtype), length, ir)
     bias = node.optional("bias")
     if bias is not None:
         result = ir.add(result, per_channel(bias, result, node, ir))
@@ -43,3 +46,11 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
         wide = ir.cast(result, dtype)
         result = ir.cast(ir.mul(wide, ir.sigmoid(wide)), x.dtype)
     return result, state
+
+
+def _windowed(padded: Value, weight: Value, length: Dim, ir: Builder) -> Value:
+    """[B, C, L + k - 1], [C, 1, k]  ->  [B, C, L]: the sums of windows of however many channels."""
+    kernel = weight.shape[2]
+    places = ir.add(ir.iota((length, kernel), 0, I64), ir.iota((length, kernel), 1, I64))
+    taps = ir.reshape(weight, (weight.shape[0], 1, kernel))
+    return ir.reduce(ir.mul(ir.gather(padded, places, 2), taps), "sum", (3,))

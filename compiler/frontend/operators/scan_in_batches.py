@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.loops import while_loop
-from compiler.frontend.operators.shape_inputs import of_shape
+from compiler.frontend.operators.shape_inputs import of_shape, zero
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim
 from compiler.ir.dtypes import I64
@@ -85,7 +85,7 @@ def _scan_one(batch: _Batch, index: Value, node: Node, ir: Builder) -> tuple[Val
         if own is not None:
             runs = nested.less(step, own)
             after = [nested.select(runs, new, old) for new, old in zip(results, carried, strict=False)]
-            results = (*after, *(nested.select(runs, x, 0) for x in results[len(carried) :]))
+            results = (*after, *(nested.select(runs, x, zero(x.dtype, nested)) for x in results[len(carried) :]))
         return nested.constant(np.array(True)), *results
 
     return while_loop(node, ir, ir.size(batch.length), ir.constant(np.array(True)), states, build)

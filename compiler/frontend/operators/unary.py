@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from compiler.frontend.operator import Lowering, Node, operator
 from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL
+from compiler.ir.dtypes import BOOL, F64
 from compiler.ir.module import Value
 
 # operator: primitive, versions
@@ -25,7 +25,6 @@ ROWS: dict[str, tuple[str, Sequence[int]]] = {
     "Ceil": ("ceil", (1, 6, 13)),
     "Cos": ("cos", (7, 22)),
     "Cosh": ("cosh", (9, 22)),
-    "Erf": ("erf", (9, 13)),
     "Exp": ("exp", (1, 6, 13)),
     "Floor": ("floor", (1, 6, 13)),
     "Log": ("log", (1, 6, 13)),
@@ -51,6 +50,16 @@ def _lowering(primitive: str) -> Lowering:
 
 for _name, (_primitive, _since) in ROWS.items():
     operator(_name, since=_since)(_lowering(_primitive))
+
+
+@operator("Erf", since=(9, 13))
+def erf(node: Node, ir: Builder) -> Value:
+    """input: T[...]  ->  T[...]; of integers in f64, cut off.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Erf.html
+    """
+    x = node.input("input")
+    return ir.unary("erf", x) if x.dtype.is_float else ir.cast(ir.unary("erf", ir.cast(x, F64)), x.dtype)
 
 
 @operator("Reciprocal", since=(1, 6, 13))
