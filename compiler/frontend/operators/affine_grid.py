@@ -16,6 +16,8 @@ def affine_grid(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__AffineGrid.html
     """
     theta = node.input("theta")
+    if theta.rank != 3:
+        node.fail("affine-grid-theta", f"theta has rank {theta.rank}, not 3", rule="ONNX AffineGrid, theta")
     known_rank = theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
     entries = None if known_rank is None else known_rank + 2
     size = read_lengths(node.input("size"), "size", node, ir, entries, code="affine-grid-size")

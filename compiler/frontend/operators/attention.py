@@ -185,8 +185,9 @@ def _in_steps(
     (batch, heads, queries, width), (_, groups, keys, _) = q.shape, k.shape
     shared = floordiv(heads, groups)
     root = ir.cast(_root_of_scale(width, node, ir), q.dtype)
+    signed = ir.neg(root) if node.float("scale", 1.0) < 0 else root
     grouped = ir.reshape(ir.mul(q, root), (batch, groups, shared, queries, width))
-    scores = ir.reshape(ir.dot(grouped, ir.mul(k, root), "bghsd,bgtd->bghst"), (batch, heads, queries, keys))
+    scores = ir.reshape(ir.dot(grouped, ir.mul(k, signed), "bghsd,bgtd->bghst"), (batch, heads, queries, keys))
     stages = [scores]
     softcap = node.float("softcap")
     stages.append(scores if softcap == 0 else ir.mul(ir.tanh(ir.div(scores, softcap)), softcap))
@@ -203,9 +204,9 @@ def _in_steps(
 
 
 def _root_of_scale(width: Dim, node: Node, ir: Builder) -> Value:
-    """The square root of the scale, which queries and keys each are multiplied by."""
+    """The square root of the magnitude of the scale, which queries and keys each are multiplied by."""
     if node.has("scale"):
-        return ir.scalar(sqrt(node.float("scale")), F64)
+        return ir.scalar(sqrt(abs(node.float("scale"))), F64)
     return ir.pow(ir.cast(ir.size(width), F64), -0.25)
 
 

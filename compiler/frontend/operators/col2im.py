@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_vector, read_lengths
+from compiler.frontend.operators.shape_inputs import as_vector, read_lengths, vector_input
 from compiler.frontend.operators.sliding_window import given_padding, per_axis
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv, product
@@ -23,7 +23,10 @@ def col2im(node: Node, ir: Builder) -> Value:
         node.fail("col2im-rank", f"input has rank {x.rank}, not 3", rule="ONNX Col2Im, input")
     if x.dtype.is_string:
         node.fail("summed-texts", "blocks are added up, which texts cannot be", rule="ONNX Col2Im, input")
-    image = read_lengths(node.input("image_shape"), "image_shape", node, ir)
+    if node.input("block_shape").rank != 1:
+        message = f"block_shape is {node.input('block_shape').type}, not a vector"
+        node.fail("not-a-vector", message, rule="ONNX Col2Im, block_shape")
+    image = read_lengths(vector_input("image_shape", node, ir), "image_shape", node, ir)
     rank = len(image)
     given = as_vector(node.input("block_shape"), "block_shape", node, ir, rank, "col2im-blocks")
     block = read_lengths(given, "block_shape", node, ir)
