@@ -7,10 +7,10 @@ from compiler.codegen_host.llvm_ir import ModuleBuilder
 from compiler.codegen_host.machine import compile_object
 from compiler.codegen_host.segments import NativeKernel, segment_function
 from compiler.codegen_host.weights import WeightBlock
-from compiler.codegen_host.write_program import write_program
+from compiler.codegen_host.write_program import Entries, write_program
 from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
+from compiler.planning.kernel_plan import Kernel, KernelPlan
 from compiler.target import Target
 from runtime.artifact import Artifact
 
@@ -27,14 +27,8 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
-    entries: dict[str, Segment] = {}
-
-    def entry(segment: Segment) -> str:
-        name = f"segment{len(entries)}"
-        entries[name] = segment
-        return name
-
-    program = write_program(plan, entry, weights.add)
+    entry_of = Entries()
+    program, entries = write_program(plan, entry_of, weights.add), entry_of.segments
     symbols = [symbol.name for symbol in program.symbols]
     module = ModuleBuilder()
     for code in codes:

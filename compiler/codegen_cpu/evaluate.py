@@ -10,7 +10,7 @@ from functools import reduce
 
 from compiler.codegen_cpu.conversions import emit_cast
 from compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
-from compiler.codegen_cpu.philox import philox
+from compiler.codegen_cpu.random_words import random_word
 from compiler.codegen_cpu.scalars import emit_pointwise
 from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -20,7 +20,7 @@ from compiler.ir.dtypes import I64
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.domain import is_uniform
-from compiler.planning.indices import given_indices
+from compiler.planning.indices import gathered_place, given_indices
 from compiler.planning.views import operand_view, row_major
 from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
@@ -289,7 +289,7 @@ class Evaluator:
 
     def random_bits(self, op: Op, index: tuple[Index, ...]) -> Reg:
         strides = [self.size(stride) for stride in row_major(op.dims("shape"))]
-        return philox(self.as_values(self.linear(index, strides)), op.int("seed"), self.f)
+        return random_word(self.as_values(self.linear(index, strides)), op.int("seed"), self.f)
 
     # Indexed access
 
@@ -329,31 +329,13 @@ class Evaluator:
         (result,) = f.if_(reduce(f.or_, empty), lambda: [zero], lambda: [self._nested(self.mask).vector(data, places)])
         return result
 
-    def take(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        """gather: data at (before..., indices[q...], after...)"""
-        data, indices = op.operands
-        axis, rank = op.int("axis"), indices.rank
-        position = self.from_values(self.position(indices, index[axis : axis + rank], data.shape[axis]))
-        return self._picked(data, (*index[:axis], position, *index[axis + rank :]), [data.shape[axis]])
+    def gather(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        """An element of the data at places that are data."""
 
-    def gather_along(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        """gather_along: data at (before..., indices[q...], after...), the other positions of the result its own"""
-        data, indices = op.operands
-        axis = op.int("axis")
-        position = self.from_values(self.position(indices, index, data.shape[axis]))
-        return self._picked(data, (*index[:axis], position, *index[axis + 1 :]), [data.shape[axis]])
+        def position(indices: Value, place: Sequence[Index], size: Dim) -> Index:
+            return self.from_values(self.position(indices, place, size))
 
-    def gather_nd(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        """gather_nd: data at (batch..., indices[batch..., q..., :]..., after...)"""
-        data, indices = op.operands
-        batch, depth = op.int("batch_dims"), indices.shape[-1]
-        assert isinstance(depth, int)
-        outer, sizes = indices.rank - 1, data.shape[batch : batch + depth]
-        coordinates = [
-            self.from_values(self.position(indices, (*index[:outer], Index(place)), size))
-            for place, size in enumerate(sizes)
-        ]
-        return self._picked(data, (*index[:batch], *coordinates, *index[outer:]), sizes)
+        return self._picked(op.operands[0], *gathered_place(op, index, position, Index))
 
 
 _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {
@@ -366,7 +348,7 @@ _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {
     "iota": Evaluator.iota,
     "sizes": Evaluator.sizes,
     "random_bits": Evaluator.random_bits,
-    "gather": Evaluator.take,
-    "gather_along": Evaluator.gather_along,
-    "gather_nd": Evaluator.gather_nd,
+    "gather": Evaluator.gather,
+    "gather_along": Evaluator.gather,
+    "gather_nd": Evaluator.gather,
 }

@@ -6,12 +6,13 @@ from dataclasses import replace
 from compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
 from compiler.codegen_gpu.kernels import EMITTERS
 from compiler.codegen_gpu.packed_weights import PACKERS
+from compiler.codegen_gpu.report import make_report
 from compiler.codegen_gpu.segments import segment_function
 from compiler.codegen_host.image import build_image
 from compiler.codegen_host.llvm_ir import ModuleBuilder
 from compiler.codegen_host.machine import compile_object
 from compiler.codegen_host.weights import WeightBlock
-from compiler.codegen_host.write_program import write_program
+from compiler.codegen_host.write_program import Entries, write_program
 from compiler.ir.dims import Dim, maximum, substitute
 from compiler.planning.decompose import decompose_kernel
 from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
@@ -31,14 +32,8 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     plan = replace(plan, body=_with_scratch(plan, plan.body, codes))
     weights = WeightBlock(PACKERS)
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
-    entries: dict[str, Segment] = {}
-
-    def entry(segment: Segment) -> str:
-        name = f"segment{len(entries)}"
-        entries[name] = segment
-        return name
-
-    program = write_program(plan, entry, weights.add)
+    entry_of = Entries()
+    program, entries = write_program(plan, entry_of, weights.add), entry_of.segments
     symbols = [symbol.name for symbol in program.symbols]
     locations = _locations(entries, codes)
     own_symbols = [kernel.symbols for kernel in plan.kernels]
@@ -49,7 +44,8 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     if entries:
         images[str(target)] = build_image([compile_object(module.text(), host)], list(entries), host)
     device = DeviceCode(target.name, tuple(kernels))
-    return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan), device=device)
+    report = make_report(plan, codes, dict(zip(sources, kernels, strict=True)), target)
+    return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, report, device=device)
 
 
 def _with_scratch(plan: KernelPlan, body: PlanBody, codes: Sequence[KernelCode]) -> PlanBody:

@@ -7,7 +7,7 @@ A load is masked along just the tile dimensions that its address varies along.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.codegen_gpu.philox import philox
+from compiler.codegen_gpu.random_words import random_word
 from compiler.codegen_gpu.scalars import emit_cast, emit_pointwise, from_memory, literal, to_memory
 from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
 from compiler.ir.dims import Dim, at_least
@@ -15,7 +15,7 @@ from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.planning.domain import is_uniform
-from compiler.planning.indices import given_indices
+from compiler.planning.indices import gathered_place, given_indices
 from compiler.planning.views import View, operand_view, row_major
 from runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
 
@@ -216,7 +216,7 @@ class Evaluator:
 
     def random_bits(self, op: Op, index: tuple[Int, ...]) -> Expr:
         strides = [self.size(stride) for stride in row_major(op.dims("shape"))]
-        return philox(self.linear(index, strides), op.int("seed"), self.b)
+        return random_word(self.linear(index, strides), op.int("seed"), self.b)
 
     # Indexed access
 
@@ -259,28 +259,9 @@ class Evaluator:
                 condition = self.b.both(condition, known)
         return (self if condition is None else self.wanted(condition)).value(data, places)
 
-    def take(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        """gather: data at (before..., indices[q...], after...)"""
-        data, indices = op.operands
-        axis, rank = op.int("axis"), indices.rank
-        position = self.position(indices, index[axis : axis + rank], data.shape[axis])
-        return self._picked(data, (*index[:axis], position, *index[axis + rank :]), [data.shape[axis]])
-
-    def gather_along(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        """gather_along: data at (before..., indices[q...], after...), the other positions of the result its own"""
-        data, indices = op.operands
-        axis = op.int("axis")
-        position = self.position(indices, index, data.shape[axis])
-        return self._picked(data, (*index[:axis], position, *index[axis + 1 :]), [data.shape[axis]])
-
-    def gather_nd(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        """gather_nd: data at (batch..., indices[batch..., q..., :]..., after...)"""
-        data, indices = op.operands
-        batch, depth = op.int("batch_dims"), indices.shape[-1]
-        assert isinstance(depth, int), indices
-        outer, sizes = indices.rank - 1, data.shape[batch : batch + depth]
-        coordinates = [self.position(indices, (*index[:outer], place), size) for place, size in enumerate(sizes)]
-        return self._picked(data, (*index[:batch], *coordinates, *index[outer:]), sizes)
+    def gather(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """An element of the data at places that are data."""
+        return self._picked(op.operands[0], *gathered_place(op, index, self.position, int))
 
 
 _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Int, ...]], Expr]] = {
@@ -293,7 +274,7 @@ _MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Int, ...]], Expr]] = {
     "iota": Evaluator.iota,
     "sizes": Evaluator.sizes,
     "random_bits": Evaluator.random_bits,
-    "gather": Evaluator.take,
-    "gather_along": Evaluator.gather_along,
-    "gather_nd": Evaluator.gather_nd,
+    "gather": Evaluator.gather,
+    "gather_along": Evaluator.gather,
+    "gather_nd": Evaluator.gather,
 }

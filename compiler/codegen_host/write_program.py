@@ -34,6 +34,18 @@ EntryOf = Callable[[Segment], str]
 OffsetOf = Callable[[int], int]
 
 
+class Entries:
+    """Names the native function of each segment as it is asked for; `segments` are those that were, in order."""
+
+    def __init__(self) -> None:
+        self.segments: dict[str, Segment] = {}
+
+    def __call__(self, segment: Segment) -> str:
+        name = f"segment{len(self.segments)}"
+        self.segments[name] = segment
+        return name
+
+
 def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> Program:
     """The program of `plan`. `entry_of` names the native function of a segment, `add_constant` places an array."""
     writer = _Writer(plan, entry_of, add_constant)

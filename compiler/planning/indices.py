@@ -1,6 +1,12 @@
-"""Indices that are data, as the model gives them."""
+"""Indices that are data: as the model gives them, and where they lead."""
 
-from compiler.ir.module import Value
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from compiler.ir.dims import Dim
+from compiler.ir.module import Op, Value
+
+Place = TypeVar("Place")
 
 
 def given_indices(indices: Value) -> Value:
@@ -10,3 +16,31 @@ def given_indices(indices: Value) -> Value:
         return indices
     _, wrapped, given = op.operands
     return given if wrapped.op is not None and wrapped.op.name == "add" and given in wrapped.op.operands else indices
+
+
+def gathered_place(
+    op: Op,
+    index: Sequence[Place],
+    position: Callable[[Value, Sequence[Place], Dim], Place],
+    number: Callable[[int], Place],
+) -> tuple[tuple[Place, ...], tuple[Dim, ...]]:
+    """The place in the data of a gather that `index` of its result names, and the sizes of the axes that are data.
+
+    position(indices, index, size) is the element of `indices`, a position in an axis of `size`; number(n) is n.
+
+    gather: (before..., indices[q...], after...); gather_along: the same, the other positions being the result's own;
+    gather_nd: (batch..., indices[batch..., q..., :]..., after...).
+    """
+    data, indices = op.operands
+    if op.name == "gather_nd":
+        batch, depth = op.int("batch_dims"), indices.shape[-1]
+        assert isinstance(depth, int), indices
+        outer, sizes = indices.rank - 1, data.shape[batch : batch + depth]
+        places = (position(indices, (*index[:outer], number(k)), size) for k, size in enumerate(sizes))
+        return (*index[:batch], *places, *index[outer:]), sizes
+    axis, size = op.int("axis"), data.shape[op.int("axis")]
+    if op.name == "gather_along":
+        return (*index[:axis], position(indices, index, size), *index[axis + 1 :]), (size,)
+    rank = indices.rank
+    place = position(indices, index[axis : axis + rank], size)
+    return (*index[:axis], place, *index[axis + rank :]), (size,)
