@@ -12,7 +12,7 @@ from compiler.frontend.operators.gather import (
     index_depth,
     wrap_coordinates,
 )
-from compiler.frontend.operators.shape_inputs import of_shape
+from compiler.frontend.operators.shape_inputs import known_integers, of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64
@@ -87,11 +87,23 @@ def tensor_scatter(node: Node, ir: Builder) -> Value:
     shape = (*cache.shape[:axis], count, *cache.shape[axis + 1 :])
     update = of_shape(update, shape, "update", node, ir, "tensor-scatter-update")
     places = _written_places(update, axis, node, ir)
-    if node.choice("mode", ("linear", "circular")) == "circular":
+    mode = node.choice("mode", ("linear", "circular"))
+    _expect_room(length - count if mode == "linear" else None, node, ir)
+    if mode == "circular":
         places = ir.rem(places, ir.size(length))
     elif not at_least(length, count):
         ir.guard(length, count, "at_least", f"the update of {count} entries is longer than the cache of {length}")
     return ir.scatter_along(cache, places, update, axis, "set")
+
+
+def _expect_room(last: Dim | None, node: Node, ir: Builder) -> None:
+    """ModelError where a known index is negative, or beyond the `last` at which the update still fits."""
+    starts = node.optional("write_indices")
+    known = None if starts is None else known_integers(starts, ir)
+    for start in known or ():
+        if start < 0 or (last is not None and at_least(start, last + 1)):
+            message = f"write_indices has {start}, outside [0, {'...' if last is None else last}]"
+            node.fail("tensor-scatter-indices", message, rule="ONNX TensorScatter, write_indices")
 
 
 def _written_places(update: Value, axis: int, node: Node, ir: Builder) -> Value:

@@ -61,6 +61,9 @@ def _expect_legal(columns: np.ndarray, node: Node) -> None:
     if not 1 <= least <= most:
         message = f"min_gram_length is {least} and max_gram_length {most}"
         node.fail("ngram-lengths", message, rule=f"{RULE}, max_gram_length")
+    if most > len(node.ints("ngram_counts")):
+        message = f"max_gram_length is {most}, ngram_counts has {len(node.ints('ngram_counts'))} entries"
+        node.fail("ngram-counts", message, rule=f"{RULE}, ngram_counts")
     if skips < 0:
         node.fail("attribute-range", f"max_skip_count is {skips}, below 0", rule=f"{RULE}, max_skip_count")
     if node.has("weights") and len(node.floats("weights")) != columns.size:
