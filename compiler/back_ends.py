@@ -37,16 +37,19 @@ class BackEnd:
     emit: Callable[[KernelPlan], Artifact]
 
 
-def back_end(options: CompileOptions) -> BackEnd:
-    """The back end for the options. Raises DeviceError for the GPU of this machine where there is none."""
+def back_end(options: CompileOptions, progress: Callable[[int, int], None] | None = None) -> BackEnd:
+    """The back end for the options. Raises DeviceError for the GPU of this machine where there is none.
+
+    progress: is told how many kernels of a GPU are compiled, and of how many.
+    """
     if options.target.kind == "cuda":
-        return _for_gpu(options)
+        return _for_gpu(options, progress)
     target = options.target
     passes = (*OPTIMIZE, *target_pipeline("cpu", options.precision))
     return BackEnd(target, target, passes, cpu_plan_target(target), lambda plan: emit_for_cpu(plan, target))
 
 
-def _for_gpu(options: CompileOptions) -> BackEnd:
+def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | None) -> BackEnd:
     target = options.target
     if not target.name:
         target = parse_target(f"cuda:{properties_of(this_driver(), 0).architecture}")
@@ -54,7 +57,7 @@ def _for_gpu(options: CompileOptions) -> BackEnd:
     passes = (*OPTIMIZE, *target_pipeline("cuda", options.precision))
 
     def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
-        return compile_kernels(sources, target, options.cache)
+        return compile_kernels(sources, target, options.cache, progress=progress)
 
     plan_target = gpu_plan_target(target, options.precision)
     return BackEnd(target, host, passes, plan_target, lambda plan: emit_for_gpu(plan, target, host, compiled))

@@ -47,11 +47,12 @@ cores rather than for loads, there are 3."""
 
 @dataclass(frozen=True)
 class ConvolutionTile:
-    """A tile, how many programs share it along k, and whether k is one axis of taps and channels."""
+    """A tile, how many programs share it along k, whether k is one axis of taps and channels, and why that."""
 
     matrix: MatrixTile
     parts: int
     is_flat: bool
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,16 @@ def choose_convolution_tile(
     m, n = _known(rows, TYPICAL_PIXELS), _known(columns, TYPICAL_CHANNELS)
     work = _Work(groups, m, n, depth, iterations, dtype, target, is_flat)
     is_known = all(isinstance(size, int) for size in (rows, columns, channels, taps))
-    best, parts = min(
+    ranked = sorted(
         ((tile, parts) for tile in _tiles(work) for parts in _parts(work, tile, is_known)),
         key=lambda choice: _clocks(work, *choice),
     )
-    return ConvolutionTile(best, parts, is_flat)
+    best, parts = ranked[0]
+    return ConvolutionTile(best, parts, is_flat, "; next ".join(_choice_text(work, *choice) for choice in ranked[:2]))
+
+
+def _choice_text(work: _Work, tile: MatrixTile, parts: int) -> str:
+    return f"{tile}{f', {parts} parts' if parts > 1 else ''}: {_clocks(work, tile, parts):.0f} clocks"
 
 
 def _known(size: Dim, typical: int) -> int:

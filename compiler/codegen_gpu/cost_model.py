@@ -13,7 +13,7 @@ from pathlib import Path
 from compiler.codegen_gpu.cards import Card, Unit, card_of
 from compiler.target import Target
 
-__all__ = ["Calibration", "CostModel", "Work", "cost_model"]
+__all__ = ["Calibration", "CostModel", "Estimate", "Work", "cost_model"]
 
 _CALIBRATION = Path(__file__).with_name("calibration.json")
 
@@ -60,24 +60,50 @@ L2_RATIO = 2.5
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """The seconds of a launch: memory, arithmetic and waiting go on at the same time, `fixed` comes on top."""
+
+    memory: float
+    arithmetic: float
+    waiting: float
+    fixed: float
+
+    @property
+    def seconds(self) -> float:
+        """How long a launch runs, its share of the launching included."""
+        return max(self.memory, self.arithmetic, self.waiting) + self.fixed
+
+    @property
+    def bound(self) -> str:
+        """What most of the time goes into: "memory", "arithmetic", "waiting" for loads, or the "launch" itself."""
+        named = {"memory": self.memory, "arithmetic": self.arithmetic, "waiting": self.waiting, "launch": self.fixed}
+        return max(named, key=lambda name: named[name])
+
+
+@dataclass(frozen=True)
 class CostModel:
     """The model of one card."""
 
     card: Card
     calibration: Calibration
 
-    def seconds(self, work: Work) -> float:
-        """How long a launch runs, its share of the launching included."""
+    def estimate(self, work: Work) -> Estimate:
+        """What a launch takes, by what limits it."""
         slots = self.card.sms * work.programs_per_sm
         waves = -(-work.programs // slots)
         busy = work.programs / (waves * slots) if work.programs else 1.0
         # A few programs can draw a good part of the bandwidth, but none can lend its tensor cores to another.
         bandwidth = self.card.bandwidth * self.calibration.bandwidth * min(1.0, busy**0.5)
-        memory = work.memory_bytes / bandwidth + work.cache_bytes / (bandwidth * L2_RATIO)
-        arithmetic = work.operations / (self.card.peak[work.unit] * self.calibration.peak * max(busy, 1e-3))
-        waiting = waves * work.steps * STEP_SECONDS
-        fixed = self.calibration.graph_launch_seconds + self.calibration.start_seconds
-        return float(max(memory, arithmetic, waiting) + fixed)
+        return Estimate(
+            memory=work.memory_bytes / bandwidth + work.cache_bytes / (bandwidth * L2_RATIO),
+            arithmetic=work.operations / (self.card.peak[work.unit] * self.calibration.peak * max(busy, 1e-3)),
+            waiting=waves * work.steps * STEP_SECONDS,
+            fixed=self.calibration.graph_launch_seconds + self.calibration.start_seconds,
+        )
+
+    def seconds(self, work: Work) -> float:
+        """How long a launch runs, its share of the launching included."""
+        return float(self.estimate(work).seconds)
 
 
 @cache

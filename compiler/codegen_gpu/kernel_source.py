@@ -72,12 +72,14 @@ class DeviceStep:
     """One launch: a kernel, the number of programs along each axis of the grid, an argument for each parameter.
 
     when: the calls that it is for, None for all; so kernels for some sizes stand beside those for the others.
+    why: what was decided about the kernel, for the report.
     """
 
     source: KernelSource
     grid: tuple[Dim, Dim, Dim]
     arguments: tuple[Argument, ...]
     when: SizeRange | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Tiles of matrix products: how many rows and columns a program makes, and how many programs share a tile."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from compiler.codegen_gpu.cards import Unit
 from compiler.codegen_gpu.cost_model import CostModel, Work, cost_model
@@ -47,6 +47,9 @@ class MatrixTile:
     warps: int
     stages: int
 
+    def __str__(self) -> str:
+        return f"{self.rows} x {self.columns} x {self.depth}, {self.warps} warps, {self.stages} stages"
+
 
 @dataclass(frozen=True)
 class MatrixProducts:
@@ -67,11 +70,15 @@ class MatrixProducts:
 
 @dataclass(frozen=True)
 class TileChoice:
-    """The tile, how many programs share one, and how long that should take."""
+    """The tile, how many programs share one, how long that should take, and what was decided against."""
 
     tile: MatrixTile
     parts: int
     seconds: float
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tile}" + (f", {self.parts} parts" if self.parts > 1 else "")
 
 
 def choose_tile(products: MatrixProducts, target: Target) -> TileChoice:
@@ -82,7 +89,18 @@ def choose_tile(products: MatrixProducts, target: Target) -> TileChoice:
         for tile in _tiles(products, model)
         for parts in _splits(products, tile)
     )
-    return min(choices, key=lambda choice: choice.seconds)
+    ranked = sorted(choices, key=lambda choice: choice.seconds)
+    return replace(ranked[0], why=_reason(products, ranked, model))
+
+
+def _reason(products: MatrixProducts, ranked: Sequence[TileChoice], model: CostModel) -> str:
+    """Why the first of the choices is it, in a line."""
+    best, *others = ranked
+    bound = model.estimate(_work(products, best.tile, best.parts)).bound
+    text = f"{best}: {best.seconds * 1e6:.1f} us, most of it {bound}"
+    if not others:
+        return f"{text}; nothing else fits"
+    return f"{text}; of {len(ranked)} the next is {others[0]}: {others[0].seconds * 1e6:.1f} us"
 
 
 def _tiles(products: MatrixProducts, model: CostModel) -> Iterator[MatrixTile]:
@@ -121,9 +139,18 @@ def _splits(products: MatrixProducts, tile: MatrixTile) -> Iterator[int]:
 
 
 def _seconds(products: MatrixProducts, tile: MatrixTile, parts: int, model: CostModel) -> float:
+    total = model.seconds(_work(products, tile, parts))
+    if parts > 1:
+        batch, m, n, _ = _numbers(products)
+        partial = batch * m * n * 4
+        total += model.seconds(Work(memory_bytes=(parts + 1) * partial, programs=max(1, partial // 4096)))
+    return total
+
+
+def _work(products: MatrixProducts, tile: MatrixTile, parts: int) -> Work:
+    """What the launch of tiles does."""
     item = products.dtype.itemsize
-    batch = _number(products.batch, 1)
-    m, n, k = (_number(size, TYPICAL_SIZE) for size in (products.rows, products.columns, products.depth))
+    batch, m, n, k = _numbers(products)
     row_tiles, column_tiles = -(-m // tile.rows), -(-n // tile.columns)
     programs = batch * row_tiles * column_tiles * parts
     steps = -(-k // (parts * tile.depth))
@@ -135,7 +162,7 @@ def _seconds(products: MatrixProducts, tile: MatrixTile, parts: int, model: Cost
     # Small tiles load more than tensor cores can multiply meanwhile.
     loaded = float(programs) * steps * ((tile.rows + tile.columns) * tile.depth * item + _ITERATION_BYTES)
     operands = batch * (m * k + k * n) * item
-    work = Work(
+    return Work(
         memory_bytes=operands + batch * m * n * item,
         cache_bytes=loaded,
         operations=operations,
@@ -144,11 +171,12 @@ def _seconds(products: MatrixProducts, tile: MatrixTile, parts: int, model: Cost
         programs_per_sm=2 if tile.warps == 4 else 1,
         steps=max(1, steps // tile.stages),
     )
-    total = model.seconds(work)
-    if parts > 1:
-        partial = batch * m * n * 4
-        total += model.seconds(Work(memory_bytes=(parts + 1) * partial, programs=max(1, partial // 4096)))
-    return total
+
+
+def _numbers(products: MatrixProducts) -> tuple[int, int, int, int]:
+    """Batch, rows, columns and depth."""
+    m, n, k = (_number(size, TYPICAL_SIZE) for size in (products.rows, products.columns, products.depth))
+    return _number(products.batch, 1), m, n, k
 
 
 def _number(size: Dim, otherwise: int) -> int:

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +12,12 @@ from rich.table import Table
 from compiler.frontend.check import check_model
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from compiler.frontend.read import read_model
+from onnxc.command_line.report import report_parts
+from onnxc.command_line.tables import facts_table, json_text, number, table
 from runtime.load import read_artifact
-from runtime.program import JsonValue
 from runtime.signature import program_signature
 
 SHOWN_ELEMENTS = 6
-
-
-def table(*columns: str) -> Table:
-    """Columns without lines; the last ones may fold."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    return made
 
 
 def arrays_table(arrays: Mapping[str, object]) -> Table:
@@ -44,10 +37,6 @@ def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
     if array.size == 0 or array.dtype.kind not in "iuf":
         return kind, "", "", elements
     return kind, number(array.min()), number(array.max()), elements
-
-
-def number(value: object) -> str:
-    return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def model_parts(path: Path) -> Iterator[RenderableType]:
@@ -115,28 +104,4 @@ def artifact_parts(path: Path) -> Iterator[RenderableType]:
             sizes.add_row(member.filename, f"{member.file_size:,}")
     yield sizes
     yield ""
-    yield json_text(artifact.report)
-
-
-def facts_table(facts: Mapping[str, str]) -> Table:
-    made = Table(box=None, pad_edge=False, show_header=False)
-    made.add_column(style="bold")
-    made.add_column(overflow="fold")
-    for name, value in facts.items():
-        made.add_row(name, value)
-    return made
-
-
-def json_text(value: JsonValue, indent: str = "") -> str:
-    """JSON for people: one line a leaf, names before values."""
-    if isinstance(value, Mapping):
-        return "\n".join(lines(value.items(), indent))
-    if isinstance(value, list | tuple):
-        return "\n".join(f"{indent}{json_text(item, indent).lstrip()}" for item in value)
-    return f"{indent}{value}"
-
-
-def lines(items: Iterable[tuple[str, JsonValue]], indent: str) -> Iterator[str]:
-    for name, value in items:
-        nested = isinstance(value, Mapping | list | tuple)
-        yield f"{indent}{name}\n{json_text(value, indent + '  ')}" if nested else f"{indent}{name}: {value}"
+    yield from report_parts(artifact.report)

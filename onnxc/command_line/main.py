@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 
 import onnxc
+from compiler.back_ends import back_end
 from compiler.driver import STAGES, Noun, run_stages
 from compiler.frontend.check import check_model
 from compiler.frontend.infer import infer_types
@@ -32,18 +33,25 @@ from onnxc.command_line.doctor import doctor_command
 from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_limits, parse_shapes
 from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.random_inputs import complete_inputs
+from onnxc.command_line.report import report_parts
 from onnxc.command_line.stage_text import text_of
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from runtime.artifact import Artifact, write_artifact
 from runtime.errors import OnnxcError
 from runtime.executable import Executable
+from runtime.load import read_artifact
 from runtime.values import import_value
 
 P = ParamSpec("P")
 PIPE_COLUMNS = 160
 
 MODEL = click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-TARGET = click.option("--target", default="cpu", show_default=True, help='"cpu", "cpu:x86-64-v3", "interpreter", ...')
+TARGET = click.option(
+    "--target",
+    default="cpu",
+    show_default=True,
+    help='"cpu", "cpu:x86-64-v3", "cuda", "cuda:sm_90", "interpreter", ...',
+)
 DIM = click.option(
     "--dim",
     "dims",
@@ -175,7 +183,7 @@ def compile_command(
     path = output or model.with_suffix(".onnxc")
     write_artifact(noun, path)
     if report:
-        click.echo(describe.json_text(noun.report))
+        print_parts(report_parts(noun.report))
     click.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
 
 
@@ -335,6 +343,23 @@ def inspect_command(file: Path) -> None:
     print_parts(describe.artifact_parts(file) if is_artifact(file) else describe.model_parts(file))
 
 
+@main.command("report")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@reporting_errors
+def report_command(file: Path, *, as_json: bool) -> None:
+    """Say how a model was compiled.
+
+    FILE is an .onnxc file. Of code for a GPU, its launches with what the cost model expects of them, its kernels, and
+    every copy between host and device inside of a call are printed.
+    """
+    report = read_artifact(file).report
+    if as_json:
+        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+    else:
+        print_parts(report_parts(report))
+
+
 @main.command("demo")
 @TARGET
 @THREADS
@@ -362,7 +387,8 @@ def print_parts(parts: Iterable[RenderableType]) -> None:
 def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     """What the stage `last` makes of the model; the terminal shows which stage runs."""
     with progress(f"{model.name}: {STAGES[0]}") as say:
-        for name, noun in run_stages(model, options):
+        end = back_end(options, lambda done, total: say(f"{model.name}: {done} of {total} kernels are compiled"))
+        for name, noun in run_stages(model, options, end):
             if name == last:
                 return noun
             say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from compiler.precision_errors import LayerError, OutputError
-from onnxc.command_line.describe import number, table
+from onnxc.command_line.tables import number, table
 
 
 def precision_parts(

@@ -238,3 +238,33 @@ def test_help(arguments: list[str]) -> None:
     result = onnxc(*arguments)
     assert result.exit_code == 0
     assert result.output.startswith(("Usage:", "onnxc, version"))
+
+
+def test_report_prints_what_an_artifact_holds(artifact: Path) -> None:
+    result = onnxc("report", artifact)
+    assert result.exit_code == 0
+    assert "kernel k0" in result.stdout
+    as_json = onnxc("report", artifact, "--json")
+    assert "kernel k0" in json.loads(as_json.stdout)
+
+
+def test_report_refuses_what_is_no_artifact(digits: Path) -> None:
+    result = onnxc("report", digits)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error[")
+
+
+@pytest.mark.slow
+def test_code_for_a_gpu_is_compiled_and_reported(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONNXC_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "digits.onnxc"
+    result = onnxc("compile", digits, "--target", "cuda:sm_90", "-o", path, "--report")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "no transfer between host and device inside of a call" in result.stdout
+    shown = onnxc("report", path)
+    assert shown.exit_code == 0
+    assert "most of it launch" in shown.stdout
+    kernels = json.loads(onnxc("report", path, "--json").stdout)["kernels"]
+    assert kernels
+    assert all(kernel["registers"] > 8 and kernel["stack_bytes"] == 0 for kernel in kernels)
+    assert "blocks per SM" in onnxc("inspect", path).stdout

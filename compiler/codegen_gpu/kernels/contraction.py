@@ -62,8 +62,8 @@ def _emit_products(kernel: Kernel, problem: Problem, target: Target, products: M
     tile, parts = choice.tile, choice.parts
     if parts == 1:
         frame = open_kernel(kernel, target, rank=2)
-        return KernelCode((_Tiles(frame, problem, tile).emit(),))
-    partial = _Tiles(open_kernel(kernel, target, rank=2), problem, tile, parts).emit()
+        return KernelCode((replace(_Tiles(frame, problem, tile).emit(), why=choice.why),))
+    partial = replace(_Tiles(open_kernel(kernel, target, rank=2), problem, tile, parts).emit(), why=choice.why)
     total = emit_total(open_kernel(kernel, target), problem.dot, parts)
     scratch_bytes = parts * problem.dot.results[0].tensor.elements * F32.itemsize
     return KernelCode((partial, total), scratch_bytes)

@@ -6,7 +6,7 @@ channels in each of many groups, and types that tensor cores do not multiply.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen_gpu.convolution_tiles import ConvolutionTile, choose_convolution_tile
 from compiler.codegen_gpu.element_types import register_type
@@ -69,7 +69,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         problem.groups, problem.rows, problem.columns, problem.channels, product(op.operands[1].shape[2:]),
         op.operands[0].dtype, target,
     )  # fmt: skip
-    partial = _Products(open_kernel(kernel, target, rank=2), problem, tile).emit()
+    partial = replace(_Products(open_kernel(kernel, target, rank=2), problem, tile).emit(), why=tile.why)
     if tile.parts == 1:
         return KernelCode((partial,), 0, element_counts(kernel))
     total = emit_total(open_kernel(kernel, target), op, tile.parts)

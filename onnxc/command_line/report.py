@@ -1,0 +1,125 @@
+"""The report of a compilation for people: what compiler/codegen_gpu/report.py says as tables, any other as text."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+
+from onnxc.command_line.tables import facts_table, json_text, table
+from runtime.program import JsonValue
+
+__all__ = ["report_parts"]
+
+_UNITS = ("", "k", "M", "G", "T", "P")
+
+
+def report_parts(report: JsonValue) -> Iterator[RenderableType]:
+    """Totals, launches, transfers, host steps and kernels of code for a GPU; else the report as it is."""
+    if not isinstance(report, Mapping) or not isinstance(report.get("totals"), Mapping):
+        yield json_text(report)
+        return
+    yield from _totals(report)
+    yield ""
+    yield from _launches(_entries(report, "launches"))
+    yield ""
+    yield from _transfers(_entries(report, "transfers"))
+    yield from _host_steps(_entries(report, "host_steps"))
+    yield ""
+    yield from _kernels(_entries(report, "kernels"))
+
+
+def _totals(report: Mapping[str, JsonValue]) -> Iterator[RenderableType]:
+    totals, sizes = _mapping(report["totals"]), _mapping(report["typical_sizes"])
+    at = f" at {', '.join(f'{name} = {size}' for name, size in sizes.items())}" if sizes else ""
+    yield facts_table({
+        "card": f"{report['card']}; calibrated on {report['calibrated_on']}",
+        f"estimate{at}": f"{_amount(totals['seconds'])}s",
+        "launches": f"{totals['launches']}, of {totals['kernels']} kernels",
+        "operations": f"{_amount(totals['flops'])}FLOP",
+        "device memory": f"{_amount(totals['bytes'])}B moved, an arena of {_size(totals['arena_bytes'])} bytes",
+        "transfers in a call": f"{totals['transfers']}, {_amount(totals['transferred_bytes'])}B",
+        "steps on the host": str(totals["host_steps"]),
+    })  # fmt: skip
+
+
+def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:
+    made = table("", "kernel", "ops", "read", "written", "FLOP", "us", "bound", "node")
+    for number, launch in enumerate(launches):
+        read, written = (f"{_amount(_typical(launch[name]))}B" for name in ("read_bytes", "written_bytes"))
+        made.add_row(
+            f"{number}{' (loop)' if launch['in_loop'] else ''}", str(launch["kind"]), str(launch["ops"]), read, written,
+            _amount(launch["typical_flops"]), _microseconds(launch["seconds"]), str(launch["bound"]),
+            str(launch["node"]),
+        )  # fmt: skip
+    yield made
+    reasons = Counter(str(step["why"]) for launch in launches for step in _entries(launch, "steps") if step.get("why"))
+    if reasons:
+        yield ""
+        chosen = table("launches", "tile, and what the cost model says")
+        for why, count in reasons.items():
+            chosen.add_row(str(count), why)
+        yield chosen
+
+
+def _transfers(transfers: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:
+    if not transfers:
+        yield "no transfer between host and device inside of a call"
+        return
+    made = table("transfer", "value", "bytes", "because")
+    for transfer in transfers:
+        notes = ["" if transfer["is_certain"] else "perhaps", "each iteration" if transfer["in_loop"] else ""]
+        note = ", ".join(filter(None, notes))
+        direction = f"{transfer['direction']}{f' ({note})' if note else ''}"
+        made.add_row(direction, str(transfer["value"]), _size(transfer["bytes"]), str(transfer["reason"]))
+    yield made
+
+
+def _host_steps(steps: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:
+    if not steps:
+        return
+    yield ""
+    made = table("on the host", "because", "node")
+    for step in steps:
+        made.add_row(str(step["op"]), str(step["reason"]), str(step["node"]))
+    yield made
+
+
+def _kernels(kernels: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:
+    made = table("kernel", "warps", "registers", "stack bytes", "shared bytes", "blocks per SM", "cubin bytes")
+    names = ("key", "warps", "registers", "stack_bytes", "shared_bytes", "blocks_per_sm", "cubin_bytes")
+    for kernel in kernels:
+        made.add_row(*(str(kernel[name]) for name in names))
+    yield made
+
+
+def _entries(report: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
+    found = report.get(name)
+    return [_mapping(entry) for entry in found] if isinstance(found, list | tuple) else []
+
+
+def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _typical(value: JsonValue) -> JsonValue:
+    return value["typical"] if isinstance(value, Mapping) else value
+
+
+def _size(value: JsonValue) -> str:
+    return f"{value['size']} ({_amount(value['typical'])})" if isinstance(value, Mapping) else f"{value:,}"
+
+
+def _microseconds(value: JsonValue) -> str:
+    return f"{value * 1e6:.1f}" if isinstance(value, int | float) else ""
+
+
+def _amount(value: JsonValue) -> str:
+    """A number with a prefix: 12.3 M; seconds below one in thousandths or millionths."""
+    if not isinstance(value, int | float):
+        return str(value)
+    number, unit = float(value), 0
+    if 0 < number < 1:
+        return f"{number * 1e3:.3g} m" if number >= 1e-3 else f"{number * 1e6:.3g} u"
+    while number >= 1000 and unit + 1 < len(_UNITS):
+        number, unit = number / 1000, unit + 1
+    return f"{number:.3g} {_UNITS[unit]}"

@@ -1,0 +1,46 @@
+"""Tables and texts for the terminal that several commands print."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+from rich.table import Table
+
+from runtime.program import JsonValue
+
+__all__ = ["facts_table", "json_text", "number", "table"]
+
+
+def table(*columns: str) -> Table:
+    """Columns without lines; the last ones may fold."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def facts_table(facts: Mapping[str, str]) -> Table:
+    made = Table(box=None, pad_edge=False, show_header=False)
+    made.add_column(style="bold")
+    made.add_column(overflow="fold")
+    for name, value in facts.items():
+        made.add_row(name, value)
+    return made
+
+
+def json_text(value: JsonValue, indent: str = "") -> str:
+    """JSON for people: one line a leaf, names before values."""
+    if isinstance(value, Mapping):
+        return "\n".join(lines(value.items(), indent))
+    if isinstance(value, list | tuple):
+        return "\n".join(f"{indent}{json_text(item, indent).lstrip()}" for item in value)
+    return f"{indent}{value}"
+
+
+def lines(items: Iterable[tuple[str, JsonValue]], indent: str) -> Iterator[str]:
+    for name, value in items:
+        nested = isinstance(value, Mapping | list | tuple)
+        yield f"{indent}{name}\n{json_text(value, indent + '  ')}" if nested else f"{indent}{name}: {value}"
+
+
+def number(value: object) -> str:
+    return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)

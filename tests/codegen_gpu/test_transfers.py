@@ -1,0 +1,104 @@
+"""The transfers that are found in a plan are those that a call makes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from compiler.codegen_gpu.transfers import Transfer, find_transfers
+from tests.support.fake_gpu import FakeRun, compile_for_fake
+from tests.support.models import model_from_text
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21]>'
+
+NATIVE = HEADER + "g (float[N, 4] x) => (float[N, 4] y) { z = Exp (x) y = Softmax (z) }"
+
+# Kernels, a host step over what they make, kernels over what it makes.
+MIDDLE = (
+    HEADER
+    + """
+g (float[N] x) => (float[M] y) {
+  a = Exp (x)
+  i = NonZero (a)
+  f = Cast <to = 1> (i)
+  s = Squeeze (f)
+  y = Mul (s, s)
+}
+"""
+)
+
+HOST_ON_INPUT = HEADER + "g (float[N] x) => (int64[1, M] y) { y = NonZero (x) }"
+
+LOOP = (
+    HEADER
+    + """
+g (int64 trips, bool keep, float[3] x) => (float[3] y) {
+  y = Loop (trips, keep, x) <body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w) {
+    w = Exp (v)
+    total = ReduceSum <keepdims = 0> (w)
+    one = Constant <value = float {100.0}> ()
+    d = Less (total, one)
+  }>
+}
+"""
+)
+
+BRANCH = (
+    HEADER
+    + """
+g (bool c, float[3] x) => (float[3] y) {
+  y = If (c) <then_branch = t () => (float[3] p) { p = Exp (x) }, else_branch = e () => (float[3] q) { q = Neg (x) }>
+}
+"""
+)
+
+
+def transfers(text: str) -> tuple[FakeRun, tuple[Transfer, ...]]:
+    run = compile_for_fake(model_from_text(text).SerializeToString())
+    return run, find_transfers(run.plan)
+
+
+def directions(found: Sequence[Transfer]) -> list[tuple[str, bool, bool]]:
+    return [(transfer.direction, transfer.is_certain, transfer.in_loop) for transfer in found]
+
+
+def test_kernels_alone_make_none() -> None:
+    assert transfers(NATIVE)[1] == ()
+
+
+def test_a_host_step_in_the_middle_makes_two() -> None:
+    run, found = transfers(MIDDLE)
+    down, *rest = found
+    assert down.direction == "download"
+    assert down.is_certain
+    assert str(down.bytes) == "4*N"
+    assert "non_zero" in down.reason
+    (up,) = [transfer for transfer in rest if transfer.direction == "upload"]
+    assert up.reason == down.reason
+    x = np.array([1, -200, 3, -200, 5], np.float32)
+    y = run.executable(x)
+    np.testing.assert_array_equal(y, [0, 4, 16])
+    run.driver.check()
+
+
+def test_an_input_for_a_host_step_is_copied_where_it_is_on_the_device() -> None:
+    assert directions(transfers(HOST_ON_INPUT)[1]) == [("download", False, False)]
+
+
+def test_the_condition_of_a_loop_comes_down_in_each_iteration() -> None:
+    run, found = transfers(LOOP)
+    conditions = [transfer for transfer in found if transfer.in_loop]
+    assert ("download", True, True) in directions(conditions)
+    assert all("control flow" in transfer.reason for transfer in conditions if transfer.direction == "download")
+    result = run.executable(np.array(3, np.int64), np.array(True), np.zeros(3, np.float32))
+    np.testing.assert_allclose(result, np.exp(np.exp(np.exp(np.zeros(3, np.float32)))), 1e-6)
+
+
+def test_a_branch_needs_its_condition_alone() -> None:
+    _, found = transfers(BRANCH)
+    assert [transfer.value for transfer in found] == ["c: bool[]"]
+
+
+@pytest.mark.parametrize("text", [NATIVE, MIDDLE, HOST_ON_INPUT, LOOP, BRANCH])
+def test_every_transfer_has_a_reason(text: str) -> None:
+    assert all(transfer.reason and transfer.value for transfer in transfers(text)[1])
