@@ -32,8 +32,11 @@ TILE = 1024
 
 MOST_WARPS = 8
 
-SIDE_BY_SIDE = 32
-"""Rows in a tile where the elements of neighbouring rows lie side by side."""
+SIDE_BY_SIDE, FEWEST_SIDE_BY_SIDE = 32, 8
+"""Rows in a tile where the elements of neighbouring rows lie side by side: of long rows fewer, 32 bytes or more."""
+
+CROSSED_TILE = 4096
+"""Elements of a tile of such rows where they are gone through piece by piece: there are few programs for them."""
 
 
 def is_native(op: Op) -> bool:
@@ -70,9 +73,9 @@ class _RowTiles:
             width = power_of_two(columns) if isinstance(columns, int) else TILE
             width = max(1, width if width <= LONGEST_ROW else TILE)
             return max(1, min(TILE // width, most_rows)), width
-        height = max(1, min(SIDE_BY_SIDE, most_rows))
-        width = power_of_two(columns) if isinstance(columns, int) else TILE // height
-        return height, max(1, min(width, TILE // height))
+        width = power_of_two(columns) if isinstance(columns, int) else TILE // FEWEST_SIDE_BY_SIDE
+        height = max(1, min(max(TILE // width, FEWEST_SIDE_BY_SIDE), SIDE_BY_SIDE, most_rows))
+        return height, min(width, CROSSED_TILE // height)
 
     def emit(self) -> KernelCode:
         """The whole kernel."""
