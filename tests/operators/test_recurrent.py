@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import onnxc
 from tests.operators.tensor_operators import run_operator
@@ -235,18 +236,15 @@ def test_a_sequence_of_no_steps_has_no_last_state() -> None:
     assert_same(run_operator("RNN", inputs, opset=14, outputs=2)[1], np.zeros((1, B, H), np.float32))
 
 
-def test_constant_weights_and_an_input_of_symbolic_width_compile() -> None:
-    inputs = operands("GRU")
-    constants = {name: value for name, value in inputs.items() if name in "WRB" and value is not None}
-    model = one_node_model(
-        "GRU",
-        {"X": (np.float32, ["steps", "batch", "width"])},
-        {"Y": (np.float32, None), "Y_h": (np.float32, None)},
-        constants=constants,
-        hidden_size=H,
-    )
-    inputs["initial_h"] = None
-    (wanted, last) = expected("GRU", inputs)
-    y, y_h = onnxc.compile(model)(inputs["X"])
+@pytest.mark.parametrize("fed", ["X", "XW", "XR"])
+def test_constant_weights_beside_inputs_of_symbolic_sizes_compile(fed: str) -> None:
+    given = operands("GRU") | {"initial_h": None}
+    wanted, last = expected("GRU", given)
+    arrays = {name: given[name] for name in "XWRB"}
+    infos = {name: (np.float32, [f"{name}{axis}" for axis in range(3)]) for name in fed}
+    model = one_node_model("GRU", infos, {"Y": (np.float32, None), "Y_h": (np.float32, None)})
+    model.graph.node[0].input[:] = list("XWRB")
+    model.graph.initializer.extend(numpy_helper.from_array(arrays[name], name) for name in "WRB" if name not in fed)
+    y, y_h = onnxc.compile(model)(*(arrays[name] for name in fed))
     assert_close(y, wanted, rtol=1e-4, atol=1e-5)
     assert_close(y_h, last, rtol=1e-4, atol=1e-5)

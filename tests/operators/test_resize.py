@@ -238,3 +238,11 @@ def test_texts_have_nearest_ones_only_and_nothing_beyond_the_region(way: str) ->
     assert got.tolist() == [["a", "a", "", ""]]
     with pytest.raises(ModelError, match="interpolated-text"):
         run_operator("Resize", inputs, opset=13, way=way, parameters=["roi", "sizes"], mode="linear")
+
+
+@pytest.mark.parametrize("name", ["scales", "sizes"])
+def test_the_call_tells_whether_scales_or_sizes_are_given(name: str) -> None:
+    inputs = {"X": np.float32([[1, 2]]), "roi": np.zeros(0, np.float32), "scales": np.zeros(0, np.float32), "sizes": i64()}
+    inputs[name] = np.float32([1, 2]) if name == "scales" else i64(1, 4)
+    (got,) = run_operator("Resize", inputs, opset=11, way="symbolic", nearest_mode="floor")
+    assert_same(got, np.float32([[1, 1, 1, 2]]))

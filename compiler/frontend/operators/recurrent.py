@@ -127,6 +127,9 @@ def _directions(kind: Kind, x: Value, node: Node, ir: Builder) -> list[Direction
     activations = read_activations(node, kind.activations, len(backwards))
     recurrent = of_shape(node.input("R"), (None, None, None), "R", node, ir, CODE)
     hidden: Dim = node.int("hidden_size") if node.has("hidden_size") else recurrent.shape[2]
+    packed_rows = node.input("W").shape[1]
+    if not isinstance(hidden, int) and isinstance(packed_rows, int):
+        hidden = packed_rows // kind.gates
     count, packed = len(backwards), kind.gates * hidden
     weights = _parameter("W", (count, packed, x.shape[2]), x, node, ir)
     recurrent_weights = _parameter("R", (count, packed, hidden), x, node, ir)

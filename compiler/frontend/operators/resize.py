@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
+from compiler.frontend.operator import LengthUnknown, Node, operator
 from compiler.frontend.operators.resampling import Region, ResizedAxis, Sampling, resample
 from compiler.frontend.operators.shape_inputs import as_vector, element, of_shape, read_lengths
 from compiler.ir.builder import Builder
@@ -83,6 +83,9 @@ def resize(node: Node, ir: Builder) -> Value:
     elif sizes is not None and scales is None:
         resized = _sized(x, axes, sizes, regions, node, ir)
     else:
+        for value in (scales, sizes):
+            if value is not None and value.rank == 1 and not isinstance(value.shape[0], int):
+                raise LengthUnknown(value, 0, "whether scales or sizes are given is only known at run time")
         given = "neither" if scales is None else "both"
         node.fail("resize-target", f"{given} of scales and sizes is given", rule="ONNX Resize, scales and sizes")
     return resample(x, resized, sampling, node, ir)
