@@ -136,11 +136,11 @@ class SourceBuilder:
 
     @contextmanager
     def loop(self, start: Int, stop: Int, step: Int = 1, prefix: str = "i") -> Iterator[Expr]:
-        """The statements for a counter from `start` to below `stop`."""
+        """The statements for a counter from `start` to below `stop`, a tensor for the interpreter too."""
         name = self.fresh(prefix)
         self._variables.add(name)
         with self.block(f"for {name} in range({start}, {stop}, {step})"):
-            yield Expr(name)
+            yield self.variable(f"{name} + tl.full([], 0, tl.int32)", prefix=prefix)
 
     # Integers
 

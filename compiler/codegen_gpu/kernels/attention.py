@@ -104,9 +104,10 @@ class _Attention:
             finite = b.let(f'tl.where({new} == float("-inf"), 0.0, {new})', tall)
             powers = b.let(f"tl.exp({scores} - {finite})", square)
             shrink = b.let(f"tl.exp({peak} - {finite})", tall)
-            b.assign(weight, f"{weight} * {shrink} + tl.sum({powers}, 1, keep_dims=True)")
-            v = self._values((batch, group), start)
+            # What weighs the values is what is summed up: rounded alike, so that the weights add up to 1.
             narrow = b.let(f"{powers}.to({memory_type(self.v.dtype)})", square)
+            b.assign(weight, f"{weight} * {shrink} + tl.sum({narrow}.to(tl.float32), 1, keep_dims=True)")
+            v = self._values((batch, group), start)
             b.assign(total, f"{total} * {shrink}")
             b.assign(total, f"tl.dot({narrow}, {v}, {total}{self._precision()}, out_dtype=tl.float32)")
             b.assign(peak, new.text)
