@@ -4,6 +4,7 @@ This is what turns the chains of Shape, Gather, Mul, Concat that exporters write
 operands are all known is replaced by its value. Nothing here makes ops.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce as fold
 
@@ -43,6 +44,14 @@ def known_elements(value: Value) -> np.ndarray | None:
     return None
 
 
+def _window(attributes: Attributes) -> int:
+    """The elements that a window covers, or those that it is padded with, where that is more."""
+    sizes = [attributes.get(name, ()) for name in ("window", "low", "high")]
+    return max(
+        math.prod(size for size in each if isinstance(size, int) and size) for each in sizes if isinstance(each, tuple)
+    )
+
+
 def fold_known(
     name: str, operands: Sequence[Value], attributes: Attributes, types: Sequence[Type]
 ) -> tuple[np.ndarray, ...] | None:
@@ -57,7 +66,7 @@ def fold_known(
         return None
     if not isinstance(type, TensorType) or type.shape is None or not type.is_static:
         return None
-    if type.dtype.is_string or _count(type) > LIMIT or _picks_by_size(attributes):
+    if type.dtype.is_string or _count(type) > LIMIT or _picks_by_size(attributes) or _window(attributes) > LIMIT:
         return None
     constants = [array for operand in operands if (array := _small_constant(operand)) is not None]
     if len(constants) == len(operands) and PRIMITIVES[name].kind != "collective":

@@ -58,7 +58,9 @@ def is_number(value: Value, number: float) -> bool:
 
 
 def is_near(value: float | None, expected: float, dtype: DType) -> bool:
-    """Whether a constant of `dtype` is `expected`, within 1e-6 or the rounding of `dtype`."""
+    """Whether a constant of `dtype` is `expected`, within 1e-6 or the rounding of `dtype`; never of eight bits."""
+    if dtype.bits < 16:
+        return False
     rounding = {16: 1e-3, 32: 1e-6, 64: 1e-6}[dtype.bits] if dtype.name != "bf16" else 8e-3
     return value is not None and abs(value - expected) <= rounding * abs(expected)
 

@@ -9,7 +9,7 @@ from compiler.frontend.proto.onnxc_pb2 import ModelProto
 from tests.fuzz.__main__ import try_models
 from tests.fuzz.mutate import MUTATIONS, mutated
 from tests.fuzz.seeds import seeds
-from tests.fuzz.trials import accept, devour, die, fail, hang, refuse
+from tests.fuzz.trials import accept, devour, die, fail, hang, loop, refuse
 from tests.fuzz.worker import WRONG, Trial, Worker, attempt
 
 BRIEF = 200
@@ -71,6 +71,7 @@ def _parseable(number: int) -> bytes | None:
         (refuse, "refused", "cycle"),
         (fail, "crash", "ValueError: boom"),
         (hang, "hang", "no answer"),
+        (loop, "endless", "no answer"),
         (die, "crash", "exit code -11"),
         (devour, "memory", ""),
     ],

@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +25,10 @@ def fail(_: bytes) -> None:
 
 def hang(_: bytes) -> None:
     time.sleep(60)
+
+
+def loop(_: bytes) -> Callable[[], None]:
+    return partial(time.sleep, 60)
 
 
 def die(_: bytes) -> None:

@@ -7,8 +7,10 @@ import resource
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
@@ -18,13 +20,18 @@ import numpy as np
 import onnxc
 from compiler.diagnostics import model_error
 from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from runtime.executable import Executable
 from runtime.signature import TensorInfo
 from tests.fuzz.mutate import mutated
 from tests.fuzz.seeds import seeds
 
-Status = Literal["accepted", "refused", "crash", "hang", "memory"]
-STATUSES: tuple[Status, ...] = ("accepted", "refused", "crash", "hang", "memory")
+# An endless run is the model's own; a hang is the compiler's.
+Status = Literal["accepted", "refused", "endless", "crash", "hang", "memory"]
+STATUSES: tuple[Status, ...] = ("accepted", "refused", "endless", "crash", "hang", "memory")
 WRONG: tuple[Status, ...] = ("crash", "hang", "memory")
+
+# What a worker says when a model is compiled and begins to run.
+RUNNING = "running"
 
 MEMORY_BYTES = 2 << 30
 LIMIT_S = 10.0
@@ -33,7 +40,8 @@ START_LIMIT_S = 180.0
 # What is fed where the model leaves a size open; one that is declared larger than this is not fed.
 OPEN_SIZE, MOST_ELEMENTS = 2, 1 << 16
 
-Trial = Callable[[bytes], None]
+Run = Callable[[], None]
+Trial = Callable[[bytes], Run | None]
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,16 @@ class Outcome:
     seconds: float
 
 
-def examine(data: bytes) -> None:
-    """All that is done with a model: it is checked and its types inferred; if it is legal it is compiled and run.
+def examine(data: bytes) -> Run | None:
+    """All that is done with a model: it is checked and its types inferred; if it is legal it is compiled.
 
-    Raises OnnxcError where it is refused. What the check has found legal, compiling may not find illegal.
+    What comes back runs it; that may take any time, as loops and windows are as long as the model says. Raises
+    OnnxcError where it is refused. What the check has found legal, compiling may not find illegal.
     """
-    findings = onnxc.check(data)
+    try:
+        findings = onnxc.check(data)
+    except OnnxcError as raised:
+        raise AssertionError(f"the check raises {raised.code} in place of telling it") from raised
     for finding in findings:
         assert str(finding).startswith(f"{finding.severity}["), finding
         assert finding.to_json()
@@ -63,11 +75,14 @@ def examine(data: bytes) -> None:
     except ModelError as late:
         raise AssertionError(f"the check found no error, and compiling {late.code}") from late
     feed = inputs_for(executables[0].inputs)
-    for executable in executables if feed is not None else ():
-        try:
+    return None if feed is None else partial(run_all, executables, feed)
+
+
+def run_all(executables: Sequence[Executable], feed: Mapping[str, object]) -> None:
+    """Calls each; what the call may refuse is no matter."""
+    for executable in executables:
+        with suppress(InputError, DeviceError, UnsupportedError):
             executable.run(feed)
-        except (InputError, DeviceError, UnsupportedError):
-            continue
 
 
 def inputs_for(infos: tuple[TensorInfo, ...]) -> Mapping[str, object] | None:
@@ -83,13 +98,16 @@ def inputs_for(infos: tuple[TensorInfo, ...]) -> Mapping[str, object] | None:
     return feed
 
 
-def attempt(number: int, seed: int, trial: Trial = examine) -> Outcome:
-    """The outcome of one model in this process."""
+def attempt(number: int, seed: int, trial: Trial = examine, tell: Callable[[], None] = lambda: None) -> Outcome:
+    """The outcome of one model in this process; `tell` is called when it begins to run."""
     started = time.perf_counter()
     status: Status = "accepted"
     reason = ""
     try:
-        trial(mutated(number, seed))
+        run = trial(mutated(number, seed))
+        if run is not None:
+            tell()
+            run()
     except OnnxcError as refused:
         status, reason = "refused", refused.code
     except MemoryError:
@@ -119,7 +137,7 @@ def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         while (number := connection.recv()) is not None:
-            connection.send(attempt(number, seed, trial))
+            connection.send(attempt(number, seed, trial, partial(connection.send, RUNNING)))
 
 
 class Worker:
@@ -145,13 +163,15 @@ class Worker:
     def run(self, number: int) -> Outcome:
         """The outcome of one model."""
         started = time.perf_counter()
+        status: Status = "hang"
         try:
             self.connection.send(number)
-            if self.connection.poll(self.limit_s):
+            while self.connection.poll(self.limit_s):
                 outcome = self.connection.recv()
-                assert isinstance(outcome, Outcome), outcome
-                return outcome
-            status: Status = "hang"
+                if isinstance(outcome, Outcome):
+                    return outcome
+                assert outcome == RUNNING, outcome
+                status = "endless"
             reason = f"no answer within {self.limit_s:.0f} s"
             self.stop()
         except (EOFError, ConnectionError):

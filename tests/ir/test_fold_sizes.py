@@ -83,3 +83,12 @@ def test_known_sizes_are_what_the_program_computes(steps: list[Step], n: int, m:
         if any(abs(number) >= 2**31 for number in (*array.tolist(), *(numbers or ()))):
             return  # sizes do not wrap
         assert numbers is None or numbers == array.tolist()
+
+
+def test_a_window_that_covers_very_much_is_not_folded() -> None:
+    build = Builder()
+    ones = build.constant(np.ones((3, 3), np.float32))
+    wide = {"strides": (1, 1), "dilations": (1, 1), "high": (0, (1 << 31) - 1)}
+    result = build.reduce_window(ones, "sum", (1, 1 << 31), low=(0, 0), **wide)
+    assert result.op is not None
+    assert result.op.name == "reduce_window"

@@ -1,6 +1,6 @@
 """The model as a whole: IR version, operator sets, metadata, documentation, what its IR version does not have yet."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from compiler.diagnostics import Location
 from compiler.frontend.checks.findings import Findings
@@ -118,15 +118,8 @@ def _check_versions(model: ModelProto, findings: Findings) -> None:
     """Reports fields that the IR version of the model does not have; the first of each kind."""
     if not 1 <= model.ir_version <= newest_ir_version():
         return
-    for what, since, is_there in (
-        ("functions", 8, bool(model.functions)),
-        ("training information", 7, bool(model.training_info)),
-        ("metadata of nodes or graphs", 10, _has_metadata(model)),
-        ("overloads of functions", 10, _has_overloads(model)),
-        ("attributes of functions with defaults", 9, any(f.attribute_proto for f in model.functions)),
-        ("types in functions", 10, any(f.value_info for f in model.functions)),
-    ):
-        if is_there and model.ir_version < since:
+    for what, since, is_there in _LATER:
+        if model.ir_version < since and is_there(model):
             message = f"the model has {what}, which are new in IR version {since}, and names version {model.ir_version}"
             findings.warning("later-ir-version", message, Location(), rule="ONNX IR, versions")
     if model.ir_version < 11 and (model.configuration or _has_device_configurations(model)):
@@ -152,3 +145,14 @@ def _has_overloads(model: ModelProto) -> bool:
 
 def _has_device_configurations(model: ModelProto) -> bool:
     return any(node.device_configurations for body in _bodies(model) for node in all_nodes(body))
+
+
+# What came with an IR version, and whether a model has it.
+_LATER: tuple[tuple[str, int, Callable[[ModelProto], bool]], ...] = (
+    ("training information", 7, lambda model: bool(model.training_info)),
+    ("functions", 8, lambda model: bool(model.functions)),
+    ("attributes of functions with defaults", 9, lambda model: any(f.attribute_proto for f in model.functions)),
+    ("metadata of nodes or graphs", 10, _has_metadata),
+    ("overloads of functions", 10, _has_overloads),
+    ("types in functions", 10, lambda model: any(f.value_info for f in model.functions)),
+)

@@ -6,6 +6,7 @@ onnx's own shape inference.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
@@ -134,8 +135,10 @@ def _scaled(
     scales = of_shape(scales, (len(axes),), "scales", node, ir, "resize-lengths")
     known = ir.known_array(scales)
     ratios = [None] * len(axes) if known is None else [float(scale) for scale in known]
-    if any(ratio is not None and not ratio > 0 for ratio in ratios):
-        node.fail("resize-scale", f"scales are {ratios}, not all above 0", rule=f"ONNX {node.operator}, scales")
+    if any(ratio is not None and not 0 < ratio < inf for ratio in ratios):
+        node.fail(
+            "resize-scale", f"scales are {ratios}, not all finite and above 0", rule=f"ONNX {node.operator}, scales"
+        )
     if node.operator == "Upsample" and any(ratio is not None and ratio < 1 for ratio in ratios):
         node.fail("resize-scale", f"scales are {ratios}, not all at least 1", rule="ONNX Upsample, scales")
     lengths = _scaled_lengths(x, axes, scales, ratios, node, ir)
@@ -165,7 +168,9 @@ def _scaled_length(size: Dim, ratio: float | None) -> Dim | None:
     if ratio is None:
         return None
     if isinstance(size, int):
-        return int(np.floor(np.float32(size) * np.float32(ratio)))
+        # Beyond the largest float the call finds that there is no such size.
+        scaled = float(size) * ratio
+        return int(np.floor(np.float32(size) * np.float32(ratio))) if scaled < 1e38 else None
     exact = Fraction(ratio)
     return floordiv(size * exact.numerator, exact.denominator) if exact.denominator <= DENOMINATOR else None
 

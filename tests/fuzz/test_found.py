@@ -1,0 +1,56 @@
+"""Models that once did harm, each as small as it can be: they are refused, or compiled."""
+
+from contextlib import suppress
+
+import pytest
+
+from runtime.errors import OnnxcError
+from tests.frontend.model_texts import model
+from tests.fuzz.worker import examine
+
+FOUND = {
+    "a sum of nothing": (21, "g (float[2] x) => (float[2] y) { z = Neg(x) y = Sum(LEFT_OUT) }"),
+    "a scale without end": (
+        21,
+        "g (float[1, 1, 4, 4] x) => (y) <float[4] s = {1.0, 1.0, 3e38, 1.0}> { y = Resize(x, , s) }",
+    ),
+    "statistics in eight bits": (
+        23,
+        "g (float[2, 5] x, float[5] w) => (y) { y = RMSNormalization<stash_type = 17>(x, w) }",
+    ),
+    "a window beyond any memory": (
+        22,
+        'g (float[1,1,8,8] x) => (y) { y = AveragePool<auto_pad = "SAME_LOWER", kernel_shape = [2, 2147483648]>(x) }',
+    ),
+    "repeats of another rank": (13, "g (float[2, 3] x) => (y) <int64[1] r = {2}> { y = Tile(x, r) }"),
+    "a crop of another rank": (18, "g (float[2, 3] x) => (y) <int64[3] s = {1, 1, 1}> { y = CenterCropPad(x, s) }"),
+    "a root of a negative scale": (
+        23,
+        "g (float[1, 1, 2, 4] q) => (y) { y = Attention<scale = -1.0>(q, q, q) }",
+    ),
+    "a range beyond any memory": (
+        21,
+        "g (int64[1] n) => (y) <int64 a = {0}, int64 b = {4611686018427387904}, int64 c = {1}> { y = Range(a, b, c) }",
+    ),
+    "a fill beyond any memory": (
+        21,
+        "g (float x) => (y) <int64[2] s = {4611686018427387904, 4611686018427387904}> { y = ConstantOfShape(s) }",
+    ),
+    "a text that is no number": (
+        21,
+        'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',
+    ),
+}
+
+
+@pytest.mark.parametrize(("opset", "text"), FOUND.values(), ids=FOUND)
+def test_a_model_that_once_did_harm_does_none(opset: int, text: str) -> None:
+    def leave_out(m: object) -> None:
+        for node in m.graph.node:  # type: ignore[attr-defined]
+            for place, name in enumerate(node.input):
+                if name == "LEFT_OUT":
+                    node.input[place] = ""
+
+    official = model(text, leave_out, f'<ir_version: 10, opset_import: ["": {opset}]>\n')
+    with suppress(OnnxcError):
+        assert examine(official.SerializeToString()) is not None
