@@ -1,8 +1,8 @@
 """Every diagnostic code of models, files, options, calls and devices: what it means, and the rule or source behind it.
 
-Codes of the shape and attribute rules of single operators are not here: docs/diagnostics.md takes those from the
-sources. A code never changes its meaning; tests/test_diagnostics_page.py holds that none is missing here, none is
-here in vain, and each is shown by a test.
+Codes of the rules of single operators are here where the sources have no message beside them: docs/diagnostics.md
+takes the others from the sources. A code never changes its meaning; tests/test_diagnostics_page.py holds that none is
+missing here, none is here in vain, and each is shown by a test.
 """
 
 from collections.abc import Mapping
@@ -328,6 +328,40 @@ ARTIFACTS: Rows = {
     "weights-mode": ("there is no such way to keep weights", "onnxc.load, weights"),
 }
 
+OPERANDS: Rows = {
+    "attention-lengths": ("there is not one number of valid keys for each batch", "ONNX Attention, nonpad_kv_seqlen"),
+    "attention-past": ("past_key or past_value does not fit K or V", "ONNX Attention, past_key"),
+    "attention-shape": ("Q, K and V do not fit one another", "ONNX FlexAttention"),
+    "causal-conv-state": ("past_state is not the last k - 1 inputs of each channel", "ONNX CausalConvWithState"),
+    "causal-conv-weight": ("the weight is not one kernel for each channel", "ONNX CausalConvWithState"),
+    "crop-shape": ("there is not one size for each axis that is cropped or padded", "ONNX CenterCropPad, shape"),
+    "deform-mask": ("the mask has not one value for each tap and place", "ONNX DeformConv, mask"),
+    "deform-offset": ("the offsets are not a coordinate for each tap and place", "ONNX DeformConv, offset"),
+    "expand-incompatible": ("the shape and that of the input do not broadcast", "ONNX Expand, shape"),
+    "grid-shape": ("the grid is not a position in X for each element", "ONNX GridSample, grid"),
+    "linear-attention-heads": ("the features are not those of so many heads", "ONNX LinearAttention, q_num_heads"),
+    "linear-attention-shape": ("the operands do not fit one another", "ONNX LinearAttention"),
+    "matmul-zero-point": ("a zero point is for neither the matrix, nor its rows or columns", "ONNX MatMulInteger"),
+    "mel-size": ("a number of bands or bins is negative", "ONNX MelWeightMatrix"),
+    "nms-boxes": ("the boxes are not four coordinates each", "ONNX NonMaxSuppression, boxes"),
+    "nms-scores": ("there is not one score for each box and class", "ONNX NonMaxSuppression, scores"),
+    "normalization-parameter": ("a scale or bias does not broadcast to what is normalised", "ONNX LayerNormalization"),
+    "one-hot-values": ("the values are not two: off and on", "ONNX OneHot, values"),
+    "quantization-blocks": (
+        "a scale or zero point has not one value for each block",
+        "ONNX QuantizeLinear, block_size",
+    ),
+    "recurrent-shape": ("weights, biases, states or lengths do not fit X", "ONNX RNN, GRU, LSTM"),
+    "resize-lengths": ("there is not one scale or size for each axis", "ONNX Resize, scales and sizes"),
+    "resize-size": ("a size is negative", "ONNX Resize, sizes"),
+    "roi-shape": ("the regions, or the batches they are in, have another shape", "ONNX RoiAlign, rois"),
+    "scan-lengths": ("there is not one length for each batch", "ONNX Scan-8, sequence_lens"),
+    "scatter-updates": ("the updates have not the shape that the indices ask for", "ONNX ScatterND, updates"),
+    "sizes-differ": ("two sizes that must be equal are not", "ONNX, shapes of inputs"),
+    "tile-repeats": ("there is not one number for each axis", "ONNX Tile, repeats"),
+    "window-size": ("a window has a negative number of elements", "ONNX HannWindow, size"),
+}
+
 SECTIONS: Mapping[str, Rows] = {
     "Files": FILES,
     "The model as a whole": HEADER,
@@ -336,6 +370,7 @@ SECTIONS: Mapping[str, Rows] = {
     "Tensors and external data": TENSORS,
     "Nodes and attributes": NODES,
     "Functions": FUNCTIONS,
+    "Shapes of operands": OPERANDS,
     "Training": TRAINING,
     "Devices and sharding": DEVICES,
     "Limits": LIMITS,

@@ -19,6 +19,8 @@ def codes_in_tests() -> frozenset[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.update(match.group() for match in CODE.finditer(node.value))
+    for path in (TESTS / "operators" / "invalid").glob("*.txt"):
+        found.update(line.split(" ", 1)[0] for line in path.read_text().splitlines())
     return frozenset(found)
 
 

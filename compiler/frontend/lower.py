@@ -397,7 +397,7 @@ class _Walk:
             self.findings += [node.described(finding) for finding in found.diagnostics]
             return (None,) * node.output_count
         results = lowered if isinstance(lowered, tuple) else (lowered,)
-        self.findings += result_findings(node.graph_node, results)
+        self.findings += map(node.described, result_findings(node.graph_node, results))
         return results
 
     def _declared(self, info: ValueInfo | None, value: Value | None, ir: Builder) -> Value | None:

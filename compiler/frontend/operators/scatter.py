@@ -53,7 +53,7 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
     expect_indexed(data, indices, node)
     if not isinstance(indices.shape[-1], int):
         named = indices.rank - 1 + data.rank - updates.rank
-        indices = of_shape(indices, (*indices.shape[:-1], named), "indices", node, ir)
+        indices = of_shape(indices, (*indices.shape[:-1], named), "indices", node, ir, "scatter-updates")
     depth = index_depth(data, indices, 0, 0, node)
     updates = _of_written_shape(updates, indices.shape[:-1] + data.shape[depth:], node, ir)
     expect_coordinates_in_range(indices, data.shape[:depth], node, ir)

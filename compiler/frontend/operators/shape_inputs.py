@@ -11,9 +11,7 @@ from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Value
 
 
-def of_shape(
-    value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder, code: str = "operand-shape"
-) -> Value:
+def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder, code: str) -> Value:
     """The input `name`, which must have `shape`; None stands for any size. What is not decided is guarded.
 
     Raises ModelError with `code` where it certainly has another.
@@ -34,7 +32,7 @@ def of_shape(
 
 
 def as_vector(
-    value: Value, name: str, node: Node, ir: Builder, length: int | None = None, code: str = "operand-shape"
+    value: Value, name: str, node: Node, ir: Builder, length: int | None = None, code: str = "not-a-vector"
 ) -> Value:
     """The input `name` as i64[n] for a number n, which must be `length`, else the error is `code`.
 
@@ -52,7 +50,7 @@ def as_vector(
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
 
 
-def vector_input(name: str, node: Node, ir: Builder, length: int | None = None, code: str = "operand-shape") -> Value:
+def vector_input(name: str, node: Node, ir: Builder, length: int | None = None, code: str = "not-a-vector") -> Value:
     """The input `name`, a vector, as i64[n] for a number n (see `as_vector`); a scalar is none."""
     value = node.input(name)
     if value.rank != 1:
