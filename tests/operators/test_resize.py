@@ -242,7 +242,27 @@ def test_texts_have_nearest_ones_only_and_nothing_beyond_the_region(way: str) ->
 
 @pytest.mark.parametrize("name", ["scales", "sizes"])
 def test_the_call_tells_whether_scales_or_sizes_are_given(name: str) -> None:
-    inputs = {"X": np.float32([[1, 2]]), "roi": np.zeros(0, np.float32), "scales": np.zeros(0, np.float32), "sizes": i64()}
+    inputs = {
+        "X": np.float32([[1, 2]]),
+        "roi": np.zeros(0, np.float32),
+        "scales": np.zeros(0, np.float32),
+        "sizes": i64(),
+    }
     inputs[name] = np.float32([1, 2]) if name == "scales" else i64(1, 4)
     (got,) = run_operator("Resize", inputs, opset=11, way="symbolic", nearest_mode="floor")
     assert_same(got, np.float32([[1, 1, 1, 2]]))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_complex_numbers_have_two_parts(dtype: type, mode: str) -> None:
+    x = np.array([[1 + 2j, 3 - 4j, 5j]], dtype)
+
+    def run(array: np.ndarray) -> np.ndarray:
+        inputs = {"X": array, "roi": None, "scales": None, "sizes": i64(1, 5)}
+        return run_operator("Resize", inputs, opset=13, parameters=["sizes"], mode=mode)[0]
+
+    got = run(x)
+    assert got.dtype == dtype
+    assert_close(got.real, run(x.real.copy()))
+    assert_close(got.imag, run(x.imag.copy()))

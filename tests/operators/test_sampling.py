@@ -237,3 +237,15 @@ def test_grid_sample_of_texts_is_of_nearest_ones() -> None:
     assert got.tolist() == [[[["a", "b", ""]]]]
     with pytest.raises(ModelError, match="interpolated-text"):
         run_operator("GridSample", {"X": x, "grid": grid}, opset=20)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_grid_sample_of_complex_numbers(dtype: type) -> None:
+    x = random(1, 2, 3, 4).astype(dtype) + 1j * random(1, 2, 3, 4).astype(dtype)
+    grid = random(1, 2, 2, 2)
+    got, real, imaginary = (
+        run_operator("GridSample", {"X": part, "grid": grid}, opset=20)[0] for part in (x, x.real.copy(), x.imag.copy())
+    )
+    assert got.dtype == dtype
+    assert_close(got.real, real)
+    assert_close(got.imag, imaginary)

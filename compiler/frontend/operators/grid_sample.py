@@ -53,7 +53,7 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     grid = ir.cast(grid, dtype)
     taps = [_taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)]
     data = ir.transpose(x, (0, *range(2, x.rank), 1))
-    data = data if mode == "nearest" else ir.cast(data, dtype)
+    data = data if mode == "nearest" or x.dtype.is_complex else ir.cast(data, dtype)
     sampled = ir.cast(_weighted_sum(data, taps, ir), x.dtype)
     return ir.transpose(sampled, (0, x.rank - 1, *range(1, x.rank - 1)))
 
@@ -73,7 +73,7 @@ def _weighted_sum(data: Value, taps: Sequence[Sequence[_Tap]], ir: Builder) -> V
                 read = ir.select(ir.unsqueeze(tap.inside, (last,)), read, zero(read.dtype, ir))
         for tap in corner:
             if tap.weight is not None:
-                read = ir.mul(read, ir.unsqueeze(tap.weight, (last,)))
+                read = ir.mul(read, ir.cast(ir.unsqueeze(tap.weight, (last,)), read.dtype))
         total = read if total is None else ir.add(total, read)
     assert total is not None
     return total

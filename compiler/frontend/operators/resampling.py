@@ -172,6 +172,8 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
 
 
 def _computed_in(dtype: DType) -> DType:
+    if dtype.is_complex:
+        return dtype
     return F64 if dtype == F64 or (dtype.is_integer and dtype.bits >= 32) else F32
 
 
