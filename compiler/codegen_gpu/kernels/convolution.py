@@ -17,7 +17,7 @@ from compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total,
 from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES
 from compiler.codegen_gpu.packed_weights import transposed_layout, transposed_strides
 from compiler.codegen_gpu.scalars import emit_cast
-from compiler.codegen_gpu.sliding_windows import WindowAxis, convolution_axes, for_each_tap
+from compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
 from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
@@ -369,4 +369,4 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
         where = e.linear(index, [e.size(stride) for stride in row_major(frame.root.shape)])
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
 
-    return frame.flat(product(op.results[0].shape), write)
+    return frame.flat(product(op.results[0].shape), write, WINDOW_BLOCK)

@@ -11,7 +11,7 @@ from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
 from compiler.codegen_gpu.kernel_source import KernelCode
 from compiler.codegen_gpu.scalars import emit_cast, literal, table_of
-from compiler.codegen_gpu.sliding_windows import for_each_tap, window_axes
+from compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, for_each_tap, window_axes
 from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
 from compiler.ir.dims import product
 from compiler.ir.dtypes import F32, I32, I64, DType
@@ -36,7 +36,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         where = e.linear(index, [e.size(stride) for stride in row_major(frame.root.shape)])
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
 
-    return frame.flat(product(result.shape), write)
+    return frame.flat(product(result.shape), write, WINDOW_BLOCK)
 
 
 def _fold(frame: KernelFrame, e: Evaluator, op: Op, index: Sequence[Int]) -> Expr:
