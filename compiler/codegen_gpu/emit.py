@@ -7,13 +7,13 @@ from compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
 from compiler.codegen_gpu.kernels import EMITTERS
 from compiler.codegen_gpu.packed_weights import PACKERS
 from compiler.codegen_gpu.report import make_report
-from compiler.codegen_gpu.segments import segment_function
+from compiler.codegen_gpu.segments import programs_memory, segment_function
 from compiler.codegen_host.image import build_image
 from compiler.codegen_host.llvm_ir import ModuleBuilder
 from compiler.codegen_host.machine import compile_object
 from compiler.codegen_host.weights import WeightBlock
 from compiler.codegen_host.write_program import Entries, write_program
-from compiler.ir.dims import Dim, maximum, substitute
+from compiler.ir.dims import Dim, maximum, product, substitute
 from compiler.planning.decompose import decompose_kernel
 from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
 from compiler.target import Target
@@ -29,7 +29,7 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
     kernels = compile_kernels(sources)
     numbered = {source: (number, kernel) for number, (source, kernel) in enumerate(zip(sources, kernels, strict=True))}
-    plan = replace(plan, body=_with_scratch(plan, plan.body, codes))
+    plan = replace(plan, body=_with_scratch(plan, plan.body, codes, dict(zip(sources, kernels, strict=True))))
     weights = WeightBlock(PACKERS)
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
     entry_of = Entries()
@@ -48,16 +48,24 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, report, device=device)
 
 
-def _with_scratch(plan: KernelPlan, body: PlanBody, codes: Sequence[KernelCode]) -> PlanBody:
+def _with_scratch(
+    plan: KernelPlan, body: PlanBody, codes: Sequence[KernelCode], kernels: Mapping[KernelSource, DeviceKernel]
+) -> PlanBody:
     """The body with the scratch memory of each segment: as much as the launch that needs most."""
 
     def step(found: PlanStep) -> PlanStep:
         if isinstance(found, HostStep):
-            return HostStep(found.op, tuple(_with_scratch(plan, inner, codes) for inner in found.bodies))
+            return HostStep(found.op, tuple(_with_scratch(plan, inner, codes, kernels) for inner in found.bodies))
         needed: Dim = 0
         for launch in found.launches:
             sizes = dict(zip(plan.kernels[launch.kernel].symbols, launch.sizes, strict=True))
-            needed = maximum(needed, substitute(codes[launch.kernel].scratch_bytes, sizes))
+            code = codes[launch.kernel]
+            needed = maximum(needed, substitute(code.scratch_bytes, sizes))
+            for device_step in code.steps:
+                each = kernels[device_step.source].scratch_bytes
+                if each:
+                    programs = substitute(product(device_step.grid), sizes)
+                    needed = maximum(needed, programs_memory(found, code, sizes) - found.arena_bytes + programs * each)
         return replace(found, scratch_bytes=needed)
 
     return PlanBody(body.block, tuple(map(step, body.steps)))

@@ -30,7 +30,12 @@ def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
     return convolution.weight_layout(kernel, index) if kernel.kind == "convolution" else ()
 
 
-_CHECKS = {"reduce": reduction.is_native, "attention": attention.is_native, "scan_axis": scan.is_native}
+_CHECKS = {
+    "attention": attention.is_native,
+    "convolution": convolution.is_native,
+    "reduce": reduction.is_native,
+    "scan_axis": scan.is_native,
+}
 
 is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
 """Whether an op has a kernel for its element types."""

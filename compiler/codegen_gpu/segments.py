@@ -13,7 +13,7 @@ from compiler.codegen_gpu.source_builder import MOST_ELEMENTS_I32
 from compiler.codegen_host.llvm_ir import FunctionBuilder
 from compiler.codegen_host.llvm_values import Int, Reg
 from compiler.codegen_host.segment_frame import SegmentFrame
-from compiler.ir.dims import Dim, evaluate, substitute
+from compiler.ir.dims import Dim, evaluate, floordiv, substitute
 from compiler.planning.kernel_plan import Launch, Segment
 from runtime.device_code import DeviceKernel
 from runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, TOO_MANY_ELEMENTS
@@ -23,6 +23,10 @@ _CONFIG_BYTES = 56
 _GRID, _BLOCK, _SHARED, _STREAM, _ATTRIBUTES, _ATTRIBUTE_COUNT = 0, 12, 24, 32, 40, 48
 
 _WARP_THREADS = 32
+
+# What describes a block copy begins on so many bytes.
+_PROGRAM_ALIGNMENT = 128
+
 _NULL = Reg("null", "ptr")
 
 DeviceKernels = Mapping[KernelSource, tuple[int, DeviceKernel]]
@@ -47,10 +51,17 @@ def segment_function(
     writer = _Launches(frame, segment, launches, kernels, locations)
     for launch, code, own in launches:
         sizes = dict(zip(own, launch.sizes, strict=True))
+        behind = programs_memory(segment, code, sizes)
         for step in code.steps:
-            writer.launch(launch, step, sizes)
+            writer.launch(launch, step, sizes, behind)
     f.ret(0)
     return f
+
+
+def programs_memory(segment: Segment, code: KernelCode, sizes: Mapping[str, Dim]) -> Dim:
+    """Where in the arena the programs of a kernel have memory of their own, behind what its steps share."""
+    end = segment.arena_bytes + substitute(code.scratch_bytes, sizes)
+    return floordiv(end + _PROGRAM_ALIGNMENT - 1, _PROGRAM_ALIGNMENT) * _PROGRAM_ALIGNMENT
 
 
 def _refuse_many_elements(frame: SegmentFrame, launches: Sequence[tuple[Launch, KernelCode, Sequence[str]]]) -> None:
@@ -95,13 +106,14 @@ class _Launches:
     def _table(self, place: int, type: str) -> Reg:
         return self.f.load(type, self.f.gep(self.frame.pool, place, "i64"), align=8)
 
-    def launch(self, launch: Launch, step: DeviceStep, sizes: Mapping[str, Dim]) -> None:
+    def launch(self, launch: Launch, step: DeviceStep, sizes: Mapping[str, Dim], behind: Dim) -> None:
         """One call of the driver, unless the grid is empty."""
         f, frame = self.f, self.frame
         number, kernel = self.kernels[step.source]
         words = [self._word(argument, launch, sizes) for argument in step.arguments]
         grid = [frame.size(substitute(dim, sizes)) for dim in step.grid]
-        for place, word in enumerate([*words, 0, 0]):
+        own = f.gep(frame.arena, frame.size(behind)) if kernel.scratch_bytes else 0
+        for place, word in enumerate([*words, own, 0]):
             f.store(word, f.gep(self.words, place, "i64"), align=8)
         for place, size in enumerate([*grid, _WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
             f.store(f.convert("trunc", size, "i32"), f.gep(self.config, _GRID + 4 * place), align=4)

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).with_name("golden")
 
 @dataclass(frozen=True)
 class Kind:
-    """A module of one kernel in the element type T; `instructions` begin the names of some that it must have."""
+    """A module of one kernel in the element type T; `instructions` begin names that it must have."""
 
     types: tuple[str, ...]
     build: Callable[..., Value | Sequence[Value]]
@@ -62,8 +62,11 @@ KINDS: Mapping[str, Kind] = {
     "layer_norm": Kind(("T[N, 768]", "T[768]", "T[768]"), lambda ir, x, s, b: ir.layer_norm(x, s, b, 1, 1e-5)),
     "reduce_columns": Kind(("T[300, 4096]",), lambda ir, x: ir.reduce(x, "sum", (0,))),
     "arg_reduce": Kind(("T[N, 1000]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False)),
-    "contraction": Kind(("T[1024, 768]", "T[768, 3072]", "T[3072]"), _linear, ("HGMMA", "LDGSTS")),
-    "contraction_symbolic": Kind(("T[M, 768]", "T[768, 768]", "T[768]"), _linear, ("LDGSTS",)),
+    "contraction": Kind(("T[1024, 768]", "T[768, 3072]", "T[3072]"), _linear, ("HGMMA", "LDGSTS|UTMALDG")),
+    "contraction_symbolic": Kind(("T[M, 768]", "T[768, 768]", "T[768]"), _linear, ("LDGSTS|UTMALDG",)),
+    "contraction_blocks": Kind(
+        ("T[M, 512]", "T[2048, 512]"), lambda ir, x, y: ir.dot(x, y, "mk,nk->mn"), ("LDGSTS|UTMALDG",), ("bf16", "f16")
+    ),
     "contraction_shared": Kind(("T[1, 4096]", "T[4096, 64]", "T[64]"), _linear),
     "contraction_simple": Kind(
         ("T[64, 64]", "T[64, 64]"), lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"), dtypes=("f64", "i32")

@@ -6,7 +6,7 @@ import pytest
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from compiler.ir.module import Value
-from tests.codegen_gpu.support import Device, make, precision, sample
+from tests.codegen_gpu.support import SM_80, Device, make, precision, sample
 
 EQUATIONS = ["mk,kn->mn", "mk,nk->mn", "km,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhqd,bhkd->bhqk"]
 SIZES = {"b": 2, "h": 3, "m": 17, "n": 33, "k": 40, "q": 5, "d": 24}
@@ -82,3 +82,29 @@ def test_transposed_and_sliced_operands_are_read_where_they_are() -> None:
     device = Device(make(["f32[2, 7, 24]", "f32[2, 5, 2, 8]"], build))
     assert device.kernels() == ["contraction"]
     device.check(sample(F32, 2, 7, 24), sample(F32, 2, 5, 2, 8), bound=1e-5)
+
+
+BLOCKS = [
+    ("mk,kn->mn", ["bf16[M, 72]", "bf16[72, 2048]"]),
+    ("mk,nk->mn", ["bf16[M, 72]", "bf16[2056, 72]"]),
+    ("bmk,bkn->bmn", ["bf16[B, 1024, 40]", "bf16[B, 40, 1024]"]),
+    ("km,kn->mn", ["bf16[40, 2048]", "bf16[40, 2048]"]),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("equation", "types"), BLOCKS, ids=[equation for equation, _ in BLOCKS])
+def test_blocks_are_copied_where_the_card_can(equation: str, types: list[str]) -> None:
+    device = Device(make(types, lambda ir, a, b: ir.add(ir.dot(a, b, equation), 1.0)))
+    assert any("make_tensor_descriptor" in text for text in device.sources())
+    sizes = {"M": 70, "B": 1}
+    shapes = [[sizes.get(x) or int(x) for x in text[5:-1].split(", ")] for text in types]
+    device.check(*(sample(BF16, *shape, seed=seed) for seed, shape in enumerate(shapes)), bound=2e-2)
+    older = Device(make(types, lambda ir, a, b: ir.dot(a, b, equation)), SM_80)
+    assert not any("make_tensor_descriptor" in text for text in older.sources())
+
+
+@pytest.mark.parametrize("types", [["bf16[M, 71]", "bf16[71, 2048]"], ["f32[M, 72]", "f32[72, 2048]"]])
+def test_rows_that_are_not_aligned_are_loaded_by_pointers(types: list[str]) -> None:
+    device = Device(make(types, lambda ir, a, b: ir.dot(a, b, "mk,kn->mn")))
+    assert not any("make_tensor_descriptor" in text for text in device.sources())

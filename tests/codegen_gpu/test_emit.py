@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from compiler.ir.dtypes import F32
 from compiler.planning.plan import plan_kernels
 from runtime.cpu import load_image
 from runtime.device_code import DeviceKernel
-from runtime.program import TOO_MANY_ELEMENTS, Launch
+from runtime.program import TOO_MANY_ELEMENTS, Launch, compile_sizes
 from tests.codegen_gpu.support import SM_90, make, sample
 from tests.codegen_host.native import HOST
 from tests.support.triton_interpreter import execute
@@ -46,17 +47,19 @@ def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
 class Run:
     """A module emitted for sm_90; calls of its one segment, with what the driver was asked for."""
 
-    def __init__(self, types: list[str], build: object) -> None:
+    def __init__(self, types: list[str], build: object, program_bytes: int = 0) -> None:
         plan = plan_kernels(make(types, build), gpu_plan_target(SM_90))  # type: ignore[arg-type]
         self.sources: list[KernelSource] = []
 
         def compile_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
             self.sources = list(sources)
-            return fake_kernels(sources)
+            return [replace(kernel, scratch_bytes=program_bytes) for kernel in fake_kernels(sources)]
 
         self.artifact = emit(plan, SM_90, HOST, compile_kernels)
         self.calls: list[tuple[int, tuple[int, ...], tuple[int, ...], int]] = []
         self.results = iter(())
+        self.own_memory: list[int] = []
+        self.arena = np.zeros(1 << 16, np.uint8)
 
     def __call__(self, symbols: Sequence[int], arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> int:
         (launch,) = (step for step in self.artifact.program.body.steps if isinstance(step, Launch))
@@ -71,6 +74,8 @@ class Run:
                 values.append(ctypes.cast(parameters[place], ctypes.POINTER(width)).contents.value)  # type: ignore[index]
             grid = tuple(found.grid)
             self.calls.append((function - 1, grid, tuple(found.block), found.stream))
+            trailing = parameters[len(source.parameters)]  # type: ignore[index]
+            self.own_memory.append(ctypes.cast(trailing, ctypes.POINTER(ctypes.c_uint64)).contents.value)
             result = next(self.results, 0)
             if result == 0:
                 execute(source, grid, values)
@@ -79,8 +84,8 @@ class Run:
         callback = LaunchFunction(run)
         address = ctypes.cast(callback, ctypes.c_void_p).value or 0
         table = (ctypes.c_int64 * (2 + len(self.sources)))(address, 0x1234, *range(1, len(self.sources) + 1))
-        arena, status = np.zeros(1 << 16, np.uint8), np.zeros(8, np.int64)
-        pointers = [x.ctypes.data for x in (self.artifact.weights, arena, status)]
+        status = np.zeros(8, np.int64)
+        pointers = [x.ctypes.data for x in (self.artifact.weights, self.arena, status)]
         words = [ctypes.addressof(table), *pointers, *symbols, *(x.ctypes.data for x in (*arrays, *outputs))]
         frame = (ctypes.c_int64 * len(words))(*words)
         result: int = image.function(launch.entry, 1)(ctypes.addressof(frame))
@@ -136,3 +141,20 @@ def test_large_arrays_of_known_size_have_wide_indices() -> None:
     (source,) = symbolic.sources
     assert source.divisible == ("n0",)
     assert Size.symbol("N") != 16
+
+
+def test_programs_have_memory_of_their_own_behind_the_arena() -> None:
+    def build(ir: object, x: object) -> object:
+        return ir.exp(ir.transpose(ir.softmax(x, 1), (1, 0)))  # type: ignore[attr-defined]
+
+    run = Run(["f32[N, 5]"], build, program_bytes=256)
+    (launch,) = (step for step in run.artifact.program.body.steps if isinstance(step, Launch))
+    (arena_bytes,) = compile_sizes([launch.arena_bytes])([3])
+    assert run([3], [sample(F32, 3, 5)], [np.empty((5, 3), np.float32)]) == 0
+    offsets = [place - run.arena.ctypes.data for place in run.own_memory]
+    programs = [call[1][0] * call[1][1] * call[1][2] for call in run.calls]
+    assert all(offset % 128 == 0 and offset >= 3 * 5 * 4 for offset in offsets)
+    assert max(offset + 256 * count for offset, count in zip(offsets, programs, strict=True)) == arena_bytes
+    without = Run(["f32[N, 5]"], build)
+    assert without([3], [sample(F32, 3, 5)], [np.empty((5, 3), np.float32)]) == 0
+    assert set(without.own_memory) == {0}

@@ -8,6 +8,7 @@ share one and a second launch adds up their parts, always in the same order.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.codegen_gpu.block_copies import LEAST_COPIED_ROWS, BlockSide, block_sides
 from compiler.codegen_gpu.element_types import memory_type, register_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -93,11 +94,12 @@ class _Tiles:
         counts: list[Dim] = [*outer_sizes, self.parts, row_tiles * column_tiles]
         *outer, part, place = unravel(b, b.program(), [frame.size(size) for size in counts])
         row_tile, column_tile = place_tile(b, place, frame.size(row_tiles), frame.size(column_tiles))
-        row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
-        column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
+        starts = b.mul(row_tile, tile.rows), b.mul(column_tile, tile.columns)
+        row = b.add(starts[0], b.lanes(M, tile.rows))
+        column = b.add(starts[1], b.lanes(N, tile.columns))
         masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
         coordinates = dict(zip(problem.outer, outer, strict=True))
-        total = self._multiply(coordinates, row, column, masks, part)
+        total = self._multiply(coordinates, starts, row, column, masks, part)
         lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
         e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
         m_sizes = [frame.size(problem.sizes[letter]) for letter in problem.m]
@@ -119,7 +121,13 @@ class _Tiles:
         return self.frame.b.compare(place, "<", self.frame.size(size))
 
     def _multiply(
-        self, outer: Mapping[str, Int], row: Int, column: Int, masks: Mapping[int, Expr | None], part: Int
+        self,
+        outer: Mapping[str, Int],
+        starts: tuple[Int, Int],
+        row: Int,
+        column: Int,
+        masks: Mapping[int, Expr | None],
+        part: Int,
     ) -> Expr:
         """The sum of products along k, as f32 or i32."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
@@ -131,13 +139,17 @@ class _Tiles:
             frame.size(depth) if self.parts == 1 else b.minimum(b.add(first, frame.size(per_part)), frame.size(depth))
         )
         is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
+        shape, type = f"[{tile.rows}, {tile.columns}]", register_type(accumulator)
+        total = b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N)))
+        sides = block_sides(problem, frame.target) if tile.rows >= LEAST_COPIED_ROWS else None
+        if sides is not None:
+            self._multiply_blocks(sides, outer, starts, (first, stop), total)
+            return total
         a_k, b_k = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
         left = self._pointers(problem.a, problem.a_strides, outer, (row, problem.m), (b.add(first, a_k), problem.k))
         right = self._pointers(
             problem.b, problem.b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k)
         )
-        shape, type = f"[{tile.rows}, {tile.columns}]", register_type(accumulator)
-        total = b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N)))
         precision = str(frame.kernel.schedule.get("input_precision", "tf32x3"))
         option = f', input_precision="{precision}"' if dot.operands[0].dtype == F32 else ""
         with b.loop(first, stop, tile.depth, prefix="k") as k:
@@ -149,6 +161,35 @@ class _Tiles:
                 step = b.mul(frame.size(strides[problem.k[-1]]), tile.depth)
                 b.assign(pointers, f"{pointers} + {step}")
         return total
+
+    def _multiply_blocks(
+        self,
+        sides: tuple[BlockSide, BlockSide],
+        outer: Mapping[str, Int],
+        starts: tuple[Int, Int],
+        range: tuple[Int, Int],
+        total: Expr,
+    ) -> None:
+        """The same by copies of whole blocks, which fill what is outside of an operand with zeros."""
+        frame, b, tile = self.frame, self.frame.b, self.tile
+        descriptors = []
+        for side, count in zip(sides, (tile.rows, tile.columns), strict=True):
+            terms = [b.mul(place, frame.size(side.strides[letter])) for letter, place in outer.items()]
+            offset = b.add(frame.size(side.view.offset), *terms)
+            size, depth, stride = (frame.size(dim) for dim in (side.size, self.problem.depth, side.stride))
+            shape = f"[{size}, {depth}]" if side.depth_is_dense else f"[{depth}, {size}]"
+            block = f"[{count}, {tile.depth}]" if side.depth_is_dense else f"[{tile.depth}, {count}]"
+            base = f"{frame.input(side.view.base)} + {offset}"
+            text = f"tl.make_tensor_descriptor({base}, shape={shape}, strides=[{stride}, 1], block_shape={block})"
+            descriptors.append(b.let(text, prefix="d"))
+        with b.loop(*range, tile.depth, prefix="k") as k:
+            x, y = (
+                f"{descriptor}.load([{start}, {k}])" if side.depth_is_dense else f"{descriptor}.load([{k}, {start}])"
+                for descriptor, side, start in zip(descriptors, sides, starts, strict=True)
+            )
+            left = b.let(x if sides[0].depth_is_dense else f"{x}.T", frozenset((M, N)))
+            right = b.let(f"{y}.T" if sides[1].depth_is_dense else y, frozenset((M, N)))
+            b.assign(total, f"tl.dot({left}, {right}, {total}, out_dtype=tl.float32)")
 
     def _pointers(
         self,
