@@ -176,3 +176,19 @@ def test_axes_of_any_number_are_reduced(target: str, axes: list[int]) -> None:
     text = "g (uint8[2, 3, 4] x, int64[L] axes) => (uint8[] y) { y = ReduceMax<keepdims = 0>(x, axes) }"
     x = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     assert_same(*run_text(text, {"x": x, "axes": np.array(axes)}, target), np.asarray(x.max(tuple(axes))))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_slices_of_any_number_of_axes(target: str, count: int) -> None:
+    text = """g (float[2, 3] x, int64[A] starts, int64[B] ends, int64[C] axes, int64[D] steps) => (float[] y) {
+        y = Slice(x, starts, ends, axes, steps)
+    }"""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    given = {"starts": [1, -1], "ends": [2, -9], "axes": [0, 1], "steps": [1, -2]}
+    vectors = {name: np.array(values[:count], np.int64) for name, values in given.items()}
+    expected = (x, x[1:2], x[1:2, ::-2])[count]
+    assert_same(*run_text(text, {"x": x, **vectors}, target), expected.copy())
+    if count:
+        with pytest.raises(InputError):
+            run_text(text, {"x": x, **vectors, "ends": np.zeros(count + 1, np.int64)}, target)

@@ -46,8 +46,9 @@ def slice_by_inputs(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__Slice.html
     """
     data = node.input("data")
-    starts, ends = (vector_input(name, node, ir) for name in ("starts", "ends"))
+    starts = vector_input("starts", node, ir)
     count = vector_length(starts)
+    ends = vector_input("ends", node, ir, _if_unknown("ends", count, node))
     axes = _optional("axes", range(count), node, ir)
     steps = _optional("steps", [1] * count, node, ir)
     lengths = {name: vector_length(value) for name, value in (("ends", ends), ("axes", axes), ("steps", steps))}
@@ -65,7 +66,16 @@ def slice_by_inputs(node: Node, ir: Builder) -> Value:
 
 def _optional(name: str, default: Sequence[int], node: Node, ir: Builder) -> Value:
     value = node.optional(name)
-    return ir.sizes(tuple(default)) if value is None else as_vector(value, name, node, ir)
+    if value is None:
+        return ir.sizes(tuple(default))
+    return as_vector(value, name, node, ir, _if_unknown(name, len(default), node))
+
+
+def _if_unknown(name: str, count: int, node: Node) -> int | None:
+    """The number of entries of starts, which a vector of unknown length must have too."""
+    value = node.optional(name)
+    is_unknown = value is not None and value.rank == 1 and not isinstance(value.shape[0], int)
+    return count if is_unknown else None
 
 
 def _expect_lengths(count: int, lengths: dict[str, int], node: Node) -> None:
