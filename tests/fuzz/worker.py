@@ -37,6 +37,9 @@ MEMORY_BYTES = 2 << 30
 LIMIT_S = 10.0
 START_LIMIT_S = 180.0
 
+# A model that does not work hangs too, after this many times the limit.
+POLL_S, IDLE_FACTOR = 0.5, 6
+
 # What is fed where the model leaves a size open; one that is declared larger than this is not fed.
 OPEN_SIZE, MOST_ELEMENTS = 2, 1 << 16
 
@@ -140,6 +143,15 @@ def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int) ->
             connection.send(attempt(number, seed, trial, partial(connection.send, RUNNING)))
 
 
+def processor_seconds(pid: int) -> float:
+    """The time that all threads of a process have worked; 0 for one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Worker:
     """A process that tries one model at a time, started again after it has died or was stopped."""
 
@@ -166,7 +178,7 @@ class Worker:
         status: Status = "hang"
         try:
             self.connection.send(number)
-            while self.connection.poll(self.limit_s):
+            while self._answers():
                 outcome = self.connection.recv()
                 if isinstance(outcome, Outcome):
                     return outcome
@@ -178,6 +190,17 @@ class Worker:
             status, reason = "crash", f"exit code {self.stop()}"
         self.start()
         return Outcome(number, status, reason, time.perf_counter() - started)
+
+    def _answers(self) -> bool:
+        """Whether there is an answer within the limit, which is of processor time: the machine may be busy."""
+        assert self.process.pid is not None
+        started, begun = time.perf_counter(), processor_seconds(self.process.pid)
+        while not self.connection.poll(POLL_S):
+            waited = time.perf_counter() - started
+            worked = processor_seconds(self.process.pid) - begun
+            if worked > self.limit_s or waited > IDLE_FACTOR * self.limit_s:
+                return False
+        return True
 
     def stop(self) -> int | None:
         """Ends the process; its exit code."""
