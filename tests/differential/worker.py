@@ -1,0 +1,114 @@
+"""Judges cases in processes of their own, so that an engine's crash or hang is one case's outcome."""
+
+import multiprocessing
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+
+from tests.differential.case import Pair, case_name, make_case
+from tests.differential.engines import ENGINES
+from tests.differential.judge import Outcome, judge
+
+Key = tuple[Pair, int, int]
+
+START_LIMIT_S = 120.0
+CASE_LIMIT_S = 30.0
+
+
+def serve(connection: Connection) -> None:
+    """The worker's loop: answers each (key, engines) with its outcome."""
+    connection.send(True)
+    while (asked := connection.recv()) is not None:
+        key, engines = asked
+        try:
+            outcome = judge(make_case(*key), engines)
+        except Exception:
+            outcome = Outcome(
+                case_name(*key), "no case was made", {}, {}, {"generator": traceback.format_exc()[-700:]}, {}
+            )
+        connection.send(outcome)
+
+
+class Worker:
+    """A process that judges cases one at a time, started again after a crash or a hang."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        if not self.connection.poll(START_LIMIT_S):
+            raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
+        self.connection.recv()
+
+    def judge(self, key: Key) -> Outcome:
+        """The outcome of a case; an engine that ends the process is found by asking one at a time."""
+        engines = tuple(ENGINES)
+        outcome = self._ask(key, engines)
+        if outcome is not None:
+            return outcome
+        alive = tuple(engine for engine in engines if self._ask(key, (engine,)) is not None)
+        outcome = self._ask(key, alive)
+        assert outcome is not None, key
+        dead = [engine for engine in engines if engine not in alive]
+        crashes = dict.fromkeys(dead, "the process ended, or did not answer in time")
+        ours = {engine: text for engine, text in crashes.items() if engine in ("interpreter", "cpu")}
+        return Outcome(
+            outcome.name,
+            outcome.description,
+            {**outcome.statuses, **dict.fromkeys(dead, "crashed")},
+            {**outcome.messages, **crashes},
+            {**outcome.differences, **ours},
+            outcome.adjudicated,
+        )
+
+    def _ask(self, key: Key, engines: tuple[str, ...]) -> Outcome | None:
+        try:
+            self.connection.send((key, engines))
+            if self.connection.poll(CASE_LIMIT_S):
+                outcome = self.connection.recv()
+                assert isinstance(outcome, Outcome), outcome
+                return outcome
+        except (EOFError, ConnectionError):
+            pass
+        self.stop()
+        self.start()
+        return None
+
+    def stop(self) -> None:
+        if self.process.is_alive():
+            self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def judge_all(keys: Sequence[Key], jobs: int, report: Callable[[int, Outcome], None]) -> list[Outcome]:
+    """The outcomes in the order of the keys; `report` hears of each as it comes."""
+    waiting: SimpleQueue[int] = SimpleQueue()
+    for place in range(len(keys)):
+        waiting.put(place)
+    outcomes: dict[int, Outcome] = {}
+
+    def drain() -> None:
+        worker = Worker()
+        while True:
+            try:
+                place = waiting.get_nowait()
+            except Empty:
+                worker.stop()
+                return
+            outcomes[place] = worker.judge(keys[place])
+            report(len(outcomes), outcomes[place])
+
+    threads = [threading.Thread(target=drain) for _ in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [outcomes[place] for place in range(len(keys))]
