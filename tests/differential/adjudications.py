@@ -139,6 +139,12 @@ ROWS: tuple[Row, ...] = (
         "MaxUnpool",
         '"output_shape: ... the indices are those of the tensor that was pooled"; a larger output moves no coordinate.',
     ),
+    row("ort", "Mod", "The sign of the remainder is that of the divisor; f64 does not hold all of int64."),
+    row(
+        "reference",
+        "AffineGrid",
+        "The centre of a single pixel is 0, as in affine_grid of PyTorch, which the text names.",
+    ),
     row("ort", "AffineGrid", '"If align_corners=1, consider -1 and 1 to refer to the centers of the corner pixels".'),
     row("reference", "Unique", '"axis: The dimension to apply unique": of it alone.'),
     row("ort", "MatMulInteger", "The sum of no products is 0."),

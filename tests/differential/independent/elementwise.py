@@ -38,6 +38,12 @@ def binary(g: Given) -> list[object]:
     return [BINARY[g.node.op_type](a, b)]
 
 
+@computes("Mod")
+def mod(g: Given) -> list[object]:
+    """The remainder has the sign of the divisor, or with fmod of the dividend."""
+    return [(np.fmod if g.int("fmod") else np.mod)(g.wide(0), g.wide(1))]
+
+
 @computes("Selu")
 def selu(g: Given) -> list[object]:
     """gamma * (alpha * e^x - alpha) for x <= 0, gamma * x for x > 0"""

@@ -11,7 +11,7 @@ Axes = tuple[int, ...]
 
 def exact(x: np.ndarray) -> np.ndarray:
     """Integers of any size for integers, f64 for floats."""
-    return x.astype(object) if x.dtype.kind in "iu" else x.astype(np.float64)
+    return x.astype(object) if x.dtype.kind in "iuO" else x.astype(np.float64)
 
 
 def log_sum_exp(x: np.ndarray, axes: Axes) -> np.ndarray:

@@ -202,7 +202,7 @@ def affine_grid(g: Given) -> list[object]:
     axes = []
     for n in spatial:
         if g.int("align_corners"):
-            axes.append(np.linspace(-1, 1, n) if n > 1 else np.array([-1.0]))
+            axes.append(np.linspace(-1, 1, n) if n > 1 else np.array([0.0]))
         else:
             axes.append((2 * np.arange(n) + 1) / n - 1)
     places = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(spatial)], axis=-1)

@@ -233,7 +233,8 @@ def svm_classifier(d: Draw) -> Parts:
         **labels, **kernel(d), "vectors_per_class": each, "support_vectors": floats(d, sum(each) * width),
         "coefficients": floats(d, (classes - 1) * sum(each)), "rho": floats(d, pairs),
     }  # fmt: skip
-    if d.flag(0.4):
+    if classes == 2 and d.flag(0.4):
+        # Of more classes the text does not say how the probabilities of the pairs are joined.
         named |= {"prob_a": floats(d, pairs, -2, -0.5), "prob_b": floats(d, pairs, -0.5, 0.5)}
     return Parts([matrix(d, width, "T1")], named, 2, {0: kind}, accumulates=True)
 

@@ -106,4 +106,4 @@ def optimizer(d: Draw) -> Parts:
     )  # fmt: skip
     rate = np.array(d.real(0.01, 1), d.dtype("T1"))
     steps = i64(d.int(0, 3))
-    return Parts([rate, steps, *inputs], named, (groups - 1) * count, accumulates=True)
+    return Parts([rate, steps, *inputs], named, (groups - 1) * count, accumulates=True, precision="float32")
