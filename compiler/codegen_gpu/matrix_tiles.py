@@ -83,14 +83,19 @@ class TileChoice:
 
 def choose_tile(products: MatrixProducts, target: Target) -> TileChoice:
     """The tile and the split along k that the cost model finds fastest; the first of equals."""
+    model, ranked = cost_model(target), rank_tiles(products, target)
+    return replace(ranked[0], why=_reason(products, ranked, model))
+
+
+def rank_tiles(products: MatrixProducts, target: Target) -> list[TileChoice]:
+    """Every tile and split that could be taken, the fastest first by the cost model."""
     model = cost_model(target)
     choices = (
         TileChoice(tile, parts, _seconds(products, tile, parts, model))
         for tile in _tiles(products, model)
         for parts in _splits(products, tile)
     )
-    ranked = sorted(choices, key=lambda choice: choice.seconds)
-    return replace(ranked[0], why=_reason(products, ranked, model))
+    return sorted(choices, key=lambda choice: choice.seconds)
 
 
 def _reason(products: MatrixProducts, ranked: Sequence[TileChoice], model: CostModel) -> str:

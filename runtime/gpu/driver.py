@@ -6,7 +6,7 @@ signatures. Source: CUDA driver API, cuda.h.
 
 import ctypes
 from collections.abc import Callable, Mapping
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from threading import Lock
 from typing import NoReturn
 
@@ -60,6 +60,7 @@ PROTOTYPES: Mapping[str, tuple[type, ...]] = {
     "cuEventDestroy_v2": (c_void_p,),
     "cuEventRecord": (c_void_p, c_void_p),
     "cuEventSynchronize": (c_void_p,),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuModuleLoadData": (_OUT, c_char_p),
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),

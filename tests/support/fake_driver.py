@@ -379,6 +379,12 @@ class FakeDriver:
             record.stream.run_until(record)
         return self._lost
 
+    def cuEventElapsedTime(self, out: "ctypes._Pointer[ctypes.c_float]", start: int, end: int) -> int:
+        """A millisecond, once both events have happened."""
+        records = [self.streams.events.get(event) for event in (start, end)]
+        out[0] = 1.0
+        return SUCCESS if all(record is not None and record.is_done for record in records) else 600
+
     def cuStreamBeginCapture(self, stream: int, mode: int) -> int:
         found = self.streams.find(stream)
         if found is None or found.capture is not None or stream in (0, 1, 2):

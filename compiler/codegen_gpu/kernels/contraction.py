@@ -13,7 +13,7 @@ from compiler.codegen_gpu.element_types import memory_type, register_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
 from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, SizeRange
-from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, MatrixTile, choose_tile
+from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, MatrixTile, TileChoice, choose_tile
 from compiler.codegen_gpu.scalars import emit_cast
 from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
 from compiler.ir.dims import Dim, floordiv, maximum, product
@@ -60,6 +60,11 @@ def _products(kernel: Kernel, problem: Problem, batch: Dim, rows: Dim) -> Matrix
 
 def _emit_products(kernel: Kernel, problem: Problem, target: Target, products: MatrixProducts) -> KernelCode:
     choice = choose_tile(products, target)
+    return emit_products_with(choice, kernel, problem, target)
+
+
+def emit_products_with(choice: TileChoice, kernel: Kernel, problem: Problem, target: Target) -> KernelCode:
+    """The launches of a contraction with the given tile."""
     tile, parts = choice.tile, choice.parts
     if parts == 1:
         frame = open_kernel(kernel, target, rank=2)

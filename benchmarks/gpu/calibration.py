@@ -1,0 +1,192 @@
+"""Measures what compiler/codegen_gpu/calibration.json says of a kind of card: bandwidth, peaks, what launches cost."""
+
+import ctypes
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.gpu.bench import Bench, Row, attempt
+from benchmarks.gpu.kernel_values import draw
+from benchmarks.gpu.others import torch_or_none, torch_work
+from benchmarks.gpu.plan_runner import PlanRunner
+from compiler.codegen_gpu.cards import Unit
+from compiler.codegen_gpu.emit import emit
+from compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from compiler.ir.builder import Builder
+from compiler.ir.module import Value
+from compiler.target import parse_target
+from runtime.cpu import load_image
+from runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, FRAME_SYMBOLS, Launch
+from tests.codegen_gpu.support import make
+
+__all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "write_calibration"]
+
+CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "calibration.json"
+
+COPY_BYTES = {"full": 1 << 30, "quick": 1 << 28, "tiny": 1 << 12}
+PRODUCT_SIZES = {"full": 8192, "quick": 4096, "tiny": 16}
+LAUNCHES = {"full": 64, "quick": 64, "tiny": 3}
+HOST_ROUNDS = {"full": 50, "quick": 20, "tiny": 1}
+
+PRODUCTS: Sequence[tuple[str, str, Unit]] = (
+    ("bf16", "fp32", "bf16"), ("f16", "fp32", "fp16"), ("f32", "tf32", "tf32"), ("f32", "fp32", "tf32"),
+)  # fmt: skip
+"""Element type, precision, unit; f32 in three products counts each multiply-add once."""
+
+_EMPTY = KernelSource("@triton.jit\ndef kernel(a0):\n    pass\n", (KernelParameter("a0", "*fp32"),), warps=4)
+_ONE_LOAD = KernelSource(
+    "@triton.jit\ndef kernel(a0):\n    tl.store(a0, tl.load(a0) + 1.0)\n", (KernelParameter("a0", "*fp32"),), warps=4
+)
+
+
+def calibration(bench: Bench) -> Iterator[Row]:
+    """Rows of what was measured, then one that says in "entry" what they make of the table."""
+    rows = [attempt("copy", lambda: {"bytes_per_second": copy_bandwidth(bench)})]
+    rows.append(attempt("launches", lambda: _launch_costs(bench)))
+    rows.append(attempt("bare launches", lambda: _bare_launches(bench)))
+    for dtype, precision, unit in PRODUCTS:
+        rows.append(
+            attempt(f"product {dtype} {precision}", lambda d=dtype, p=precision, u=unit: _product(bench, d, p, u))
+        )  # type: ignore[misc]
+    yield from rows
+    yield attempt("calibration", lambda: {"architecture": bench.target.name, "entry": entry_of(bench, rows)})
+
+
+def copy_bandwidth(bench: Bench) -> float:
+    """Bytes read and written in a second by a copy within the memory of the device."""
+    nbytes = COPY_BYTES[bench.size]
+    origin, to = bench.buffer(nbytes), bench.buffer(nbytes)
+
+    def copy(stream: int) -> None:
+        bench.driver.call("to copy", "cuMemcpyDtoDAsync_v2", to.address, origin.address, nbytes, stream)
+
+    return 2 * nbytes / bench.seconds(copy)
+
+
+def entry_of(bench: Bench, rows: Sequence[Row]) -> dict[str, object]:
+    """The entry of the table for the architecture. Raises LookupError where something was not measured."""
+    found = {str(row["name"]): row for row in rows if "error" not in row}
+    products = [row for name, row in found.items() if name.startswith("product")]
+    shares = [float(str(row["share_of_peak"])) for row in products]
+    if not shares:
+        raise LookupError("no product was measured")
+    bare = found["bare launches"]
+    return {
+        "measured_on": bench.device.properties.name,
+        "bandwidth": round(float(str(found["copy"]["bytes_per_second"])) / bench.card.bandwidth, 3),
+        "peak": round(max(shares), 3),
+        "launch_seconds": _rounded(found["launches"]["native_seconds"]),
+        "graph_launch_seconds": _rounded(bare["empty_seconds"]),
+        "start_seconds": _rounded(max(0.0, float(str(bare["one_load_seconds"])) - float(str(bare["empty_seconds"])))),
+    }
+
+
+def write_calibration(architecture: str, entry: Mapping[str, object], path: Path = CALIBRATION) -> None:
+    """Puts an entry into the table, a line for each architecture."""
+    table = json.loads(path.read_text()) | {architecture: dict(entry)}
+    lines = [f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in table.items()]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _rounded(seconds: object) -> float:
+    return float(f"{float(str(seconds)):.2g}")
+
+
+def _launch_costs(bench: Bench) -> Row:
+    """The time of the host for a launch from Python and from a native function, and of the device within a graph."""
+    count = LAUNCHES[bench.size]
+
+    def build(ir: Builder, *values: Value) -> list[Value]:
+        return [ir.exp(value) for value in values]
+
+    module = make(["f32[256]"] * count, build)
+    runner = PlanRunner(bench, module, draw(module, {}))
+    native = _native(bench, runner)
+    rounds = HOST_ROUNDS[bench.size]
+    return {
+        "launches": runner.launch_count,
+        "ctypes_seconds": _host_seconds(bench, lambda: runner.enqueue(bench.stream), rounds) / runner.launch_count,
+        "native_seconds": _host_seconds(bench, native, rounds) / runner.launch_count,
+        "graph_seconds": bench.seconds(runner.enqueue) / runner.launch_count,
+    }
+
+
+def _native(bench: Bench, runner: PlanRunner) -> Callable[[], None]:
+    """A call of the native function that launches what a runner does."""
+    artifact = emit(runner.plan, bench.target, parse_target("cpu"), bench.compile)
+    assert artifact.device is not None
+    loaded = bench.load(artifact.device.kernels)
+    image = load_image(next(iter(artifact.images.values())))
+    (step,) = (step for step in artifact.program.body.steps if isinstance(step, Launch))
+    entry = image.function(step.entry, 1)
+    table = (ctypes.c_int64 * (DEVICE_FUNCTIONS + len(loaded.functions)))()
+    table[DEVICE_LAUNCH], table[DEVICE_STREAM] = bench.driver.addresses["cuLaunchKernelEx"], bench.stream
+    table[DEVICE_FUNCTIONS:] = loaded.functions
+    words = [ctypes.addressof(table), *runner.base_addresses()]
+    assert len(words) == FRAME_SYMBOLS, words
+    frame = (ctypes.c_int64 * (len(words) + len(runner.addresses())))(*words, *runner.addresses())
+    bench.kept += [loaded, image, table, frame]
+
+    def call() -> None:
+        result = entry(ctypes.addressof(frame))
+        if result:
+            bench.driver.fail(result, "to launch kernels", "cuLaunchKernelEx")
+
+    return call
+
+
+def _host_seconds(bench: Bench, call: Callable[[], None], rounds: int) -> float:
+    """The best time of the host for a call, the device being idle before."""
+    call()
+    times = []
+    for _ in range(rounds):
+        bench.synchronize()
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    bench.synchronize()
+    return float(np.median(times))
+
+
+def _bare_launches(bench: Bench) -> Row:
+    """Launches in a graph, each waiting for the one before: of nothing, and of one load."""
+    kernels = bench.compile([_EMPTY, _ONE_LOAD])
+    loaded, place = bench.load(kernels), bench.buffer(256)
+    bench.kept += [loaded, place]
+    count = LAUNCHES[bench.size]
+    seconds = []
+    for kernel, function in zip(kernels, loaded.functions, strict=True):
+        launch = PlanRunner.bare_launch(bench, kernel, function, place.address)
+
+        def several(stream: int, launch: Callable[[int], None] = launch) -> None:
+            for _ in range(count):
+                launch(stream)
+
+        seconds.append(bench.seconds(several) / count)
+    return {"empty_seconds": seconds[0], "one_load_seconds": seconds[1]}
+
+
+def _product(bench: Bench, dtype: str, precision: str, unit: Unit) -> Row:
+    """A large square product, beside cuBLAS where torch is there."""
+    side = PRODUCT_SIZES[bench.size]
+    types = [f"{dtype}[{side}, {side}]"] * 2
+    module = make(types, lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
+    inputs = draw(module, {})
+    runner = PlanRunner(bench, module, inputs, precision)
+    works = {"ours": runner.enqueue}
+    torch = torch_or_none()
+    if torch is not None:
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[dtype]
+        x, y = (torch.from_numpy(array.astype(np.float32)).to("cuda", kind) for array in inputs)
+        works["cublas"] = torch_work(torch, lambda: torch.mm(x, y))
+    times = bench.interleaved(works)
+    flops = 2.0 * side**3
+    row: Row = {"flops_per_second": flops / times["ours"], "side": side}
+    row["share_of_peak"] = flops / min(times.values()) / bench.card.peak[unit]
+    if "cublas" in times:
+        row |= {"cublas_flops_per_second": flops / times["cublas"], "share_of_cublas": times["cublas"] / times["ours"]}
+    return row

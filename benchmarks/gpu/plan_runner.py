@@ -1,0 +1,215 @@
+"""A plan of kernels alone on a device, launched from Python: for kernels by themselves, outside of executables."""
+
+import ctypes
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from benchmarks.gpu.bench import Bench
+from compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode
+from compiler.codegen_gpu.kernels import EMITTERS
+from compiler.codegen_gpu.packed_weights import PACKERS
+from compiler.codegen_gpu.plan_target import gpu_plan_target
+from compiler.ir.dims import evaluate
+from compiler.ir.interpreter import single_symbol
+from compiler.ir.module import Module
+from compiler.planning.decompose import decompose_kernel
+from compiler.planning.kernel_plan import Buffer as Place
+from compiler.planning.kernel_plan import Launch, Segment, Weight
+from compiler.planning.plan import plan_kernels
+from runtime.device_code import DeviceKernel
+from runtime.errors import UnsupportedError
+
+__all__ = ["PlanRunner", "compile_ahead"]
+
+_STATUS_BYTES = 64
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig of cuda.h."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+_Configured = tuple[_Config, int, "ctypes.Array[ctypes.c_void_p]"]
+
+
+class PlanRunner:
+    """The launches of a module at the sizes of the inputs. `codes` replaces what the emitters make of its kernels."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        module: Module,
+        inputs: Sequence[np.ndarray],
+        precision: str = "fp32",
+        codes: Sequence[KernelCode] | None = None,
+    ) -> None:
+        self.bench = bench
+        plan = self.plan = plan_kernels(module, gpu_plan_target(bench.target, precision))
+        (segment,) = plan.body.steps
+        assert isinstance(segment, Segment), plan
+        if codes is None:
+            codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), bench.target) for kernel in plan.kernels]
+        self.codes = codes
+        sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
+        kernels = bench.compile(sources)
+        self.kernels = dict(zip(sources, kernels, strict=True))
+        self._loaded = bench.load(kernels)
+        self._functions = dict(zip(sources, self._loaded.functions, strict=True))
+        self.symbols = _symbols(module, inputs)
+        parameters = plan.function.body.parameters
+        arrays = dict(zip(parameters, inputs, strict=True))
+        self._inputs = [bench.uploaded(arrays[value]) for value in segment.inputs]
+        self._shapes = [tuple(evaluate(dim, self.symbols) for dim in value.shape) for value in segment.outputs]
+        self._dtypes = [np.dtype(value.dtype.numpy) for value in segment.outputs]
+        self._outputs = [
+            bench.buffer(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+            for shape, dtype in zip(self._shapes, self._dtypes, strict=True)
+        ]
+        self._segment = segment
+        self._arena = bench.buffer(max(1, evaluate(segment.arena_bytes, self.symbols)))
+        self._weights = [bench.uploaded(_packed(plan.constants[weight.constant], weight)) for weight in plan.weights]
+        self._status = bench.uploaded(np.zeros(_STATUS_BYTES, np.uint8))
+        self._kept: list[object] = []
+        self._launches = [made for launch in segment.launches for made in self._launch(launch)]
+
+    @property
+    def launch_count(self) -> int:
+        """How many launches of the device there are."""
+        return len(self._launches)
+
+    def enqueue(self, stream: int) -> None:
+        """All launches on a stream."""
+        launch, driver = self.bench.driver.functions["cuLaunchKernelEx"], self.bench.driver
+        for config, function, parameters in self._launches:
+            config.stream = stream
+            result = launch(ctypes.addressof(config), function, ctypes.addressof(parameters), None)
+            if result:
+                driver.fail(result, "to launch a kernel", "cuLaunchKernelEx")
+
+    def base_addresses(self) -> tuple[int, int, int]:
+        """Where weights, arena and status block are, as the frame of a native function wants them."""
+        return 0, self._arena.address, self._status.address
+
+    def addresses(self) -> list[int]:
+        """Where inputs and outputs of the segment are."""
+        return [buffer.address for buffer in (*self._inputs, *self._outputs)]
+
+    @staticmethod
+    def bare_launch(bench: Bench, kernel: DeviceKernel, function: int, address: int) -> Callable[[int], None]:
+        """A launch of one program of a kernel that takes one address."""
+        config, _, places = _configured(kernel, function, (1, 1, 1), [address], bench.kept)
+        launch = bench.driver.functions["cuLaunchKernelEx"]
+
+        def enqueue(stream: int) -> None:
+            config.stream = stream
+            if result := launch(ctypes.addressof(config), function, ctypes.addressof(places), None):
+                bench.driver.fail(result, "to launch a kernel", "cuLaunchKernelEx")
+
+        return enqueue
+
+    def results(self) -> list[np.ndarray]:
+        """The results of one run, in the order of the segment's outputs."""
+        self.enqueue(self.bench.stream)
+        found = zip(self._outputs, self._shapes, self._dtypes, strict=True)
+        by_value = dict(zip(self._segment.outputs, (self.bench.downloaded(*output) for output in found), strict=True))
+        return [by_value[value] for value in self.plan.function.body.results]
+
+    def _launch(self, launch: Launch) -> list[_Configured]:
+        code, kernel = self.codes[launch.kernel], self.plan.kernels[launch.kernel]
+        own = dict(zip(kernel.symbols, (evaluate(size, self.symbols) for size in launch.sizes), strict=True))
+        scratch = self.bench.buffer(max(1, evaluate(code.scratch_bytes, own)))
+        self._kept.append(scratch)
+        found = []
+        for step in code.steps:
+            grid = [evaluate(size, own) for size in step.grid]
+            if _is_wanted(step, own) and min(grid) > 0:
+                words = [self._word(argument, launch, own, scratch.address) for argument in step.arguments]
+                function = self._functions[step.source]
+                found.append(_configured(self.kernels[step.source], function, grid, words, self._kept))
+        return found
+
+    def _word(self, argument: Argument, launch: Launch, own: Mapping[str, int], scratch: int) -> int:
+        match argument.kind:
+            case "input":
+                return self._address(launch.inputs[evaluate(argument.value, {})])
+            case "output":
+                return self._address(launch.outputs[evaluate(argument.value, {})])
+            case "status":
+                return self._status.address
+            case "scratch":
+                return scratch + evaluate(argument.value, own)
+            case "location":
+                return 0
+        return evaluate(argument.value, own)
+
+    def _address(self, place: Place) -> int:
+        match place.place:
+            case "input":
+                return self._inputs[place.index].address
+            case "output":
+                return self._outputs[place.index].address
+            case "weight":
+                return self._weights[place.index].address
+        return self._arena.address + evaluate(place.offset, self.symbols)
+
+
+def compile_ahead(bench: Bench, modules: Iterable[Module]) -> None:
+    """Compiles the kernels of all modules at once, so that the processes that compile have enough to do.
+
+    What does not compile is told by who needs it.
+    """
+    sources = [
+        step.source
+        for module in modules
+        for kernel in plan_kernels(module, gpu_plan_target(bench.target)).kernels
+        for step in EMITTERS[kernel.kind](decompose_kernel(kernel), bench.target).steps
+    ]
+    with suppress(UnsupportedError):
+        bench.compile(list(dict.fromkeys(sources)))
+
+
+def _configured(
+    kernel: DeviceKernel, function: int, grid: Sequence[int], words: Sequence[int], kept: list[object]
+) -> _Configured:
+    """What the driver is given for a launch; `kept` keeps the parameters alive."""
+    values = (ctypes.c_uint64 * (len(words) + 2))(*(word & (1 << 64) - 1 for word in words), 0, 0)
+    places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + 8 * place for place in range(len(values))))
+    kept.append(values)
+    config = _Config(shared_bytes=kernel.shared_bytes)
+    config.grid[:] = grid
+    config.block[:] = (32 * kernel.warps, 1, 1)
+    return config, function, places
+
+
+def _symbols(module: Module, inputs: Sequence[np.ndarray]) -> dict[str, int]:
+    """The sizes that the inputs decide."""
+    found: dict[str, int] = {}
+    for value, array in zip(module.main.body.parameters, inputs, strict=True):
+        for dim, size in zip(value.shape, array.shape, strict=True):
+            symbol = single_symbol(dim)
+            if symbol is not None:
+                found.setdefault(symbol, size)
+    return found
+
+
+def _is_wanted(step: DeviceStep, own: Mapping[str, int]) -> bool:
+    if step.when is None:
+        return True
+    size = evaluate(step.when.size, own)
+    return size >= step.when.low and (step.when.high is None or size <= step.when.high)
+
+
+def _packed(constant: np.ndarray, weight: Weight) -> np.ndarray:
+    """A constant in the layout of a weight."""
+    array = np.empty(PACKERS.shape(constant, weight.layout), constant.dtype)
+    if weight.layout:
+        PACKERS.writers[str(weight.layout[0])](constant, weight.layout, array)
+    else:
+        array[...] = constant
+    return array
