@@ -15,7 +15,7 @@ from runtime.host.values import as_array
 from tests.codegen_gpu.kinds import KINDS
 from tests.codegen_gpu.support import make
 
-__all__ = ["draw", "kernel_values", "module_of", "worst_error"]
+__all__ = ["draw", "kernel_values", "module_of", "value_row", "worst_error"]
 
 SIZES: Mapping[str, int] = {"N": 37, "M": 3000, "B": 2, "S": 65, "T": 129, "U": 50}
 """What symbols are: sizes that fill no tile."""
@@ -42,7 +42,7 @@ def kernel_values(bench: Bench) -> Iterator[Row]:
         if bench.is_late:
             yield {"name": f"{name}/{dtype}", "error": "no time was left"}
             return
-        yield attempt(f"{name}/{dtype}", partial(_row, bench, name, dtype))
+        yield attempt(f"{name}/{dtype}", partial(value_row, bench, name, dtype))
 
 
 def module_of(name: str, dtype: str, types: Sequence[str] | None = None) -> Module:
@@ -79,7 +79,8 @@ def worst_error(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.abs(x[finite] - y[finite]).max(initial=0) / max(np.abs(y[finite]).max(initial=0), 1e-30))
 
 
-def _row(bench: Bench, name: str, dtype: str) -> Row:
+def value_row(bench: Bench, name: str, dtype: str) -> Row:
+    """The largest error of a kind in an element type on the device, and whether it is within the bound."""
     module = module_of(name, dtype)
     inputs = draw(module, TINY_SIZES if bench.size == "tiny" else SIZES)
     runner = PlanRunner(bench, module, inputs)
