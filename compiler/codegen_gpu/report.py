@@ -22,7 +22,7 @@ __all__ = ["TYPICAL_SIZE", "make_report"]
 TYPICAL_SIZE = 32
 """What a size that only a call decides is taken for, within its range."""
 
-_WARP_THREADS = 32
+_WARP_THREADS, _FEW_WARPS = 32, 4
 _SHOWN_KEY = 12
 
 
@@ -121,6 +121,9 @@ class _Report:
             return {"seconds": 0.0, "bound": "nothing is launched"}
         kernel = self.kernels[steps[0].source]
         at_once = self.model.card.blocks_at_once(kernel.warps * _WARP_THREADS, kernel.registers, kernel.shared_bytes)
+        if work.unit != "fp32":
+            # As in matrix_tiles.py: a few programs keep the tensor cores of a multiprocessor busy.
+            at_once = min(at_once, 2 if kernel.warps <= _FEW_WARPS else 1)
         nbytes, flops = (substitute(size, own) for size in (work.read_bytes + work.written_bytes, work.flops))
         estimate = self.model.estimate(
             Work(
@@ -188,17 +191,18 @@ def _segments(body: PlanBody, in_loop: bool = False) -> Iterator[tuple[Segment, 
 
 
 def _host_steps(body: PlanBody) -> Iterator[HostStep]:
+    """The steps over data that run on the host; comparing sizes is none."""
     for step in body.steps:
         if isinstance(step, HostStep):
-            yield step
+            if step.op.name != "guard":
+                yield step
             for inner in step.bodies:
                 yield from _host_steps(inner)
 
 
 def _host_step(step: HostStep) -> JsonValue:
     op = step.op
-    reason = "sizes are compared" if op.name == "guard" else host_reason(op)
-    return {"op": op_text(op), "node": str(op.location or ""), "reason": reason}
+    return {"op": op_text(op), "node": str(op.location or ""), "reason": host_reason(op)}
 
 
 def _range_text(when: SizeRange, own: Mapping[str, Dim]) -> str:
