@@ -26,7 +26,7 @@ FILES: Rows = {
 
 HEADER: Rows = {
     "deprecated-operator": (
-        "an operator is used in an opset that ended it; a warning where the version was ended later",
+        "a warning: an operator is used in an opset that deprecates it",
         "ONNX, deprecated operators",
     ),
     "duplicate-metadata": ("the metadata of the model has a key twice", "ONNX IR, metadata_props"),

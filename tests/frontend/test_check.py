@@ -84,6 +84,11 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
             for i in range(2)
         ],
     ),
+    "an operator after its end": (
+        {"deprecated-operator"},
+        "g (float[N] x, int64[N] i) => (float[N] y) { y = Scatter(x, i, x) }",
+        None,
+    ),
     "an operator that was deprecated later": (
         {"deprecated-operator"},
         "g (float[N, 4] x, float[2] s) => (float[N, 4] y) { y = GroupNormalization<num_groups = 2>(x, s, s) }",

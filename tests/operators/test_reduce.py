@@ -137,7 +137,8 @@ def test_axes_are_a_vector_no_longer_than_the_shape() -> None:
     with pytest.raises(ModelError, match="axes-not-a-vector"):
         run_operator("ReduceSum", {"x": X, "axes": np.array(1, np.int64)}, opset=13)
     with pytest.raises(ModelError, match="axes has 4 elements"):
-        lower_operator("ReduceSum", {"x": X, "axes": np.int64([0, 1, 2, 0])}, opset=13, way="data", parameters=("axes",))
+        arrays = {"x": X, "axes": np.int64([0, 1, 2, 0])}
+        lower_operator("ReduceSum", arrays, opset=13, way="data", parameters=("axes",))
 
 
 @pytest.mark.parametrize("axes", [[], [1], [0, 2]])

@@ -10,8 +10,8 @@ from tests.support.arrays import assert_same
 HEADER = '<ir_version: 3, opset_import: ["" : 8]>\n'
 X = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
 START = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
-BODY = """body = b (float[3] before, float[3] x) => (float[3] after, float[3] out) {
-    after = Add(before, x) out = Mul(before, x)
+BODY = """body = b (float[3] before, float[3] e) => (float[3] after, float[3] out) {
+    after = Add(before, e) out = Mul(before, e)
 }"""
 
 

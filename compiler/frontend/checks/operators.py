@@ -28,11 +28,9 @@ def check_operator(site: Site, context: Context, types: KnownTypes) -> Schema | 
 
 
 def _report_deprecation(chosen: Schema, site: Site, context: Context) -> None:
-    """A version that only ends an operator must not be used; one that was ended later has a meaning all the same."""
-    is_end = versions(chosen.domain, chosen.name)[0] < chosen.since_version
-    report = context.findings.error if is_end else context.findings.warning
+    """A warning: what has ended keeps its meaning, and there are models that use it."""
     message = f"{chosen.name} is deprecated since opset {chosen.since_version}"
-    report("deprecated-operator", message, site.location(), rule="ONNX, deprecated operators")
+    context.findings.warning("deprecated-operator", message, site.location(), rule="ONNX, deprecated operators")
 
 
 def _choose(site: Site, context: Context) -> Schema | None:

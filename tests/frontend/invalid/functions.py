@@ -107,5 +107,4 @@ FUNCTIONS: Cases = {
     "a body of a later opset than is known": Case(
         "unsupported-opset-version", CALL, lambda m: setattr(m.functions[0].opset_import[0], "version", 30)
     ),
-    "a body with a deprecated operator": Case("deprecated-operator", CALL.replace("Relu(a)", "Upsample(a, a)")),
 }

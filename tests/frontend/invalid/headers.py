@@ -53,13 +53,6 @@ HEADERS: Cases = {
     "an operator before its opset": Case(
         "operator-not-in-opset", "g (float[N] x) => (float[N] y) { y = Gelu(x) }", None, ir_version(10, 19)
     ),
-    "an operator after its end": Case(
-        "deprecated-operator", "g (float[N] x, int64[N] i) => (float[N] y) { y = Scatter(x, i, x) }"
-    ),
-    "another operator after its end": Case(
-        "deprecated-operator",
-        "g (float[1, 1, N, M] x, float[4] s) => (float[1, 1, P, Q] y) { y = Upsample(x, s) }",
-    ),
     "an experimental operator that was removed": Case(
         "unknown-operator", 'g (float[N] x) => (float[N] y) { y = ATen<operator = "relu">(x) }', None, ir_version(3, 1)
     ),
