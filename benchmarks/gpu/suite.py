@@ -31,6 +31,7 @@ from compiler.codegen_gpu.kernel_source import KernelSource
 from compiler.options import make_options
 from compiler.target import parse_target
 from runtime.device_code import DeviceKernel
+from runtime.errors import DeviceError
 from runtime.gpu.device import properties_of
 from runtime.gpu.driver import load_driver
 
@@ -60,6 +61,11 @@ _SECTION_PROCESS = "import sys; from benchmarks.gpu.suite import run_here; run_h
 def main() -> int:
     """Parses the options and runs the sections."""
     options = parse_options()
+    try:
+        properties_of(load_driver(), 0)
+    except DeviceError as problem:
+        print(problem, file=sys.stderr)
+        return 1
     results = run_suite(
         options.sections, "quick" if options.quick else "full", options.models, options.out, run_section
     )

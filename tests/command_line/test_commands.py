@@ -10,7 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
+from compiler.back_ends import back_end
+from compiler.driver import run_stages
+from compiler.options import make_options
 from onnxc.command_line.main import main
+from runtime.artifact import Artifact
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +256,21 @@ def test_report_refuses_what_is_no_artifact(digits: Path) -> None:
     result = onnxc("report", digits)
     assert result.exit_code == 1
     assert result.stderr.startswith("error[")
+
+
+@pytest.mark.slow
+def test_kernels_that_are_compiled_are_counted(digits: Path, tmp_path: Path) -> None:
+    counts: list[tuple[int, int]] = []
+    options = make_options("cuda:sm_90", cache=str(tmp_path))
+    *_, (_, artifact) = run_stages(digits, options, back_end(options, lambda done, total: counts.append((done, total))))
+    assert isinstance(artifact, Artifact)
+    assert artifact.device is not None
+    total = len(artifact.device.kernels)
+    assert counts[0] == (0, total)
+    assert counts[-1] == (total, total)
+    counts.clear()
+    list(run_stages(digits, options, back_end(options, lambda done, total: counts.append((done, total)))))
+    assert counts == [(total, total)]
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """The suite for machines with a GPU: every section runs at tiny sizes on the fake device. No times are looked at."""
 
+import ctypes.util
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from hashlib import sha256
@@ -32,6 +34,8 @@ from tests.codegen_gpu.support import Device
 from tests.models.builders import mlp
 from tests.support.fake_driver import FakeDriver
 from tests.support.fake_gpu import interpret_launch
+
+LIBRARIES_HERE = ctypes.util.find_library("cuda")
 
 
 class FakeBench(Bench):
@@ -169,6 +173,13 @@ def test_a_section_that_fails_ends_no_other(tmp_path: Path, capsys: pytest.Captu
     assert suite.failures_of(results) == ["first: first, error lost"]
     assert json.loads(out.read_text())["sections"] == results
     assert "second, seconds 1.5, ok True" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(bool(LIBRARIES_HERE), reason="there is a driver library")
+def test_without_a_driver_it_says_so_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["suite", "--quick"])
+    assert suite.main() == 1
+    assert capsys.readouterr().err.count("no-cuda-driver") == 1
 
 
 @pytest.mark.slow
