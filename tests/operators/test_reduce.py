@@ -136,8 +136,8 @@ def test_wrong_axes_are_an_error(axes: list[int], code: str) -> None:
 def test_axes_are_a_vector_no_longer_than_the_shape() -> None:
     with pytest.raises(ModelError, match="axes-not-a-vector"):
         run_operator("ReduceSum", {"x": X, "axes": np.array(1, np.int64)}, opset=13)
+    arrays = {"x": X, "axes": np.int64([0, 1, 2, 0])}
     with pytest.raises(ModelError, match="axes has 4 elements"):
-        arrays = {"x": X, "axes": np.int64([0, 1, 2, 0])}
         lower_operator("ReduceSum", arrays, opset=13, way="data", parameters=("axes",))
 
 
