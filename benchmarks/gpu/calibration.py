@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
-from benchmarks.gpu.others import torch_or_none, torch_work
+from benchmarks.gpu.others import cublas_of_cupy, torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
 from compiler.codegen_gpu.cards import Unit
 from compiler.codegen_gpu.emit import emit
@@ -183,6 +183,8 @@ def _product(bench: Bench, dtype: str, precision: str, unit: Unit) -> Row:
         kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[dtype]
         x, y = (torch.from_numpy(array.astype(np.float32)).to("cuda", kind) for array in inputs)
         works["cublas"] = torch_work(torch, lambda: torch.mm(x, y))
+    elif precision == "fp32" and (cublas := cublas_of_cupy(inputs)) is not None:
+        works["cublas"] = cublas
     times = bench.interleaved(works)
     flops = 2.0 * side**3
     row: Row = {"flops_per_second": flops / times["ours"], "side": side}

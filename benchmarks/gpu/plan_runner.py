@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import prod
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class PlanRunner:
     @staticmethod
     def bare_launch(bench: Bench, kernel: DeviceKernel, function: int, address: int) -> Callable[[int], None]:
         """A launch of one program of a kernel that takes one address."""
-        config, _, places = _configured(kernel, function, (1, 1, 1), [address], bench.kept)
+        config, _, places = _configured(kernel, function, (1, 1, 1), [address, 0], bench.kept)
         launch = bench.driver.functions["cuLaunchKernelEx"]
 
         def enqueue(stream: int) -> None:
@@ -131,7 +132,12 @@ class PlanRunner:
             if _is_wanted(step, own) and min(grid) > 0:
                 words = [self._word(argument, launch, own, scratch.address) for argument in step.arguments]
                 function = self._functions[step.source]
-                found.append(_configured(self.kernels[step.source], function, grid, words, self._kept))
+                kernel = self.kernels[step.source]
+                own_memory = 0
+                if kernel.scratch_bytes:
+                    self._kept.append(memory := self.bench.buffer(kernel.scratch_bytes * prod(grid)))
+                    own_memory = memory.address
+                found.append(_configured(kernel, function, grid, [*words, own_memory], self._kept))
         return found
 
     def _word(self, argument: Argument, launch: Launch, own: Mapping[str, int], scratch: int) -> int:
@@ -177,8 +183,11 @@ def compile_ahead(bench: Bench, modules: Iterable[Module]) -> None:
 def _configured(
     kernel: DeviceKernel, function: int, grid: Sequence[int], words: Sequence[int], kept: list[object]
 ) -> _Configured:
-    """What the driver is given for a launch; `kept` keeps the parameters alive."""
-    values = (ctypes.c_uint64 * (len(words) + 2))(*(word & (1 << 64) - 1 for word in words), 0, 0)
+    """What the driver is given for a launch; `kept` keeps the parameters alive.
+
+    words: the parameters of the source, then the memory that the programs have of their own.
+    """
+    values = (ctypes.c_uint64 * (len(words) + 1))(*(word & (1 << 64) - 1 for word in words), 0)
     places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + 8 * place for place in range(len(values))))
     kept.append(values)
     config = _Config(shared_bytes=kernel.shared_bytes)

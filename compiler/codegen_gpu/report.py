@@ -164,6 +164,7 @@ class _Report:
             "registers": kernel.registers,
             "stack_bytes": kernel.stack_bytes,
             "shared_bytes": kernel.shared_bytes,
+            "scratch_bytes_per_block": kernel.scratch_bytes,
             "blocks_per_sm": self.model.card.blocks_at_once(threads, kernel.registers, kernel.shared_bytes),
             "cubin_bytes": len(kernel.cubin),
         }

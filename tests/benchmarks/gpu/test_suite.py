@@ -43,6 +43,7 @@ class FakeBench(Bench):
 
     def __init__(self, models: Path | None = None) -> None:
         self.fake = FakeDriver(None, interpret_launch)
+        self.scratch_bytes = 0
         super().__init__(self.fake.driver, self.compile_fake, rounds=2, size="tiny", models=models)
 
     def compile_fake(self, sources: Sequence[KernelSource]) -> list[DeviceKernel]:
@@ -51,7 +52,11 @@ class FakeBench(Bench):
             key = sha256(repr(source).encode()).hexdigest()
             types = tuple(parameter.type for parameter in source.parameters)
             cubin = b"\x7fELF" + key.encode()
-            made.append(DeviceKernel(key, "kernel", cubin, types, source.warps, 1, 0, 0, False, 32, 0, source.text))
+            made.append(
+                DeviceKernel(
+                    key, "kernel", cubin, types, source.warps, 1, 0, self.scratch_bytes, False, 32, 0, source.text
+                )
+            )
         self.fake.kernels = (*self.fake.kernels, *made)
         return made
 
@@ -91,6 +96,13 @@ def test_environment_describes_the_device(bench: FakeBench) -> None:
 
 def test_values_of_kernels_are_right(bench: FakeBench) -> None:
     assert all(row["ok"] is True for row in well(list(kernel_values(bench))))
+
+
+def test_programs_get_memory_of_their_own(bench: FakeBench) -> None:
+    """The fake driver refuses launches whose programs have less than their kernel asks for."""
+    bench.scratch_bytes = 384
+    assert all(row["ok"] is True for row in well(list(kernel_values(bench))))
+    assert all(launched.trailing[0] for launched in bench.fake.launches)
 
 
 def test_wrong_values_are_told(bench: FakeBench) -> None:
