@@ -61,6 +61,8 @@ KINDS: Mapping[str, Kind] = {
     "softmax_long": Kind(("T[N, M]",), lambda ir, x: ir.softmax(x, 1), ("MUFU.EX2",)),
     "layer_norm": Kind(("T[N, 768]", "T[768]", "T[768]"), lambda ir, x, s, b: ir.layer_norm(x, s, b, 1, 1e-5)),
     "reduce_columns": Kind(("T[300, 4096]",), lambda ir, x: ir.reduce(x, "sum", (0,))),
+    "reduce_all": Kind(("T[1, 10000000]",), lambda ir, x: ir.reduce(x, "sum", (0, 1)), ("LDG.E.128",)),
+    "reduce_few": Kind(("T[N, M]",), lambda ir, x: ir.sqrt(ir.reduce(x, "max", (0,)))),
     "arg_reduce": Kind(("T[N, 1000]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False)),
     "contraction": Kind(("T[1024, 768]", "T[768, 3072]", "T[3072]"), _linear, ("HGMMA", "LDGSTS|UTMALDG")),
     "contraction_symbolic": Kind(("T[M, 768]", "T[768, 768]", "T[768]"), _linear, ("LDGSTS|UTMALDG",)),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.builder import Builder
+from compiler.ir.dims import evaluate
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, odd_values, precision, sample
@@ -98,3 +99,88 @@ def test_what_follows_a_fold() -> None:
 
     Device(make(["f32[N, 3, 4]"], build)).check(sample(F32, 6, 3, 4), bound=1e-6)
     Device(make(["f32[6, 3, 4]"], build)).check(sample(F32, 6, 3, 4), bound=1e-6)
+
+
+def _shared(device: Device) -> bool:
+    """Whether the only kernel is one whose rows programs share in some call."""
+    assert device.kernels() == ["reduction"], device.plan
+    return any("parts" in text for text in device.sources())
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, F64, I64, I8, BOOL], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 20_011), (0, 1)), ((2, 8_300), (1,)), ((8_300, 3), (0,)), ((1, 40_000, 1), (1,))], ids=str
+)
+def test_programs_share_long_rows(dtype: DType, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    x = sample(dtype, *shape)
+    x = x if not dtype.is_float else (1 + x / 16).astype(dtype.numpy)
+    x.reshape(-1)[-1] = x.max()
+    # Of so many factors the product is exact where all but a few are 1.
+    factors = np.ones(shape, dtype.numpy)
+    factors.reshape(-1)[[0, 4_000, -1]] = 2, 3, 5
+    for kind in _kinds(dtype):
+        if kind == "prod" and shape[0] != 2:
+            continue
+        types = [f"{dtype}[{', '.join(map(str, shape))}]"]
+        device = Device(make(types, lambda ir, x, kind=kind: ir.reduce(x, kind, axes)))
+        assert _shared(device)
+        assert len(device.code(0).steps) == 2
+        device.check(factors if kind == "prod" else x, bound=8 * precision(dtype) if kind == "sum" else 0.0)
+
+
+@pytest.mark.parametrize("types", ["N, M", "N, 9000", "2, M"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_are_shared_where_a_call_has_few_and_long_ones(types: str, axis: int) -> None:
+    sizes = types if axis == 1 else ", ".join(reversed(types.split(", ")))
+    device = Device(make([f"f32[{sizes}]"], lambda ir, x: ir.reduce(x, "sum", (axis,))))
+    assert _shared(device)
+    calls = [(0, 9_000), (1, 8_192), (1, 8_193), (2, 9_000), (17 if axis else 129, 9_000), (2, 0), (2, 40)]
+    for rows, columns in calls:
+        if (types[0] == "N" or rows == 2) and (types[-1] == "M" or columns == 9_000):
+            x = sample(F32, rows, columns)
+            device.check(x if axis == 1 else x.T.copy(), bound=1e-6)
+
+
+def test_memory_of_shared_rows_does_not_grow_with_their_number() -> None:
+    device = Device(make(["f32[N, M]"], lambda ir, x: ir.reduce(x, "sum", (1,))))
+    sizes = dict.fromkeys(device.plan.kernels[0].symbols, 10**6)
+    assert 0 < evaluate(device.code(0).scratch_bytes, sizes) < 1 << 20
+
+
+@pytest.mark.parametrize("kind", ["min", "max", "sum"])
+def test_shared_rows_of_odd_values(kind: str) -> None:
+    device = Device(make(["f32[3, 9000]"], lambda ir, x: ir.reduce(x, kind, (1,))))
+    assert _shared(device)
+    x = np.full((3, 9000), -np.inf if kind == "max" else np.inf, np.float32)
+    device.check(x)
+    x[1, 8_999] = np.nan
+    device.check(x)
+    x[:] = -0.0
+    x[2, :] = 1
+    device.check(x)
+
+
+def test_what_is_around_shared_rows() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        return ir.add(ir.sqrt(ir.div(ir.reduce(ir.mul(x, x), "sum", (1, 2)), 9000.0)), y)
+
+    device = Device(make(["f32[2, 90, 100]", "f32[2]"], build))
+    assert _shared(device)
+    assert len(device.code(0).steps) == 2
+    device.check(sample(F32, 2, 90, 100), sample(F32, 2), bound=1e-6)
+
+
+def test_shared_rows_of_what_a_shared_fold_gave() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        centred = ir.sub(x, ir.div(ir.reduce(x, "sum", (1,), keepdims=True), 9000.0))
+        return ir.reduce(ir.mul(centred, centred), "sum", (1,))
+
+    device = Device(make(["f32[2, 9000]"], build))
+    assert device.kernels() == ["reduction", "pointwise", "reduction"]
+    assert [len(device.code(number).steps) for number in range(3)] == [2, 1, 2]
+    device.check(sample(F32, 2, 9000), bound=1e-6)
+
+
+def test_many_or_short_rows_are_not_shared() -> None:
+    for types in (["f32[100000, 9000]"], ["f32[1, 8192]"], ["f32[17, M]"]):
+        assert not _shared(Device(make(types, lambda ir, x: ir.reduce(x, "sum", (1,)))))

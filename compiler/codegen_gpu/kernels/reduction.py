@@ -2,22 +2,26 @@
 
 A composite is decomposed first; what is left is pointwise ops over whole rows, folds of rows, and pointwise ops on what
 the folds gave. Rows that fit a tile are read once and stay in registers; longer ones, and those whose length only a
-call decides, are gone through once for each fold and once for the result.
+call decides, are gone through once for each fold and once for the result. Where there are few long rows and one value
+is wanted for each, several programs share a row and a second launch folds their parts, always in the same order.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from compiler.codegen_gpu.cards import card_of
+from compiler.codegen_gpu.cost_model import Work, cost_model
 from compiler.codegen_gpu.element_types import register_type
 from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
+from compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, element_counts, open_kernel
+from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
 from compiler.codegen_gpu.row_folds import COLUMNS, ROWS, fold_columns
 from compiler.codegen_gpu.scalars import literal, table_of
 from compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
-from compiler.ir.dims import floordiv, product
-from compiler.ir.dtypes import BOOL, I64, DType
+from compiler.codegen_gpu.variants import few_and_long
+from compiler.ir.dims import Dim, floordiv, minimum, product
+from compiler.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
 from compiler.ir.module import Op, Value
 from compiler.planning.kernel_plan import Kernel
 from compiler.planning.rows import Rows, identity
@@ -38,6 +42,12 @@ SIDE_BY_SIDE, FEWEST_SIDE_BY_SIDE = 32, 8
 CROSSED_TILE = 4096
 """Elements of a tile of such rows where they are gone through piece by piece: there are few programs for them."""
 
+PARTS = (1, 16, 32, 64, 128, 256, 512, 1024)
+"""How many programs share a row: powers of two, as tiles are; 16 or more, so that parts of all types are aligned."""
+
+FEW_TILES, USUAL_PARTS = 16, 256
+"""Up to so many tiles of rows are shared where only a call tells how many there are; by so many, if long, likewise."""
+
 
 def is_native(op: Op) -> bool:
     """Whether a fold has a kernel: the bits of integers are not folded."""
@@ -46,46 +56,107 @@ def is_native(op: Op) -> bool:
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
-    frame = open_kernel(kernel, target, rank=2)
-    return _RowTiles(frame, Rows(kernel.block)).emit()
+    rows = Rows(kernel.block)
+    tiles = _RowTiles(open_kernel(kernel, target, rank=2), rows, _choose_tile(rows))
+    general = tiles.emit()
+    parts = 1 if tiles.fits or not _has_parts(rows) else _choose_parts(tiles)
+    if parts == 1:
+        return general
+    known = isinstance(tiles.row_count, int) and isinstance(tiles.column_count, int)
+    most = tiles.row_count if known else FEW_TILES * tiles.tile_rows
+    assert isinstance(most, int), most
+    shared = _emit_shared(kernel, target, parts, minimum(tiles.row_count, most))
+    # What is not longer is not worth a second launch.
+    return few_and_long(shared, general, (tiles.row_count, most), (tiles.column_count, LONGEST_ROW + 1))
+
+
+def _emit_shared(kernel: Kernel, target: Target, parts: int, row_count: Dim) -> KernelCode:
+    """The launches where so many programs share each tile of rows; `row_count`: the most rows that there are then."""
+    rows = Rows(kernel.block)
+    partial = _RowTiles(open_kernel(kernel, target, rank=2), rows, _choose_tile(rows), parts)
+    most_rows = power_of_two(row_count) if isinstance(row_count, int) else TILE
+    tile = max(1, min(TILE // parts, most_rows)), parts
+    total = _RowTiles(open_kernel(kernel, target, rank=2), rows, tile, parts)
+    steps = replace(partial.emit_partial(), why=f"{parts} programs share a row"), total.emit_total()
+    return KernelCode(steps, parts * row_count * _part_type(rows.folds[0]).itemsize, element_counts(kernel))
+
+
+def _choose_tile(rows: Rows) -> tuple[int, int]:
+    """How many rows and columns, powers of two."""
+    count, columns = (product(rows.shape[axis] for axis in axes) for axes in (rows.kept, rows.axes))
+    most_rows = power_of_two(count) if isinstance(count, int) else TILE
+    if rows.last_is_folded:
+        width = power_of_two(columns) if isinstance(columns, int) else TILE
+        width = max(1, width if width <= LONGEST_ROW else TILE)
+        return max(1, min(TILE // width, most_rows)), width
+    width = power_of_two(columns) if isinstance(columns, int) else TILE // FEWEST_SIDE_BY_SIDE
+    height = max(1, min(max(TILE // width, FEWEST_SIDE_BY_SIDE), SIDE_BY_SIDE, most_rows))
+    return height, min(width, CROSSED_TILE // height)
+
+
+def _has_parts(rows: Rows) -> bool:
+    """Whether rows can be folded in parts: there is one fold, and its value for each row is what is wanted."""
+    return not rows.writes_rows and bool(rows.axes) and [fold.name for fold in rows.folds] == ["reduce"]
+
+
+def _choose_parts(tiles: "_RowTiles") -> int:
+    """How many programs are to share a row; 1 where a second launch takes longer than it saves."""
+    columns, rows, target = tiles.column_count, tiles.row_count, tiles.frame.target
+    if not isinstance(columns, int):
+        return USUAL_PARTS
+    model, pieces = cost_model(target), -(-columns // tiles.tile_columns)
+    programs = -(-rows // tiles.tile_rows) if isinstance(rows, int) else 1
+    nbytes = programs * tiles.tile_rows * columns * tiles.rows.folds[0].operands[0].dtype.itemsize
+    at_once = card_of(target).threads_per_sm // (32 * tiles.warps)
+
+    def seconds(parts: int) -> float:
+        work = Work(nbytes, programs=programs * parts, programs_per_sm=at_once, steps=-(-pieces // parts))
+        return model.seconds(work) + (model.seconds(Work(0, programs=programs)) if parts > 1 else 0.0)
+
+    return min(PARTS, key=seconds)
+
+
+def _part_type(fold: Op) -> DType:
+    """The type that a part of a row is kept in: 16-bit floats are rounded only at the end."""
+    dtype = fold.operands[0].dtype
+    return F32 if dtype in (F16, BF16) else dtype
 
 
 @dataclass
 class _RowTiles:
-    """One kernel: programs take so many rows each, and tiles of so many columns."""
+    """One launch: a program takes a tile of rows, or one of the `parts` of it, and goes through tiles of columns."""
 
     frame: KernelFrame
     rows: Rows
+    tile: tuple[int, int]
+    parts: int = 1
 
     def __post_init__(self) -> None:
         rows = self.rows
         self.row_count = product(rows.shape[axis] for axis in rows.kept)
         self.column_count = product(rows.shape[axis] for axis in rows.axes)
-        self.tile_rows, self.tile_columns = self._tile()
+        self.tile_rows, self.tile_columns = self.tile
         count = self.column_count
         self.fits = isinstance(count, int) and count <= self.tile_columns
+        self.tiles = floordiv(self.row_count + self.tile_rows - 1, self.tile_rows)
+        warps = power_of_two(max(1, self.tile_rows * self.tile_columns // LANES_PER_WARP))
+        self.warps = min(warps, MOST_WARPS)
+        self.start: Int = 0
+        self.stop: Int | None = None
 
-    def _tile(self) -> tuple[int, int]:
-        """How many rows and columns, powers of two."""
-        columns, rows = self.column_count, self.row_count
-        most_rows = power_of_two(rows) if isinstance(rows, int) else TILE
-        if self.rows.last_is_folded:
-            width = power_of_two(columns) if isinstance(columns, int) else TILE
-            width = max(1, width if width <= LONGEST_ROW else TILE)
-            return max(1, min(TILE // width, most_rows)), width
-        width = power_of_two(columns) if isinstance(columns, int) else TILE // FEWEST_SIDE_BY_SIDE
-        height = max(1, min(max(TILE // width, FEWEST_SIDE_BY_SIDE), SIDE_BY_SIDE, most_rows))
-        return height, min(width, CROSSED_TILE // height)
-
-    def emit(self) -> KernelCode:
-        """The whole kernel."""
+    def _place_rows(self, tile: Int) -> Int:
+        """The rows of a tile: which they are, and which of them exist."""
         frame, b = self.frame, self.frame.b
-        tiles = floordiv(self.row_count + self.tile_rows - 1, self.tile_rows)
-        row = b.add(b.mul(b.program(), self.tile_rows), b.lanes(ROWS, self.tile_rows))
+        row = b.add(b.mul(tile, self.tile_rows), b.lanes(ROWS, self.tile_rows))
         self.row_masks: dict[int, Expr] = {}
         if not (isinstance(self.row_count, int) and self.row_count % self.tile_rows == 0):
             self.row_masks[ROWS] = b.compare(row, "<", frame.size(self.row_count))
         self.kept = unravel(b, row, [frame.size(self.rows.shape[axis]) for axis in self.rows.kept])
+        return row
+
+    def emit(self) -> KernelCode:
+        """The whole kernel."""
+        self._place_rows(self.frame.b.program())
         bound: dict[Value, Expr] = {}
         once = self._tile_at(0) if self.fits else None
         for fold in self.rows.folds:
@@ -97,8 +168,34 @@ class _RowTiles:
             self._write_rows(once, bound)
         else:
             self._write_folds(bound)
-        warps = power_of_two(max(1, self.tile_rows * self.tile_columns // LANES_PER_WARP))
-        return frame.code((tiles,), warps=min(warps, MOST_WARPS))
+        return self.frame.code((self.tiles,), warps=self.warps)
+
+    def emit_partial(self) -> DeviceStep:
+        """The launch that folds the parts of rows."""
+        frame, b = self.frame, self.frame.b
+        tile, part = unravel(b, b.program(), [frame.size(self.tiles), self.parts])
+        row = self._place_rows(tile)
+        length = self.parts * self.tile_columns
+        per_part = frame.size(floordiv(self.column_count + length - 1, length) * self.tile_columns)
+        self.start = b.mul(part, per_part)
+        self.stop = b.minimum(b.add(self.start, per_part), frame.size(self.column_count))
+        (fold,) = self.rows.folds
+        e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows)}, self.row_masks)
+        place = b.add(b.mul(row, self.parts), part)
+        dtype = _part_type(fold)
+        e.store(self._fold(fold, None, {}), dtype, frame.scratch("parts", dtype), place)
+        return frame.step((self.tiles * self.parts,), warps=self.warps)
+
+    def emit_total(self) -> DeviceStep:
+        """The launch that folds the parts, which lie side by side, and writes what is computed from the fold."""
+        frame, b = self.frame, self.frame.b
+        row, part = self._place_rows(b.program()), b.lanes(COLUMNS, self.parts)
+        (fold,) = self.rows.folds
+        dtype = _part_type(fold)
+        e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows), COLUMNS: part}, self.row_masks)
+        x = e.load(dtype, frame.scratch("parts", dtype), b.add(b.mul(row, self.parts), part))
+        self._write_folds({fold.results[0]: fold_columns(b, fold.text("kind"), fold.operands[0].dtype, x)})
+        return frame.step((self.tiles,), warps=self.warps)
 
     # Tiles
 
@@ -121,7 +218,8 @@ class _RowTiles:
 
     def _pieces(self) -> AbstractContextManager[Expr]:
         """The loop over tiles of columns."""
-        return self.frame.b.loop(0, self.frame.size(self.column_count), self.tile_columns, prefix="column")
+        stop = self.frame.size(self.column_count) if self.stop is None else self.stop
+        return self.frame.b.loop(self.start, stop, self.tile_columns, prefix="column")
 
     def _filled(self, x: Expr, tile: "_Tile", value: float, dtype: DType) -> Expr:
         """`x` in every lane of the tile, `value` behind the end of a row."""
