@@ -47,12 +47,12 @@ class KernelFrame:
     def input(self, value: Value) -> Expr:
         """The buffer of a parameter of the block."""
         number = self.kernel.block.parameters.index(value)
-        return self.b.pointer(f"a{number}", pointer_type(value.dtype), Argument("input", number))
+        return self.b.buffer("a", pointer_type(value.dtype), Argument("input", number))
 
     def output(self, number: int = 0) -> Expr:
         """The buffer of a result of the block."""
         dtype = self.kernel.block.results[number].dtype
-        return self.b.pointer(f"y{number}", pointer_type(dtype), Argument("output", number))
+        return self.b.buffer("y", pointer_type(dtype), Argument("output", number))
 
     def scratch(self, name: str, dtype: DType, offset: Dim = 0) -> Expr:
         """Memory that the steps of the kernel share, from a multiple of 16 bytes on."""

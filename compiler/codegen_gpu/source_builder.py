@@ -51,6 +51,7 @@ class SourceBuilder:
         self._known: list[dict[str, str]] = [{}]
         self._variables: set[str] = set()
         self._pointers: dict[str, tuple[KernelParameter, Argument]] = {}
+        self._buffers: dict[Argument, str] = {}
         self._sizes: dict[Dim, str] = {}
         self._helpers: dict[str, None] = {}
 
@@ -60,6 +61,13 @@ class SourceBuilder:
         """A parameter by name; the same one for the same name."""
         self._pointers.setdefault(name, (KernelParameter(name, type), argument))
         return Expr(name)
+
+    def buffer(self, prefix: str, type: str, argument: Argument) -> Expr:
+        """The parameter for an input or output; numbered by first use, so that equal code is equal text."""
+        if argument not in self._buffers:
+            count = sum(name.startswith(prefix) for name in self._buffers.values())
+            self._buffers[argument] = f"{prefix}{count}"
+        return self.pointer(self._buffers[argument], type, argument)
 
     def number(self, name: str, argument: Argument) -> Expr:
         """A 32-bit parameter that is no size, such as the number of a location."""
