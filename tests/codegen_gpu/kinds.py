@@ -84,6 +84,11 @@ KINDS: Mapping[str, Kind] = {
         ("T[B, 8, S, 128]", "T[B, 2, T, 128]", "T[B, 2, T, 128]"),
         lambda ir, q, k, v: ir.attention(q, k, v, None, 0.1, True, 0.0),
     ),
+    "attention_decode": Kind(
+        ("T[B, 32, S, 128]", "T[B, 8, T, 128]", "T[B, 8, T, 128]", "T[B, 1, S, T]"),
+        lambda ir, q, k, v, mask: ir.attention(q, k, v, mask, 0.1, False, 0.0),
+        ("MUFU.EX2",),
+    ),
     "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
     "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
     "ordering": Kind(("T[16, 1000]",), lambda ir, x: ir.top_k(x, 5, 1, True)),

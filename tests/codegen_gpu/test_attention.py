@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.builder import Builder
+from compiler.ir.dims import evaluate
 from compiler.ir.dtypes import BF16, F16, F32, DType
 from compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, precision, sample
@@ -75,3 +76,61 @@ def test_heads_are_read_where_they_are() -> None:
     device = Device(make(["f32[2, 5, 96]"], build))
     device.check(sample(F32, 2, 5, 96), bound=1e-5)
     assert device.kernels()[0] == "attention"
+
+
+def _is_shared(device: Device) -> bool:
+    """Whether programs share the keys in some call."""
+    return any("peaks" in text for text in device.sources())
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("heads", [(2, 2), (6, 2), (40, 2)], ids=str)
+def test_programs_share_the_keys_of_few_queries(dtype: DType, heads: tuple[int, int]) -> None:
+    every, groups = heads
+    types = [f"{dtype}[2, {every}, 1, 24]", f"{dtype}[2, {groups}, 701, 24]", f"{dtype}[2, {groups}, 701, 20]"]
+    device = _device(types)
+    assert len(device.code(0).steps) == 2
+    q, k, v = (sample(dtype, *shape) for shape in ((2, every, 1, 24), (2, groups, 701, 24), (2, groups, 701, 20)))
+    device.check(q, k, v, bound=8 * precision(dtype))
+
+
+@pytest.mark.parametrize("keys", [0, 1, 511, 512, 530])
+@pytest.mark.parametrize("queries", [0, 1, 3, 16, 17])
+def test_keys_are_shared_where_a_call_has_few_queries_and_many_keys(queries: int, keys: int) -> None:
+    device = _device(["f32[B, 4, S, 16]", "f32[B, 2, T, 16]", "f32[B, 2, T, 16]", "f32[B, 1, S, T]"], softcap=3.0)
+    assert _is_shared(device)
+    q, k, v = sample(F32, 2, 4, queries, 16), sample(F32, 2, 2, keys, 16, seed=1), sample(F32, 2, 2, keys, 16, seed=2)
+    device.check(q, k, v, sample(F32, 2, 1, queries, keys), bound=1e-5)
+
+
+@pytest.mark.parametrize("types", ["1, T", "S, 600"])
+def test_shared_keys_of_queries_that_see_little(types: str) -> None:
+    queries, keys = types.split(", ")
+    shapes = [f"f32[1, 2, {queries}, 8]", *[f"f32[1, 1, {keys}, 8]"] * 2, f"f32[1, 2, {queries}, {keys}]"]
+    device = _device(shapes)
+    assert _is_shared(device)
+    q, k, v = sample(F32, 1, 2, 1, 8), sample(F32, 1, 1, 600, 8, seed=1), sample(F32, 1, 1, 600, 8, seed=2)
+    mask = np.full((1, 2, 1, 600), -np.inf, np.float32)
+    assert not device(q, k, v, mask)[0].any()
+    mask[0, 1, 0, 599] = 0
+    device.check(q, k, v, mask, bound=1e-5)
+    mask[0, 1, 0, :300] = 60
+    device.check(q, k, v, mask, bound=1e-5)
+    mask[0, 0, 0, 599] = np.nan
+    device.check(q, k, v, mask, bound=1e-5)
+    k[0, 0, 3, 2] = np.nan
+    device.check(q, k, v, mask, bound=1e-5)
+
+
+def test_memory_of_shared_keys_does_not_grow_with_the_batch() -> None:
+    device = _device(["f32[B, 4, S, 16]", "f32[B, 2, T, 16]", "f32[B, 2, T, 16]"])
+    sizes = dict.fromkeys(device.plan.kernels[0].symbols, 10**4)
+    assert 0 < evaluate(device.code(0).scratch_bytes, sizes) < 1 << 20
+
+
+def test_keys_are_not_shared_where_queries_are_as_many() -> None:
+    assert not _is_shared(_device(["f32[B, 4, S, 16]"] * 3))
+    assert not _is_shared(_device(["f32[1, 4, 1, 16]", *["f32[1, 4, 40, 16]"] * 2]))
+    assert not _is_shared(_device(["f32[1, 4, 100, 16]", *["f32[1, 4, T, 16]"] * 2]))
+    assert not _is_shared(_device(["f32[40, 4, 1, 16]", *["f32[40, 4, T, 16]"] * 2]))
+    assert not _is_shared(_device(["f32[1, 4, S, 16]", *["f32[1, 4, T, 16]"] * 2], causal=True))

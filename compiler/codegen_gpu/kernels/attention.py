@@ -1,20 +1,24 @@
 """Attention: a tile of queries against all keys, tile by tile, with a softmax that is corrected as it goes.
 
 Scores are never in memory. For each query the greatest score so far, the sum of the exponentials and the weighted sum
-of the values are carried along the keys; all three in f32.
-Source: Dao, "FlashAttention-2", ICLR 2024.
+of the values are carried along the keys; all three in f32. Where there are few queries and many keys, as when tokens
+are generated, programs share the keys in slices, all heads of a group in one tile, and a second launch puts together
+what the slices gave, always in the same order.
+Source: Dao, "FlashAttention-2", ICLR 2024; Dao et al., "Flash-Decoding for long-context inference", 2023.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen_gpu.cards import card_of
+from compiler.codegen_gpu.cost_model import Work, cost_model
 from compiler.codegen_gpu.element_types import memory_type
 from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
+from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
+from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
 from compiler.codegen_gpu.scalars import emit_cast, to_memory
 from compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
-from compiler.ir.dims import Dim, floordiv, product
+from compiler.codegen_gpu.variants import few_and_long
+from compiler.ir.dims import Dim, floordiv, minimum, product
 from compiler.ir.dtypes import BF16, F16, F32, DType
 from compiler.ir.module import Op, Value
 from compiler.planning.kernel_plan import Kernel
@@ -26,6 +30,18 @@ ROW, COLUMN = 0, 1
 
 LEAST_SIZE, WIDEST = 16, 256
 """What tensor cores multiply at least; the widest head whose sums stay in registers."""
+
+SLICES = (1, 4, 8, 16, 32, 64)
+"""How many programs share the keys: powers of two, as tiles are; 4 or more, so that what they leave is aligned."""
+
+FEW_QUERIES, LEAST_KEYS, USUAL_SLICES = 32, 512, 16
+"""Up to so many queries, of all sequences, share so many keys or more, in so many slices, where a call tells the sizes.
+
+Both are a matter of the time that a second launch takes: fewer keys are a few tiles for one program.
+"""
+
+COMBINED = 1024
+"""Elements of the result in a program that puts slices together."""
 
 
 # Queries, keys and warps of a tile for heads up to a width: the largest found for which registers suffice.
@@ -51,33 +67,76 @@ def is_native(op: Op) -> bool:
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of an attention kernel."""
-    frame = open_kernel(kernel, target, rank=2)
     op = next(op for op in kernel.block.ops if op.name == "attention")
-    return _Attention(frame, op).emit()
+    attention = _Attention(open_kernel(kernel, target, rank=2), op)
+    general, slices = attention.emit(), attention.choose_slices()
+    if slices == 1:
+        return general
+    queries = attention.batch * attention.queries
+    known = isinstance(queries, int) and isinstance(attention.keys, int)
+    most, least = (queries, 0) if known else (FEW_QUERIES, 0 if isinstance(attention.keys, int) else LEAST_KEYS)
+    assert isinstance(most, int), most
+    shared = _emit_shared(kernel, target, op, slices, minimum(queries, most))
+    return few_and_long(shared, general, (queries, most), (attention.keys, least))
+
+
+def _emit_shared(kernel: Kernel, target: Target, op: Op, slices: int, queries: Dim) -> KernelCode:
+    """The launches for keys in so many slices; `queries`: the most, of all sequences, that there are then."""
+    partial, total = (_Attention(open_kernel(kernel, target, rank=2), op, slices) for _ in range(2))
+    count = queries * partial.heads * slices
+    offsets = (0, count * F32.itemsize, 2 * count * F32.itemsize)
+    steps = replace(partial.emit_partial(offsets), why=f"{slices} programs share the keys"), total.emit_total(offsets)
+    return KernelCode(steps, count * (2 + partial.value_width) * F32.itemsize, element_counts(kernel))
 
 
 @dataclass
 class _Attention:
-    """One kernel: a program takes one tile of queries of one head."""
+    """One launch: a program takes one tile of queries of one head, or of all heads of a group and a slice of keys."""
 
     frame: KernelFrame
     op: Op
+    slices: int = 1
 
     def __post_init__(self) -> None:
         self.q, self.k, self.v, *masks = self.op.operands
         self.mask: Value | None = masks[0] if masks else None
-        self.batch, self.heads, self.queries, width = self.q.shape
-        self.groups, self.keys, value_width = self.k.shape[1], self.k.shape[2], self.v.shape[3]
+        self.batch, heads, self.queries, width = self.q.shape
+        groups, self.keys, value_width = self.k.shape[1], self.k.shape[2], self.v.shape[3]
         assert isinstance(width, int), self.q
         assert isinstance(value_width, int), self.v
-        assert isinstance(self.heads, int), self.q
-        assert isinstance(self.groups, int), self.k
-        self.width, self.value_width = width, value_width
+        assert isinstance(heads, int), self.q
+        assert isinstance(groups, int), self.k
+        self.width, self.value_width, self.heads, self.groups = width, value_width, heads, groups
+        self.heads_of_group = self.heads // self.groups if self.groups else 1
         self.padded = max(LEAST_SIZE, power_of_two(width))
         self.value_padded = max(LEAST_SIZE, power_of_two(value_width))
         rows, self.tile_keys, self.warps = _tile(self.q.dtype, max(self.padded, self.value_padded), self.frame.target)
         known = power_of_two(self.queries) if isinstance(self.queries, int) else rows
+        if self.slices > 1:
+            known = self._rows_of_group()
         self.tile_queries = max(LEAST_SIZE, min(rows, known))
+
+    def _rows_of_group(self) -> int:
+        """Rows for all heads of a group, where only a call tells the queries for one of each."""
+        return power_of_two(self.heads_of_group * (self.queries if isinstance(self.queries, int) else 1))
+
+    def choose_slices(self) -> int:
+        """How many programs are to share the keys; 1 where a second launch takes longer than it saves."""
+        batch, queries, keys = (x if isinstance(x, int) else 1 for x in (self.batch, self.queries, self.keys))
+        is_long = self.keys != self.queries and not self.op.flag("causal")
+        if not is_long or queries > FEW_QUERIES or not self.heads:
+            return 1
+        if not isinstance(self.keys, int):
+            return USUAL_SLICES
+        model, pieces = cost_model(self.frame.target), -(-keys // self.tile_keys)
+        nbytes = batch * self.groups * keys * (self.width + self.value_width) * self.k.dtype.itemsize
+
+        def seconds(slices: int) -> float:
+            programs = batch * (self.heads if slices == 1 else self.groups * slices)
+            one = model.seconds(Work(nbytes, programs=programs, programs_per_sm=4, steps=-(-pieces // slices)))
+            return one + (model.seconds(Work(0, programs=batch * self.heads)) if slices > 1 else 0.0)
+
+        return min(SLICES, key=seconds)
 
     def emit(self) -> KernelCode:
         """The whole kernel."""
@@ -91,13 +150,23 @@ class _Attention:
         stop = frame.size(self.keys)
         if self.op.flag("causal"):
             stop = b.minimum(stop, b.add(first, self.tile_queries))
+        _, weight, total = self._fold_keys(q, (batch, head), row, (0, stop))
+        self._write(self._quotient(total, weight), (batch, head), row)
+        return frame.code((product(counts),), self.warps, stages=2)
+
+    def _fold_keys(
+        self, q: Expr, place: tuple[Int, Int], row: Int, keys: tuple[Int, Int], group: Int | None = None
+    ) -> tuple[Expr, Expr, Expr]:
+        """The greatest score, the sum of the weights and the weighted sum of the values, for the keys of a range."""
+        b, (batch, head) = self.frame.b, place
         tall, square = frozenset((ROW,)), frozenset((ROW, COLUMN))
         shape = f"[{self.tile_queries}, 1]"
         peak = b.variable(f'tl.full({shape}, float("-inf"), tl.float32)', tall)
         weight = b.variable(f"tl.zeros({shape}, tl.float32)", tall)
         total = b.variable(f"tl.zeros([{self.tile_queries}, {self.value_padded}], tl.float32)", square)
-        group = b.div(head, int(str(self.heads)) // int(str(self.groups)))
-        with b.loop(0, stop, self.tile_keys, prefix="key") as start:
+        if group is None:
+            group = b.div(head, self.heads_of_group)
+        with b.loop(*keys, self.tile_keys, prefix="key") as start:
             scores = self._scores(q, (batch, head, group), row, start)
             new = b.let(f"tl.maximum({peak}, tl.max({scores}, 1, keep_dims=True))", tall)
             # A row of which nothing has been seen yet must not subtract infinities.
@@ -111,9 +180,82 @@ class _Attention:
             b.assign(total, f"{total} * {shrink}")
             b.assign(total, f"tl.dot({narrow}, {v}, {total}{self._precision()}, out_dtype=tl.float32)")
             b.assign(peak, new.text)
-        result = b.let(f"{total} / tl.where({weight} == 0, 1.0, {weight})", square)
-        self._write(result, (batch, head), row)
-        return frame.code((product(counts),), self.warps, stages=2)
+        return peak, weight, total
+
+    def _quotient(self, total: Expr, weight: Expr) -> Expr:
+        """The weighted mean; zeros where a query sees nothing."""
+        return self.frame.b.let(f"{total} / tl.where({weight} == 0, 1.0, {weight})", frozenset((ROW, COLUMN)))
+
+    # Slices: rows are those of a group, its heads side by side for each query.
+
+    def emit_partial(self, offsets: tuple[Dim, Dim, Dim]) -> DeviceStep:
+        """The launch of the slices: greatest scores, sums of weights and weighted sums into the memory at `offsets`."""
+        frame, b = self.frame, self.frame.b
+        rows = self.queries * self.heads_of_group
+        tiles = floordiv(rows + self.tile_queries - 1, self.tile_queries)
+        counts: tuple[Dim, ...] = (self.batch, self.groups, tiles, self.slices)
+        batch, group, tile, part = unravel(b, b.program(), [frame.size(size) for size in counts])
+        row = b.add(b.mul(tile, self.tile_queries), b.lanes(ROW, self.tile_queries))
+        query = b.div(row, self.heads_of_group)
+        head = b.add(b.mul(group, self.heads_of_group), b.mod(row, self.heads_of_group))
+        q = self._tile(self.q, (batch, head), query, ROW, self.tile_queries, self.queries, self.padded, self.width)
+        length = self.slices * self.tile_keys
+        per_slice = frame.size(floordiv(self.keys + length - 1, length) * self.tile_keys)
+        first = b.mul(part, per_slice)
+        stop = b.minimum(b.add(first, per_slice), frame.size(self.keys))
+        peak, weight, total = self._fold_keys(q, (batch, head), query, (first, stop), group)
+        inner = b.lanes(COLUMN, self.value_padded)
+        masks = self._position_mask(query, ROW, self.tile_queries, self.queries) | self._inner_mask()
+        e = frame.evaluator({ROW: b.lanes(ROW, self.tile_queries), COLUMN: inner}, masks)
+        before = b.mul(b.add(b.mul(batch, self.groups), group), frame.size(rows))
+        place = b.add(b.mul(b.add(before, row), self.slices), part)
+        peaks, weights, sums = self._memory(offsets)
+        e.store(peak, F32, peaks, place)
+        e.store(weight, F32, weights, place)
+        e.store(total, F32, sums, b.add(b.mul(place, self.value_width), inner))
+        return frame.step((product(counts),), warps=4, stages=2)
+
+    def emit_total(self, offsets: tuple[Dim, Dim, Dim]) -> DeviceStep:
+        """The launch that puts the slices of each row together."""
+        frame, b = self.frame, self.frame.b
+        tall, square = frozenset((ROW,)), frozenset((ROW, COLUMN))
+        tile = max(1, COMBINED // self.value_padded)
+        sizes: tuple[Dim, ...] = (self.batch, self.groups, self.queries, self.heads_of_group)
+        count = product(sizes)
+        row = b.add(b.mul(b.program(), tile), b.lanes(ROW, tile))
+        exists = self._position_mask(row, ROW, tile, count)
+        inner, part = b.lanes(COLUMN, self.value_padded), b.lanes(COLUMN, self.slices)
+        peaks, weights, sums = self._memory(offsets)
+        of_slices = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: part}, exists)
+        first = b.mul(row, self.slices)
+        every = of_slices.load(F32, peaks, b.add(first, part))
+        peak = b.let(f"tl.max({every}, 1, keep_dims=True)", tall)
+        finite = b.let(f'tl.where({peak} == float("-inf"), 0.0, {peak})', tall)
+        shares = of_slices.load(F32, weights, b.add(first, part))
+        weight = b.let(f"tl.sum({shares} * tl.exp({every} - {finite}), 1, keep_dims=True)", tall)
+        total = b.variable(f"tl.zeros([{tile}, {self.value_padded}], tl.float32)", square)
+        with b.loop(0, self.slices, prefix="slice") as number:
+            e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
+            place = b.add(first, number)
+            shrink = b.let(f"tl.exp({e.load(F32, peaks, place)} - {finite})", tall)
+            values = e.load(F32, sums, b.add(b.mul(place, self.value_width), inner))
+            b.assign(total, f"{total} + {values} * {shrink}")
+        batch, group, query, within = unravel(b, row, [frame.size(size) for size in sizes])
+        head = b.add(b.mul(group, self.heads_of_group), within)
+        self._store(self._quotient(total, weight), (batch, head, query), exists, tile)
+        return frame.step((floordiv(count + tile - 1, tile),), warps=4)
+
+    def _memory(self, offsets: tuple[Dim, Dim, Dim]) -> list[Expr]:
+        names = ("peaks", "weights", "sums")
+        return [self.frame.scratch(name, F32, offset) for name, offset in zip(names, offsets, strict=True)]
+
+    def _inner_mask(self) -> dict[int, Expr]:
+        if self.value_padded == self.value_width:
+            return {}
+        b = self.frame.b
+        return {COLUMN: b.compare(b.lanes(COLUMN, self.value_padded), "<", self.value_width)}
+
+    # Tiles
 
     def _precision(self) -> str:
         chosen = self.frame.kernel.schedule.get("input_precision", "tf32x3")
@@ -184,11 +326,13 @@ class _Attention:
         return self._tile(self.v, place, row, ROW, self.tile_keys, self.keys, self.value_padded, self.value_width)
 
     def _write(self, result: Expr, place: tuple[Int, Int], row: Int) -> None:
+        exists = self._position_mask(row, ROW, self.tile_queries, self.queries)
+        self._store(result, (*place, row), exists, self.tile_queries)
+
+    def _store(self, result: Expr, place: tuple[Int, Int, Int], exists: dict[int, Expr], tile: int) -> None:
+        """Rows of the result, at a sequence, head and query for each."""
         frame, b = self.frame, self.frame.b
         inner = b.lanes(COLUMN, self.value_padded)
-        masks = self._position_mask(row, ROW, self.tile_queries, self.queries)
-        if self.value_padded != self.value_width:
-            masks[COLUMN] = b.compare(inner, "<", self.value_width)
-        e = frame.evaluator({ROW: b.lanes(ROW, self.tile_queries), COLUMN: inner}, masks)
+        e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
         strides = [e.size(stride) for stride in row_major(frame.root.shape)]
-        e.store(result, frame.root.dtype, frame.output(), e.linear((*place, row, inner), strides))
+        e.store(result, frame.root.dtype, frame.output(), e.linear((*place, inner), strides))
