@@ -213,7 +213,9 @@ class _Attention:
         e.store(peak, F32, peaks, place)
         e.store(weight, F32, weights, place)
         e.store(total, F32, sums, b.add(b.mul(place, self.value_width), inner))
-        return frame.step((product(counts),), warps=4, stages=2)
+        is_small = self.tile_queries == LEAST_SIZE and max(self.padded, self.value_padded) < WIDEST
+        warps = min(4, self.warps) if is_small else self.warps
+        return frame.step((product(counts),), warps, stages=2)
 
     def emit_total(self, offsets: tuple[Dim, Dim, Dim]) -> DeviceStep:
         """The launch that puts the slices of each row together."""
