@@ -184,3 +184,15 @@ def test_shared_rows_of_what_a_shared_fold_gave() -> None:
 def test_many_or_short_rows_are_not_shared() -> None:
     for types in (["f32[100000, 9000]"], ["f32[1, 8192]"], ["f32[17, M]"]):
         assert not _shared(Device(make(types, lambda ir, x: ir.reduce(x, "sum", (1,)))))
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_parts_of_rows_are_not_rounded(dtype: DType) -> None:
+    device = Device(make([f"{dtype}[1, 20001]"], lambda ir, x: ir.reduce(x, "sum", (1,))))
+    assert _shared(device)
+    # Parts of about a thousand, of which one is left.
+    half = np.abs(sample(dtype, 10_000))
+    x = np.concatenate([half, -half[::-1], np.ones(1, half.dtype)]).reshape(1, -1)
+    (found,) = device(x)
+    assert found.dtype == dtype.numpy
+    assert abs(float(found[0]) - 1) < 1e-2
