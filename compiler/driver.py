@@ -39,9 +39,7 @@ def compile_model(source: ModelSource, options: CompileOptions) -> Artifact:
     return artifact
 
 
-def run_stages(
-    source: ModelSource, options: CompileOptions, end: BackEnd | None = None
-) -> Iterator[tuple[str, Noun]]:
+def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None = None) -> Iterator[tuple[str, Noun]]:
     """The name of each stage with the noun it has made; a stage runs when its noun is asked for.
 
     end: another back end than the one for the options.
