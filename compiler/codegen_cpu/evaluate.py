@@ -90,7 +90,9 @@ class Evaluator:
         if op.operands and is_uniform(value):
             # Whatever the index, which may be one of a merged domain: another rank than the value has.
             return self.value(op.operands[0], (Index(),) * op.operands[0].rank)
-        return _MOVEMENTS[op.name](self, op, index)
+        # The method of a movement or generator has its name.
+        emit: Callable[[Op, tuple[Index, ...]], Reg] = getattr(self, op.name)
+        return emit(op, index)
 
     def _pointwise(self, op: Op, index: tuple[Index, ...]) -> Reg:
         operands = [self.value(operand, index) for operand in op.operands]
@@ -337,18 +339,4 @@ class Evaluator:
 
         return self._picked(op.operands[0], *gathered_place(op, index, position, Index))
 
-
-_MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Index, ...]], Reg]] = {
-    "constant": Evaluator.constant,
-    "transpose": Evaluator.transpose,
-    "broadcast": Evaluator.broadcast,
-    "slice": Evaluator.slice,
-    "reshape": Evaluator.reshape,
-    "pad": Evaluator.pad,
-    "iota": Evaluator.iota,
-    "sizes": Evaluator.sizes,
-    "random_bits": Evaluator.random_bits,
-    "gather": Evaluator.gather,
-    "gather_along": Evaluator.gather,
-    "gather_nd": Evaluator.gather,
-}
+    gather_along = gather_nd = gather

@@ -65,7 +65,9 @@ class Evaluator:
         if op.operands and is_uniform(value):
             # Whatever the index, which may be one of a merged domain: another rank than the value has.
             return self.value(op.operands[0], (0,) * op.operands[0].rank)
-        return _MOVEMENTS[op.name](self, op, index)
+        # The method of a movement or generator has its name.
+        emit: Callable[[Op, tuple[Int, ...]], Expr] = getattr(self, op.name)
+        return emit(op, index)
 
     def wanted(self, condition: Expr | None) -> "Evaluator":
         """An evaluator of what is wanted only where `condition` holds: elsewhere loads give zeros."""
@@ -117,6 +119,10 @@ class Evaluator:
             return x
         inside = " & ".join(f"({self.lanes[dim]} >= 0)" for dim in sorted(missing))
         return self.b.let(f"tl.where({inside}, {x}, {x})", x.dims | missing)
+
+    def truth(self, value: bool) -> Expr:
+        """A condition that is known."""
+        return self.b.let(f"tl.full([], {int(value)}, tl.int1)", prefix="c")
 
     # Index arithmetic
 
@@ -210,7 +216,7 @@ class Evaluator:
         result = self._number(numbers[0] if numbers else 0, op.results[0])
         for place, number in enumerate(numbers[1:], 1):
             x = self._number(number, op.results[0])
-            here = b.compare(index[0], "==", place) if isinstance(index[0], Expr) else b.let(f"{index[0] == place}")
+            here = b.compare(index[0], "==", place) if isinstance(index[0], Expr) else self.truth(index[0] == place)
             result = b.let(f"tl.where({here}, {x}, {result})", dims_of(here, result))
         return result
 
@@ -255,7 +261,7 @@ class Evaluator:
         for size in sizes:
             if not at_least(size, 1):
                 length = self.size(size)
-                known = self.b.let("0 == 1") if isinstance(length, int) else self.b.compare(length, ">", 0)
+                known = self.truth(length > 0) if isinstance(length, int) else self.b.compare(length, ">", 0)
                 condition = self.b.both(condition, known)
         return (self if condition is None else self.wanted(condition)).value(data, places)
 
@@ -263,18 +269,4 @@ class Evaluator:
         """An element of the data at places that are data."""
         return self._picked(op.operands[0], *gathered_place(op, index, self.position, int))
 
-
-_MOVEMENTS: Mapping[str, Callable[[Evaluator, Op, tuple[Int, ...]], Expr]] = {
-    "constant": Evaluator.constant,
-    "transpose": Evaluator.transpose,
-    "broadcast": Evaluator.broadcast,
-    "slice": Evaluator.slice,
-    "reshape": Evaluator.reshape,
-    "pad": Evaluator.pad,
-    "iota": Evaluator.iota,
-    "sizes": Evaluator.sizes,
-    "random_bits": Evaluator.random_bits,
-    "gather": Evaluator.gather,
-    "gather_along": Evaluator.gather,
-    "gather_nd": Evaluator.gather,
-}
+    gather_along = gather_nd = gather

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from compiler.ir.builder import SymbolTable
 from compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
 from compiler.ir.module import Block, Module, Op, Parameter, Value
+from compiler.ir.primitive import TypeRuleError
 from compiler.ir.rewriter import PassBuilder, map_bodies, prune
 from compiler.ir.types import TensorType, type_symbols
 from compiler.passes.size_facts import SizeFacts
@@ -27,7 +28,11 @@ def _simplified(body: Block, symbols: SymbolTable) -> Block:
     early = [op for op in body.ops if op.name == "guard" and _guard_symbols(op) <= bound]
     facts = SizeFacts({name: span for name, span in symbols.ranges.items() if name in bound}, {})
     walk = _Walk(PassBuilder(symbols), facts)
-    walk.run([*_settled(early, facts), *(op for op in body.ops if op not in early)])
+    try:
+        walk.run([*_settled(early, facts), *(op for op in body.ops if op not in early)])
+    except TypeRuleError:
+        # Guards contradict each other, so that no call gets beyond them.
+        return body
     return walk.build.block(body.parameters, [walk.value(result) for result in body.results])
 
 

@@ -20,6 +20,18 @@ def test_gathers() -> None:
     assert device.status[0] == 1
 
 
+def test_nothing_is_read_of_an_axis_that_is_empty() -> None:
+    def build(ir: Builder, x: Value, i: Value, y: Value) -> Value:
+        return ir.add(ir.gather(x, i, 0), y)
+
+    arrays = np.zeros((0, 4), np.float32), np.zeros(3, np.int64), sample(F32, 3, 4)
+    for sizes in ("0", "M"):
+        device = Device(make([f"f32[{sizes}, 4]", "i64[N]", "f32[N, 4]"], build))
+        (found,) = device(*arrays)
+        np.testing.assert_array_equal(found, arrays[2])
+        assert device.status[0] == 1
+
+
 @pytest.mark.parametrize("kind", ["set", "add", "mul", "min", "max"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scatters_along_an_axis(kind: str, axis: int) -> None:

@@ -36,6 +36,14 @@ FOUND = {
         21,
         "g (float x) => (y) <int64[2] s = {4611686018427387904, 4611686018427387904}> { y = ConstantOfShape(s) }",
     ),
+    "lengths that no call has": (
+        17,
+        "g (float[2, N] x, float[5] b) => (y) <float[4] w = {1, 2, 3, 4}> { y = LayerNormalization(x, w, b) }",
+    ),
+    "channels for half a group": (
+        21,
+        "g (float[2, 4, 8] x, float[M, 1, 1] w) => (y) { y = Conv<group = 4>(x, w) }",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

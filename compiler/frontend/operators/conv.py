@@ -4,7 +4,7 @@ from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.sliding_window import sliding_window
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
+from compiler.ir.dims import Dim, mod
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Value
 
@@ -27,19 +27,19 @@ def convolve(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value
     """The convolution that the attributes of the node describe, summed and left in `dtype`."""
     if x.rank < 3 or x.rank != w.rank:
         node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule=f"ONNX {node.operator}")
-    groups = groups_of(node, w.shape[0])
+    groups = groups_of(node, ir, w.shape[0])
     w = with_kernel_shape(w, node, ir)
     window = sliding_window(node, ir, x.shape[2:], w.shape[2:])
     return ir.convolution(x, w, window.strides, window.low, window.high, window.dilations, groups=groups, dtype=dtype)
 
 
-def groups_of(node: Node, split: Dim) -> int:
-    """The attribute `group`, which must divide the size that the groups share out."""
+def groups_of(node: Node, ir: Builder, split: Dim) -> int:
+    """The attribute `group`, which must divide the size that the groups share out; guarded where only a call tells."""
     groups = node.int("group", 1)
+    message = f"{split} channels cannot be split into {groups} groups"
     if groups < 1 or (isinstance(split, int) and split % groups):
-        node.fail(
-            "convolution-groups", f"{split} channels cannot be split into {groups} groups", rule=f"ONNX {node.operator}"
-        )
+        node.fail("convolution-groups", message, rule=f"ONNX {node.operator}")
+    ir.require_equal(mod(split, groups), 0, message, "convolution-groups")
     return groups
 
 

@@ -30,7 +30,7 @@ def _convolved(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Val
     if x.rank < 3 or x.rank != w.rank:
         node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule="ONNX ConvTranspose")
     channels = ir.require_equal(x.shape[1], w.shape[0], "the channels of X and W differ", "convolution-channels")
-    groups = groups_of(node, channels)
+    groups = groups_of(node, ir, channels)
     w = with_kernel_shape(ir.with_shape(w, (channels, *w.shape[1:])), node, ir)
     axes = _axes(node, x, w)
     filters = _flipped(w, groups, ir)

@@ -28,7 +28,7 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     x, w, offset = node.inputs("X", "W", "offset")
     if x.rank < 3 or {x.rank, w.rank, offset.rank} != {x.rank}:
         node.fail("convolution-rank", f"X, W and offset have {x.rank}, {w.rank} and {offset.rank} axes", rule=RULE)
-    dtype, groups = wide_type(x.dtype), groups_of(node, w.shape[0])
+    dtype, groups = wide_type(x.dtype), groups_of(node, ir, w.shape[0])
     w = ir.cast(with_kernel_shape(w, node, ir), dtype)
     channels = ir.require_equal(
         x.shape[1], w.shape[1] * groups, "the channels of X and W differ", "convolution-channels"
