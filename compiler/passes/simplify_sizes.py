@@ -6,6 +6,7 @@ sizes that were proved equal are written in one way, so that operations which on
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from compiler.ir.builder import SymbolTable
 from compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
@@ -18,6 +19,14 @@ from compiler.passes.size_facts import SizeFacts
 Fact = tuple[str, Dim, Dim]
 
 
+class _Builder(PassBuilder):
+    """Ops may turn out to be impossible here: under guards that contradict each other."""
+
+    def fail(self, code: str, message: str, values: Sequence[str] = (), rule: str = "") -> NoReturn:
+        """Raises TypeRuleError."""
+        raise TypeRuleError(message)
+
+
 def simplify_sizes(module: Module) -> Module:
     """Uses what guards say of sizes, and drops guards that are decided."""
     return map_bodies(module, lambda body, symbols: prune(_simplified(body, symbols)))
@@ -27,7 +36,7 @@ def _simplified(body: Block, symbols: SymbolTable) -> Block:
     bound = {name for value in body.parameters for name in type_symbols(value.type)}
     early = [op for op in body.ops if op.name == "guard" and _guard_symbols(op) <= bound]
     facts = SizeFacts({name: span for name, span in symbols.ranges.items() if name in bound}, {})
-    walk = _Walk(PassBuilder(symbols), facts)
+    walk = _Walk(_Builder(symbols), facts)
     try:
         walk.run([*_settled(early, facts), *(op for op in body.ops if op not in early)])
     except TypeRuleError:
@@ -139,7 +148,7 @@ class _Walk:
 
     def _block(self, block: Block) -> Block:
         """A nested block under the facts of its place; what it learns itself ends with it."""
-        inner = _Walk(PassBuilder(self.build.symbols), self.facts, said=set(self.said))
+        inner = _Walk(_Builder(self.build.symbols), self.facts, said=set(self.said))
         parameters = [Parameter(value.producer.name, self.facts.type(value.type)).value for value in block.parameters]
         inner.values.update(zip(block.parameters, parameters, strict=True))
         inner.run(block.ops)

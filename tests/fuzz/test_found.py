@@ -44,6 +44,16 @@ FOUND = {
         21,
         "g (float[2, 4, 8] x, float[M, 1, 1] w) => (y) { y = Conv<group = 4>(x, w) }",
     ),
+    "a shape that no call has": (
+        13,
+        "g (float[N, 5] x, float[3, 5] e) => (y) <int64[3] s = {0, 0, 1048576}> { r = Reshape(x, s) y = Add(x, e) }",
+    ),
+    "skips beyond any row": (
+        9,
+        "g (int32[2, 6] x) => (y) { y = TfIdfVectorizer<max_gram_length = 2, max_skip_count = 2147483648, "
+        'min_gram_length = 2, mode = "TF", ngram_counts = [0, 2], ngram_indexes = [0, 1, 2], '
+        "pool_int64s = [1, 2, 3, 4]>(x) }",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

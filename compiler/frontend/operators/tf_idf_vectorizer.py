@@ -16,6 +16,9 @@ from compiler.ir.dims import maximum
 from compiler.ir.dtypes import F32, I64
 from compiler.ir.module import Value
 
+MOST_DISTANCES = 1000
+"""How far apart the tokens of an n-gram may be: every distance is code of its own."""
+
 RULE = "ONNX TfIdfVectorizer"
 
 
@@ -45,7 +48,7 @@ def tf_idf_vectorizer(node: Node, ir: Builder) -> Value:
     width = int(columns.max(initial=-1)) + 1
     total = ir.full((rows.shape[0], width), 0.0, F32)
     for length_grams in grams:
-        counts = _counts(tokens, length_grams, node.int("max_skip_count"), ir)
+        counts = _counts(tokens, length_grams, node, ir)
         weighted = _weighted(counts, length_grams.numbers, node, ir)
         places = ir.broadcast_to(ir.constant(columns[length_grams.numbers]), weighted.shape)
         total = ir.scatter_along(total, places, weighted, 1, "add")
@@ -96,12 +99,17 @@ def _pool(x: Value, count: int, node: Node) -> tuple[np.ndarray, Sequence[Grams]
     return vocabulary, grams
 
 
-def _counts(tokens: Value, grams: Grams, skips: int, ir: Builder) -> Value:
+def _counts(tokens: Value, grams: Grams, node: Node, ir: Builder) -> Value:
     """f32[N, count]: how often each n-gram stands in each row."""
     rows, size = tokens.shape
     count, length = grams.tokens.shape
     total = ir.full((rows, count), 0.0, F32)
-    for distance in range(1, skips + 2 if length > 1 else 2):
+    last = node.int("max_skip_count") + 1 if length > 1 else 1
+    if isinstance(size, int) and length > 1:
+        last = min(last, max(size - 1, 0) // (length - 1))
+    if last > MOST_DISTANCES:
+        node.unsupported(f"tokens may be {last} apart, beyond {MOST_DISTANCES}; give the input a shape with shapes=")
+    for distance in range(1, last + 1):
         windows = maximum(size - (length - 1) * distance, 0)
         found = None
         for place in range(length):
