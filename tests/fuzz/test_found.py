@@ -50,9 +50,12 @@ FOUND = {
     ),
     "skips beyond any row": (
         9,
-        "g (int32[2, 6] x) => (y) { y = TfIdfVectorizer<max_gram_length = 2, max_skip_count = 2147483648, "
-        'min_gram_length = 2, mode = "TF", ngram_counts = [0, 2], ngram_indexes = [0, 1, 2], '
-        "pool_int64s = [1, 2, 3, 4]>(x) }",
+        """g (int32[2, 6] x) => (y) {
+            y = TfIdfVectorizer<
+                max_gram_length = 2, max_skip_count = 2147483648, min_gram_length = 2, mode = "TF",
+                ngram_counts = [0, 2], ngram_indexes = [0, 1, 2], pool_int64s = [1, 2, 3, 4]
+            >(x)
+        }""",
     ),
     "a text that is no number": (
         21,
