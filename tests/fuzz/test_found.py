@@ -57,6 +57,13 @@ FOUND = {
             >(x)
         }""",
     ),
+    "sizes without end": (21, "g (float[2, 3, 4] x, int64[1099511627776] s) => (y) { y = Reshape(x, s) }"),
+    "fewer features than are turned": (
+        23,
+        """g (float[2, 4, 3, D] x, float[50, 2] c, int64[2, 3] p) => (y) {
+            y = RotaryEmbedding<rotary_embedding_dim = 4>(x, c, c, p)
+        }""",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

@@ -2,7 +2,7 @@
 
 from compiler.frontend.operator import Node, operator
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
+from compiler.ir.dims import Dim, at_least, floordiv
 from compiler.ir.module import Value
 
 RULE = "ONNX RotaryEmbedding"
@@ -22,6 +22,8 @@ def rotary_embedding(node: Node, ir: Builder) -> Value:
     if isinstance(turned, int) and (turned % 2 or (isinstance(width, int) and not 0 <= turned <= width)):
         message = f"{turned} of {width} features cannot be turned in pairs"
         node.fail("rotary-width", message, rule=f"{RULE}, attribute rotary_embedding_dim")
+    if not at_least(width, turned):
+        ir.guard(width, turned, "at_least", "fewer features than rotary_embedding_dim")
     part = ir.slice_axis(heads, 3, 0, turned)
     cos, sin = (_angles(name, part, node, ir) for name in ("cos_cache", "sin_cache"))
     part = ir.with_shape(part, (*part.shape[:3], cos.shape[3] * 2))

@@ -10,6 +10,9 @@ from compiler.ir.dims import Dim, Size, at_least
 from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Value
 
+LONGEST_VECTOR = 1 << 16
+"""How many sizes, axes or parts a vector may tell."""
+
 
 def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder, code: str) -> Value:
     """The input `name`, which must have `shape`; None stands for any size. What is not decided is guarded.
@@ -47,6 +50,8 @@ def as_vector(
         value = of_shape(value, (length,), name, node, ir, code)
     if value.rank == 1 and not isinstance(value.shape[0], int):
         raise LengthUnknown(value, 0, f"the length of {name} is only known at run time")
+    if vector_length(value) > LONGEST_VECTOR:
+        node.unsupported(f"{name} has {vector_length(value)} elements, beyond {LONGEST_VECTOR}")
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)
 
 
