@@ -10,7 +10,7 @@ from functools import reduce as fold
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product
+from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product, symbols_of
 from compiler.ir.dtypes import I32, I64
 from compiler.ir.meanings import apply_meaning
 from compiler.ir.module import Attributes, Value
@@ -129,12 +129,18 @@ def _divide(a: Dim, b: Dim) -> Dim | None:
     if isinstance(a, int) and isinstance(b, int):
         return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if at_least(a, 0):
-        return floordiv(a, b) if at_least(b, 0) else Undecided
+        return floordiv(a, b) if at_least(b, 0) and not _cancels_what_may_be_zero(a, b) else Undecided
     if not at_least(b, 1):
         return Undecided
     if at_least(a, 1 - b):
         return maximum(0, floordiv(a, b))
     return floordiv(maximum(a, 0), b) - floordiv(maximum(-a, 0), b)
+
+
+def _cancels_what_may_be_zero(a: Dim, b: Dim) -> bool:
+    """Whether the quotient is taken to be exact although the divisor may be 0 where no symbol is: x / 0 = 0."""
+    positive = dict.fromkeys(symbols_of(b), (1, None))
+    return not at_least(b, 1, positive) and floordiv(a, b) * b == a
 
 
 def _remainder(a: Dim, b: Dim) -> Dim | None:

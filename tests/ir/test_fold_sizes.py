@@ -75,9 +75,6 @@ def test_known_sizes_are_what_the_program_computes(steps: list[Step], n: int, m:
     names = tuple(f"y{place}" for place in range(len(values)))
     module = Module("m", (Function("main", plain.block([x], values), names),))
     computed = interpret(module, {"x": np.array([n, m, 3], np.int64)})
-    divisors = [computed[place % (index + 1)] for index, (name, place, _) in enumerate(steps) if name in ("div", "rem")]
-    if any(0 in divisor for divisor in divisors):
-        return  # what cancels is taken to be above 0
     for sizes, array in zip(known, computed, strict=True):
         numbers = None if sizes is None else [evaluate(dim, {"N": n, "M": m}) for dim in sizes]
         if any(abs(number) >= 2**31 for number in (*array.tolist(), *(numbers or ()))):
