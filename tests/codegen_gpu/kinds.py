@@ -54,7 +54,9 @@ KINDS: Mapping[str, Kind] = {
     "pointwise": Kind(("T[4096, 256]", "T[4096, 256]"), _chain, ("LDG.E.128", "STG.E.128")),
     "pointwise_symbolic": Kind(("T[N]", "T[N]"), _chain, ("LDG.E.128", "STG.E.128")),
     "broadcast": Kind(("T[N, 256]", "T[256]"), lambda ir, x, y: ir.add(x, y), ("LDG.E.128",)),
-    "transpose": Kind(("T[512, 1024]",), lambda ir, x: ir.transpose(ir.neg(x), (1, 0)), ("STG.E.128",)),
+    "transpose": Kind(
+        ("T[512, 1024]",), lambda ir, x: ir.transpose(ir.neg(x), (1, 0)), ("LDS", "STS", "LDG.E.128", "STG.E.128")
+    ),
     "gather": Kind(("T[1000, 256]", "i64[N]"), lambda ir, x, i: ir.gather(x, i, 0)),
     "concatenate": Kind(("T[64, 96]", "T[64, 160]"), lambda ir, x, y: ir.concatenate([x, y], 1)),
     "softmax": Kind(("T[N, 1024]",), lambda ir, x: ir.softmax(x, 1), ("MUFU.EX2",)),

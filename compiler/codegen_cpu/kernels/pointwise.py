@@ -9,6 +9,7 @@ from compiler.codegen_host.llvm_values import Int, Reg
 from compiler.ir.dims import Dim, floordiv, minimum, product
 from compiler.planning.domain import Domain, affine_domain
 from compiler.planning.kernel_plan import Kernel
+from compiler.planning.sink_movements import sink_movements
 from compiler.planning.views import row_major
 from compiler.target import Target
 
@@ -18,8 +19,8 @@ ROW_BLOCK = 8192
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a pointwise kernel."""
-    frame = open_kernel(kernel, name, target)
-    domain = affine_domain(kernel.block)
+    frame = open_kernel(sink_movements(kernel), name, target)
+    domain = affine_domain(frame.kernel.block)
     shape = domain.shape if domain is not None else frame.root.shape
     strides = domain.output if domain is not None else row_major(shape)
     units, grain = write_rows(frame, shape, lambda e, index: _store(frame, e, domain, strides, index))

@@ -9,6 +9,7 @@ from compiler.codegen_gpu.source_builder import Expr, Int, unravel
 from compiler.ir.dims import Dim, floordiv, product
 from compiler.planning.domain import Domain, affine_domain
 from compiler.planning.kernel_plan import Kernel
+from compiler.planning.sink_movements import sink_movements
 from compiler.planning.views import row_major
 from compiler.target import Target
 
@@ -21,6 +22,7 @@ SMALLEST_CROSSED = 16
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a pointwise kernel."""
+    kernel = sink_movements(kernel)
     domain = affine_domain(kernel.block)
     crossed = None if domain is None else crossed_axis(domain)
     if domain is not None and crossed is not None:

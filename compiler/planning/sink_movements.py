@@ -1,0 +1,62 @@
+"""Movements at the leaves: what a pointwise kernel moves is what it reads, and never what it has computed.
+
+movement(f(x, y)) = f(movement(x), movement(y)). So an access is a strided view of a buffer wherever it can be, and code
+generators see in which order memory is gone through.
+"""
+
+from dataclasses import replace
+
+from compiler.ir.module import Block, Op, Value
+from compiler.ir.primitive import PRIMITIVES
+from compiler.ir.types import TensorType
+from compiler.planning.kernel_plan import Kernel
+
+_STRIDED = ("transpose", "broadcast", "slice", "reshape")
+
+
+def sink_movements(kernel: Kernel) -> Kernel:
+    """`kernel` with its strided movements before its pointwise ops."""
+    sinker = _Sinker()
+    results = [sinker.moved(result, ()) for result in kernel.block.results]
+    return replace(kernel, block=Block(kernel.block.parameters, tuple(sinker.ops), tuple(results)))
+
+
+class _Sinker:
+    """Builds the ops of the new block, each once for each chain of movements that is asked of it."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.known: dict[tuple[Value, tuple[Op, ...]], Value] = {}
+
+    def moved(self, value: Value, chain: tuple[Op, ...]) -> Value:
+        """`value` after the movements of `chain`, the first of them first."""
+        key = (value, chain)
+        if key not in self.known:
+            self.known[key] = self._moved(value, chain)
+        return self.known[key]
+
+    def _moved(self, value: Value, chain: tuple[Op, ...]) -> Value:
+        op = value.op
+        if op is not None and op.name in _STRIDED:
+            return self.moved(op.operands[0], (op, *chain))
+        if op is not None and PRIMITIVES[op.name].kind == "pointwise":
+            operands = tuple(self.moved(operand, chain) for operand in op.operands)
+            return self._add(Op(op.name, operands, op.attributes, (), (_type(value, chain),)))
+        if op is not None:
+            operands = tuple(self.moved(operand, ()) for operand in op.operands)
+            copied = Op(op.name, operands, op.attributes, (), op.result_types)
+            self.ops.append(copied)
+            self.known.update({(old, ()): new for old, new in zip(op.results, copied.results, strict=True)})
+            value = copied.results[value.index]
+        for movement in chain:
+            value = self._add(Op(movement.name, (value,), movement.attributes, (), (_type(value, (movement,)),)))
+        return value
+
+    def _add(self, op: Op) -> Value:
+        self.ops.append(op)
+        return op.results[0]
+
+
+def _type(value: Value, chain: tuple[Op, ...]) -> TensorType:
+    """The type of `value` after the movements."""
+    return TensorType(value.dtype, chain[-1].results[0].shape if chain else value.shape)
