@@ -7,8 +7,9 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.plan_runner import PlanRunner
 from compiler.codegen_gpu.kernels.contraction import emit_products_with
-from compiler.codegen_gpu.matrix_tiles import MatrixProducts, TileChoice, rank_tiles
+from compiler.codegen_gpu.matrix_tiles import MatrixProducts, rank_tiles
 from compiler.codegen_gpu.plan_target import gpu_plan_target
+from compiler.codegen_gpu.product_tiles import TileChoice
 from compiler.ir.dtypes import DTYPES
 from compiler.planning.matrix_products import find_problem
 from compiler.planning.plan import plan_kernels

@@ -122,7 +122,7 @@ class _Report:
         kernel = self.kernels[steps[0].source]
         at_once = self.model.card.blocks_at_once(kernel.warps * _WARP_THREADS, kernel.registers, kernel.shared_bytes)
         if work.unit != "fp32":
-            # As in matrix_tiles.py: a few programs keep the tensor cores of a multiprocessor busy.
+            # As in product_tiles.py: a few programs keep the tensor cores of a multiprocessor busy.
             at_once = min(at_once, 2 if kernel.warps <= _FEW_WARPS else 1)
         nbytes, flops = (substitute(size, own) for size in (work.read_bytes + work.written_bytes, work.flops))
         estimate = self.model.estimate(

@@ -13,7 +13,8 @@ from compiler.codegen_gpu.element_types import memory_type, register_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
 from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, SizeRange
-from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, MatrixTile, TileChoice, choose_tile
+from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
+from compiler.codegen_gpu.product_tiles import MatrixTile, TileChoice
 from compiler.codegen_gpu.scalars import emit_cast
 from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
 from compiler.ir.dims import Dim, floordiv, maximum, product

@@ -8,7 +8,7 @@ channels in each of many groups, and types that tensor cores do not multiply.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.codegen_gpu.convolution_tiles import ConvolutionTile, choose_convolution_tile
+from compiler.codegen_gpu.convolution_tiles import ConvolutionProducts, choose_convolution_tile
 from compiler.codegen_gpu.element_types import register_type
 from compiler.codegen_gpu.evaluate import Evaluator
 from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -16,6 +16,7 @@ from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
 from compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total, place_tile, write_result
 from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES
 from compiler.codegen_gpu.packed_weights import transposed_layout, transposed_strides
+from compiler.codegen_gpu.product_tiles import MatrixTile
 from compiler.codegen_gpu.scalars import emit_cast
 from compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
 from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
@@ -65,15 +66,17 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     if kernel.schedule["algorithm"] == "direct":
         return _emit_direct(open_kernel(kernel, target), op)
     problem = _problem(kernel)
-    tile = choose_convolution_tile(
-        problem.groups, problem.rows, problem.columns, problem.channels, product(op.operands[1].shape[2:]),
-        op.operands[0].dtype, target,
+    products = ConvolutionProducts(
+        problem.groups, problem.rows, problem.columns, problem.channels, product(problem.taps),
+        op.operands[0].dtype, str(kernel.schedule.get("input_precision", "tf32x3")),
     )  # fmt: skip
-    partial = replace(_Products(open_kernel(kernel, target, rank=2), problem, tile).emit(), why=tile.why)
-    if tile.parts == 1:
+    choice = choose_convolution_tile(products, target)
+    tiles = _Tiles(open_kernel(kernel, target, rank=2), problem, choice.tile, choice.parts, products.is_flat)
+    partial = replace(tiles.emit(), why=choice.why)
+    if choice.parts == 1:
         return KernelCode((partial,), 0, element_counts(kernel))
-    total = emit_total(open_kernel(kernel, target), op, tile.parts)
-    scratch_bytes = tile.parts * op.results[0].tensor.elements * F32.itemsize
+    total = emit_total(open_kernel(kernel, target), op, choice.parts)
+    scratch_bytes = choice.parts * op.results[0].tensor.elements * F32.itemsize
     return KernelCode((partial, total), scratch_bytes, element_counts(kernel))
 
 
@@ -157,15 +160,14 @@ def _problem(kernel: Kernel) -> _Problem:
 
 
 @dataclass
-class _Products:
-    """One launch of tiles, of which several programs may share each."""
+class _Tiles:
+    """One launch of tiles; `parts` of them share each tile of the result, and `is_flat` says whether k is one axis."""
 
     frame: KernelFrame
     problem: _Problem
-    choice: ConvolutionTile
-
-    def __post_init__(self) -> None:
-        self.tile, self.taps = self.choice.matrix, self.problem.taps
+    tile: MatrixTile
+    parts: int
+    is_flat: bool
 
     def emit(self) -> DeviceStep:
         """The whole kernel."""
@@ -173,7 +175,7 @@ class _Products:
         row_tiles = floordiv(problem.rows + tile.rows - 1, tile.rows)
         column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
         group: Int = b.program(GROUPS) if problem.groups > 1 else 0
-        part: Int = b.program(PARTS) if self.choice.parts > 1 else 0
+        part: Int = b.program(PARTS) if self.parts > 1 else 0
         row_tile, column_tile = place_tile(b, b.program(), frame.size(row_tiles), frame.size(column_tiles))
         row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
         column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
@@ -185,7 +187,7 @@ class _Products:
         self.lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
         total = self._multiply(group, batch, column, part)
         self._write(total, batch, pixel, column, part)
-        return frame.step((row_tiles * column_tiles, self.choice.parts, problem.groups), tile.warps, tile.stages)
+        return frame.step((row_tiles * column_tiles, self.parts, problem.groups), tile.warps, tile.stages)
 
     def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
@@ -197,7 +199,7 @@ class _Products:
         e = frame.evaluator(self.lanes, self.masks)
         index = [batch, *pixel]
         index.insert(channel_axis(op), column)
-        if self.choice.parts == 1:
+        if self.parts == 1:
             write_result(frame, e, op, total, index)
             return
         shape = op.results[0].shape
@@ -208,8 +210,8 @@ class _Products:
     def _multiply(self, group: Int, batch: Int, column: Int, part: Int) -> Expr:
         """The sum of products along k, as f32 or i32."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
-        taps = product(self.taps)
-        if self.choice.is_flat:
+        taps = product(problem.taps)
+        if self.is_flat:
             blocks: Dim = 1
             iterations = floordiv(taps * problem.channels + tile.depth - 1, tile.depth)
         else:
@@ -223,7 +225,7 @@ class _Products:
         precision = str(frame.kernel.schedule.get("input_precision", "tf32x3"))
         option = f', input_precision="{precision}"' if dtype == F32 else ""
         with b.loop(start, stop, prefix="k") as k:
-            if self.choice.is_flat:
+            if self.is_flat:
                 x, w = self._flat_operands(k, x_base, w_base)
             else:
                 x, w = self._operands(k, frame.size(blocks), x_base, w_base)
@@ -232,7 +234,7 @@ class _Products:
 
     def _iterations(self, count: Dim, part: Int) -> tuple[Int, Int]:
         """The first of the iterations of a part, and the first behind them."""
-        frame, b, parts = self.frame, self.frame.b, self.choice.parts
+        frame, b, parts = self.frame, self.frame.b, self.parts
         if parts == 1:
             return 0, frame.size(count)
         own = frame.size(floordiv(count + parts - 1, parts))
@@ -266,7 +268,7 @@ class _Products:
     def _operands(self, k: Int, blocks: Int, x_base: Int, w_base: Int) -> tuple[Expr, Expr]:
         """The tiles of one tap and a few channels."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
-        taps = unravel(b, b.div(k, blocks), [frame.size(size) for size in self.taps])
+        taps = unravel(b, b.div(k, blocks), [frame.size(size) for size in problem.taps])
         channel = b.mul(b.mod(k, blocks), tile.depth)
         x_lanes, w_lanes = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
         is_whole = isinstance(problem.channels, int) and problem.channels % tile.depth == 0
@@ -287,7 +289,7 @@ class _Products:
     def _flat_operands(self, k: Int, x_base: Int, w_base: Int) -> tuple[Expr, Expr]:
         """The tiles of a few taps and channels, which are one axis with the channels last."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
-        sizes = (*self.taps, problem.channels)
+        sizes = (*problem.taps, problem.channels)
         strides = (*problem.w_strides[2:], problem.w_strides[1])
         count = frame.size(product(sizes))
         first = b.mul(k, tile.depth)
