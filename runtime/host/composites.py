@@ -108,9 +108,9 @@ def _gelu_by_tanh(x: np.ndarray) -> np.ndarray:
 def attention(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """q: T[B, H, S, D], k: T[B, G, T, D], v: T[B, G, T, E], mask: U[B|1, H|1, S, T]?  ->  T[B, H, S, E]
 
-    softmax(q √scale · k √scale + mask) · v, head h of q meeting head h // (H / G) of k and v. softcap > 0 bounds the
-    scores before the mask; causal lets query i see the keys j <= i. A row that the mask or causal closes, or whose
-    scores are all -inf, gives zeros. Each step is rounded to T, as by the function body of the operator.
+    softmax(q √scale · k √scale + mask) · v, head h of q meeting head h // (H / G) of k and v. A softcap other than 0
+    bounds the scores before the mask; causal lets query i see the keys j <= i. A row that the mask or causal closes, or
+    whose scores are all -inf, gives zeros. Each step is rounded to T, as by the function body of the operator.
     Source: https://onnx.ai/onnx/operators/onnx__Attention.html
     """
     q, k, v, *masks = operands
@@ -122,7 +122,7 @@ def attention(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...
     keys = np.swapaxes(step(widen(k) * scale), -1, -2)[:, :, np.newaxis]
     scores = step(queries @ keys).reshape(*q.shape[:3], k.shape[2])
     softcap = number(attributes, "softcap", 0.0)
-    if softcap > 0:
+    if softcap != 0:
         scores = step(step(_tanh(step(scores / softcap))) * softcap)
 
     bias = _bias(masks, q.shape[2], k.shape[2], causal=flag(attributes, "causal", default=False))

@@ -64,6 +64,16 @@ FOUND = {
             y = RotaryEmbedding<rotary_embedding_dim = 4>(x, c, c, p)
         }""",
     ),
+    "negative sizes in proportion": (
+        19,
+        """g (float[1, 1, 2, 4] x) => (y) <int64[2] s = {-2147483648, 3}> {
+            y = Resize<axes = [2, 3], keep_aspect_ratio_policy = "not_larger", mode = "nearest">(x, , , s)
+        }""",
+    ),
+    "zero points for the filters of a scalar": (
+        10,
+        "g (uint8[1, 1, 3, 3] x, uint8 z, uint8[2] w) => (y) { y = ConvInteger(x, z, z, w) }",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

@@ -266,12 +266,15 @@ _TABLE: tuple[Case, ...] = (
         _ATTENTION,
         exact=False,
     ),
-    Case(
-        "attention",
-        (_fractions(N, 2, M, 3), *[_fractions(N, 2, 2, 3)] * 2, _fractions(K, 1, M, 2)),
-        {**_ATTENTION, "softcap": 2.0},
-        values=(1, 1),
-        exact=False,
+    *(
+        Case(
+            "attention",
+            (_fractions(N, 2, M, 3), *[_fractions(N, 2, 2, 3)] * 2, _fractions(K, 1, M, 2)),
+            {**_ATTENTION, "softcap": softcap},
+            values=(1, 1),
+            exact=False,
+        )
+        for softcap in (2.0, -2.0)
     ),
     Case("rotary", (_fractions(N, 3, 4), _fractions(N, 3, 2), _fractions(N, 3, 2)), {"interleaved": True}, exact=False),
     Case("rotary", (_fractions(N, 4), _fractions(N, 2), _fractions(N, 2)), {"interleaved": False}, exact=False),

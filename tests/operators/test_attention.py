@@ -160,6 +160,13 @@ def test_scores_are_shown_at_each_stage(mode: int, way: str) -> None:
     assert_close(actual[3], stages[mode].astype(np.float32))
 
 
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_a_negative_softcap_bounds_the_scores_too(way: str) -> None:
+    q, k, v = floats(1, 2, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 6)
+    expected, *_ = attend(q, k, v, np.zeros((3, 5)), softcap=-0.5)
+    assert_close(run({"q": q, "k": k, "v": v}, way=way, softcap=-0.5)[0], expected.astype(np.float32))
+
+
 @pytest.mark.parametrize("precision", [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16])
 def test_the_softmax_is_as_precise_as_told(precision: int) -> None:
     q, k, v = (floats(1, 1, 3, 4) for _ in range(3))

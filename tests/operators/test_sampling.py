@@ -125,6 +125,12 @@ def test_col2im_adds_blocks_up(
     assert_same(got, canvas[(slice(None), slice(None), *window)])
 
 
+def test_col2im_takes_no_block_that_is_larger_than_the_image() -> None:
+    inputs = {"input": np.ones((1, 4, 5), np.float32), "image_shape": i64(0, 0), "block_shape": i64(0, 2)}
+    with pytest.raises(InputError, match="the block is larger than the padded image along axis 1"):
+        run_operator("Col2Im", inputs, opset=18, way="data", parameters=["image_shape", "block_shape"])
+
+
 ROIS = np.array([[0, 0, 3, 4], [1.5, -2, 6, 5], [2, 3, 2.5, 3.1], [-9, -9, -8, -8], [4, 4, 3, 3]], np.float32)
 
 

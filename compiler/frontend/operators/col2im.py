@@ -6,7 +6,7 @@ from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.shape_inputs import as_vector, read_lengths, vector_input
 from compiler.frontend.operators.sliding_window import given_padding, per_axis
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dims import Dim, at_least, floordiv, product
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Value
 
@@ -37,6 +37,9 @@ def col2im(node: Node, ir: Builder) -> Value:
         floordiv(size - dilation * (length - 1) - 1, stride) + 1
         for size, dilation, length, stride in zip(padded, dilations, block, strides, strict=True)
     ]
+    for axis, count in enumerate(counts):
+        if not at_least(count, 0):
+            ir.guard(count, 0, "at_least", f"the block is larger than the padded image along axis {axis}")
     places = _places(block, counts, padded, strides, dilations, ir)
     return _added(x, places, padded, product(block), product(counts), low, image, ir)
 

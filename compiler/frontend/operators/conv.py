@@ -25,12 +25,17 @@ def conv(node: Node, ir: Builder) -> Value:
 
 def convolve(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value:
     """The convolution that the attributes of the node describe, summed and left in `dtype`."""
-    if x.rank < 3 or x.rank != w.rank:
-        node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule=f"ONNX {node.operator}")
+    expect_ranks(x, w, node)
     groups = groups_of(node, ir, w.shape[0])
     w = with_kernel_shape(w, node, ir)
     window = sliding_window(node, ir, x.shape[2:], w.shape[2:])
     return ir.convolution(x, w, window.strides, window.low, window.high, window.dilations, groups=groups, dtype=dtype)
+
+
+def expect_ranks(x: Value, w: Value, node: Node) -> None:
+    """Raises ModelError unless both have the axes of batches, channels, and one or more of space."""
+    if x.rank < 3 or x.rank != w.rank:
+        node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule=f"ONNX {node.operator}")
 
 
 def groups_of(node: Node, ir: Builder, split: Dim) -> int:

@@ -1,7 +1,7 @@
 """ConvInteger and QLinearConv: convolution of quantised tensors."""
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.conv import convolve, per_channel
+from compiler.frontend.operators.conv import convolve, expect_ranks, per_channel
 from compiler.frontend.operators.quantization import quantize, shifted
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import F32, I32
@@ -51,6 +51,7 @@ def _single(value: Value, name: str, node: Node, ir: Builder) -> Value:
 
 def _accumulated(x: Value, x_zero: Value | None, w: Value, w_zero: Value | None, node: Node, ir: Builder) -> Value:
     """The convolution of x - x_zero with w - w_zero, in i32."""
+    expect_ranks(x, w, node)
     if x_zero is not None:
         x_zero = _single(x_zero, "x_zero_point", node, ir)
     if w_zero is not None:

@@ -183,10 +183,10 @@ def _sized(
 ) -> list[ResizedAxis]:
     """The axes that change, to `sizes` or, by the policy, to what keeps their proportions."""
     sizes = of_shape(sizes, (len(axes),), "sizes", node, ir, "resize-lengths")
+    lengths = read_lengths(sizes, "sizes", node, ir, code="resize-size")
     policy = node.choice("keep_aspect_ratio_policy", POLICIES, "stretch")
     if policy != "stretch":
         return _in_proportion(x, axes, sizes, policy, regions, node, ir)
-    lengths = read_lengths(sizes, "sizes", node, ir, code="resize-size")
     resized = []
     for place, axis in enumerate(axes):
         size, length = x.shape[axis], lengths[place]
