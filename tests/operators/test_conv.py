@@ -170,6 +170,26 @@ def test_qlinear_conv(per_channel: bool, with_bias: bool) -> None:
     assert_same(*run_operator("QLinearConv", operands, opset=10, **ATTRIBUTES), expected)
 
 
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_scales_and_zero_points_may_be_vectors_of_one_element(way: str) -> None:
+    total = convolve(X8.astype(np.int32) - 130, W8.astype(np.int32) - 2, **defaults(ATTRIBUTES, 2))
+    factor = np.float32(0.02) * np.float32(0.05) / np.float32(0.9)
+    expected = np.clip(np.rint(total.astype(np.float32) * factor) + 5, -128, 127).astype(np.int8)
+    operands = {"x": X8, "x_scale": np.float32([0.05]), "x_zero": np.uint8([130]), "w": W8}
+    operands |= {"w_scale": np.float32([0.02]), "w_zero": np.int8([2])}
+    operands |= {"y_scale": np.float32([0.9]), "y_zero": np.int8([5])}
+    assert_same(*run_operator("QLinearConv", operands, opset=10, way=way, **ATTRIBUTES), expected)
+
+
+def test_the_call_finds_too_many_zero_points() -> None:
+    operands = {"x": X8, "w": W8, "x_zero": np.uint8([1, 2])}
+    with pytest.raises(InputError):
+        run_operator("ConvInteger", operands, opset=10, way="symbolic", **ATTRIBUTES)
+    operands = {"x": X8, "w": W8, "x_zero": np.uint8([1]), "w_zero": np.int8([1, 2])}
+    with pytest.raises(InputError, match="one value per filter"):
+        run_operator("ConvInteger", operands, opset=10, way="symbolic", **ATTRIBUTES)
+
+
 def test_zero_points_are_of_one_element_or_per_filter() -> None:
     zero = np.array(0, np.uint8)
     for zeros in ({"x_zero": np.uint8([1, 2])}, {"x_zero": zero, "w_zero": np.zeros((4, 2), np.int8)}):

@@ -6,7 +6,7 @@ import pytest
 from compiler.diagnostics import DiagnosedModelError
 from runtime.errors import InputError
 from tests.operators.host_models import TARGETS, run_ml
-from tests.operators.tensor_operators import WAYS, run_operator
+from tests.operators.tensor_operators import WAYS, lower_operator, run_operator
 from tests.support.arrays import assert_close, assert_same
 
 RANDOM = np.random.default_rng(0)
@@ -43,6 +43,14 @@ def test_all_axes_and_lengths(parts: int, axis: int, length: int | None, inverse
     for way in WAYS:
         (y,) = run_operator("DFT", inputs, opset=20, way=way, parameters=("dft_length", "axis"), inverse=inverse)
         assert_close(y, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("inverse", [0, 1])
+def test_sizes_are_kept_along_an_axis_that_the_call_tells(inverse: int) -> None:
+    inputs = {"x": np.zeros((2, 5, 4, 1), np.float32), "length": None, "axis": np.array(1)}
+    module = lower_operator("DFT", inputs, opset=20, way="data", parameters=("axis",), inverse=inverse)
+    (x, _), (y,) = module.main.body.parameters, module.main.body.results
+    assert y.shape == (*x.shape[:-1], 2)
 
 
 @pytest.mark.parametrize("length", [6, 7])

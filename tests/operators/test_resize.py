@@ -162,6 +162,14 @@ def test_another_scale_is_multiplied_in_f32(size: int) -> None:
         assert got.shape == (int(np.float32(size) * np.float32(0.7)),)
 
 
+@pytest.mark.parametrize(("operator", "opset"), [("Upsample", 9), ("Resize", 10)])
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.0])
+def test_a_simple_scale_is_exact_for_sizes_that_f32_does_not_hold(operator: str, opset: int, scale: float) -> None:
+    inputs = {"X": np.zeros((1, 16777217), np.uint8), "scales": np.array([1, scale], np.float32)}
+    module = lower_operator(operator, inputs, opset=opset, parameters=["scales"])
+    assert module.main.body.results[0].shape == (1, int(16777217 * scale))
+
+
 @pytest.mark.parametrize("scale", [1, 2, 3])
 def test_a_whole_scale_is_repetition(scale: int) -> None:
     inputs = {"X": X, "roi": None, "scales": np.array([1, scale, scale], np.float32)}

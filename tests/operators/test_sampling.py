@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runtime.errors import InputError, ModelError
-from tests.operators.tensor_operators import WAYS, i64, make_model, run_operator
+from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import run_ort
 
@@ -150,6 +150,12 @@ def test_roi_align_of_no_regions() -> None:
     inputs = {"X": random(1, 2, 3, 3), "rois": np.zeros((0, 4), np.float32), "batch_indices": i64()}
     (got,) = run_operator("RoiAlign", inputs, opset=16, way="symbolic", output_height=2, output_width=2)
     assert_same(got, np.zeros((0, 2, 2, 2), np.float32))
+
+
+def test_batch_indices_tell_how_many_regions_there_are() -> None:
+    inputs = {"X": random(1, 2, 3, 3), "rois": ROIS[:3], "batch_indices": i64(0, 0, 0)}
+    module = lower_operator("RoiAlign", inputs, opset=16, way="symbolic", parameters=["batch_indices"])
+    assert module.main.body.results[0].shape[0] == 3
 
 
 @pytest.mark.parametrize("way", SYMBOLIC)
