@@ -39,6 +39,7 @@ def attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     Source: https://onnx.ai/onnx/operators/onnx__Attention.html
     """
     _expect_mode(node)
+    _expect_whole_cache(node)
     operands = _operands(node, ir)
     visibility = Visibility(
         causal=node.flag("is_causal"),
@@ -74,6 +75,8 @@ def _operands(node: Node, ir: Builder) -> _Operands:
     if q.rank == 3:
         q = _by_heads(q, "q_num_heads", node, ir)
         k, v = (_by_heads(value, "kv_num_heads", node, ir) for value in (k, v))
+    else:
+        _expect_no_heads(q, node)
     past: Dim = 0
     past_key, past_value = node.optional("past_key"), node.optional("past_value")
     if (past_key is None) != (past_value is None):
@@ -94,6 +97,13 @@ def _by_heads(x: Value, name: str, node: Node, ir: Builder) -> Value:
         message = f"{hidden} features cannot be those of {heads} heads"
         node.fail("attention-heads", message, rule=f"{RULE}, attribute {name}")
     return ir.transpose(ir.reshape(x, (batch, length, heads, floordiv(hidden, heads))), (0, 2, 1, 3))
+
+
+def _expect_no_heads(q: Value, node: Node) -> None:
+    """Raises ModelError where an attribute tells the number of heads beside operands of which they are an axis."""
+    if node.since >= 25 and (node.has("q_num_heads") or node.has("kv_num_heads")):
+        message = f"Q is {q.type}, whose heads are an axis, and an attribute tells their number"
+        node.fail("attention-heads", message, rule=f"{RULE}, attributes q_num_heads and kv_num_heads")
 
 
 def _with_common_sizes(operands: _Operands, node: Node, ir: Builder) -> _Operands:
@@ -134,6 +144,17 @@ def _valid_keys(node: Node, operands: _Operands, ir: Builder) -> Value | None:
     if node.optional("past_key") is not None:
         node.fail("two-caches", "nonpad_kv_seqlen and past_key are both given", rule=f"{RULE}, KV cache update")
     return of_shape(valid, operands.q.shape[:1], "nonpad_kv_seqlen", node, ir, "attention-lengths")
+
+
+def _expect_whole_cache(node: Node) -> None:
+    """Raises ModelError where the present key and value are not wanted together, or beside an external cache."""
+    if node.since < 25:
+        return
+    if node.wants(1) != node.wants(2):
+        node.fail("past-without-partner", "only one of present_key and present_value is wanted", rule=RULE)
+    if node.wants(1) and node.optional("nonpad_kv_seqlen") is not None:
+        message = "nonpad_kv_seqlen is given and present_key is wanted"
+        node.fail("two-caches", message, rule=f"{RULE}, KV cache update")
 
 
 # Computation

@@ -27,6 +27,8 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
     )
     weight = of_shape(weight, (channels, 1, None), "weight", node, ir, "causal-conv-weight")
     kernel = weight.shape[2]
+    if kernel == 0:
+        node.fail("causal-conv-weight", f"weight is {weight.type}: its kernel is empty", rule=f"{RULE}, weight")
     past = node.optional("past_state")
     if past is None:
         past = ir.full((batch, channels, kernel - 1), 0, x.dtype)

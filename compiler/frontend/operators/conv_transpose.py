@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.conv import groups_of, per_channel, with_kernel_shape
 from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.sliding_window import auto_pad, given_padding, per_axis
+from compiler.frontend.operators.sliding_window import auto_pad, expect_one_padding, given_padding, per_axis
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, at_least, floordiv, maximum
 from compiler.ir.dtypes import DType
@@ -91,8 +91,10 @@ def _places(
     if node.has("output_shape"):
         places = _output_shape(node, x.rank)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        expect_one_padding(node)
         places = tuple(size * stride for size, stride in zip(x.shape[2:], strides, strict=True))
     else:
+        expect_one_padding(node)
         low, high = given_padding(node, count) if mode == "NOTSET" else ((0,) * count, (0,) * count)
         places = tuple(whole[i] - low[i] - high[i] for i in range(count))
         for axis, size in enumerate(places, start=2):

@@ -46,6 +46,8 @@ def _transformed(x: Value, number: int | None, axis: Value | None, node: Node, i
     is_inverse, is_onesided = node.flag("inverse"), node.flag("onesided")
     if is_onesided and not is_inverse and x.shape[-1] == 2:
         node.fail("complex-signal", f"a one-sided transform of a complex signal {x.type}", rule="ONNX DFT, onesided")
+    if is_onesided and is_inverse and x.shape[-1] == 1:
+        node.fail("complex-signal", f"a one-sided inverse of a real spectrum {x.type}", rule="ONNX DFT, onesided")
     if number is None:
         assert axis is not None, node
         shape, length = _of_unknown_axis(x, axis, node, ir)
@@ -81,7 +83,7 @@ def _of_axis(x: Value, axis: int, node: Node, ir: Builder) -> tuple[tuple[Dim, .
 
 
 def _of_unknown_axis(x: Value, axis: Value, node: Node, ir: Builder) -> tuple[tuple[Dim, ...], Value]:
-    """As `_of_axis`: any size may be another."""
+    """As `_of_axis`: any size may be another, unless the transform keeps them all."""
     is_inverse, is_onesided = node.flag("inverse"), node.flag("onesided")
     length = node.optional("dft_length")
     if length is not None:
@@ -89,6 +91,8 @@ def _of_unknown_axis(x: Value, axis: Value, node: Node, ir: Builder) -> tuple[tu
     else:
         wanted = ir.gather(ir.sizes(x.shape), ir.wrap_negative(axis, x.rank), 0)
         wanted = ir.mul(ir.sub(wanted, 1), 2) if is_inverse and is_onesided else wanted
+        if not is_onesided:
+            return (*x.shape[:-1], 2), wanted
     sizes = tuple(ir.fresh_symbol("transformed") for _ in x.shape[:-1])
     return (*sizes, 1 if is_onesided and is_inverse else 2), wanted
 

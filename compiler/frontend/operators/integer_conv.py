@@ -1,9 +1,13 @@
 """ConvInteger and QLinearConv: convolution of quantised tensors."""
 
+from collections.abc import Sequence
+
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.broadcasting import expect_spreads
 from compiler.frontend.operators.conv import convolve, expect_ranks, per_channel
 from compiler.frontend.operators.quantization import quantize, shifted
 from compiler.ir.builder import Builder
+from compiler.ir.dims import Dim
 from compiler.ir.dtypes import F32, I32
 from compiler.ir.module import Value
 
@@ -32,11 +36,7 @@ def qlinear_conv(node: Node, ir: Builder) -> Value:
     if bias is not None:
         total = ir.add(total, per_channel(bias, total, node, ir))
     x_scale, y_scale = (_single(node.input(name), name, node, ir) for name in ("x_scale", "y_scale"))
-    w_scale = node.input("w_scale")
-    if any(size != 1 for size in w_scale.shape):
-        w_scale = per_channel(w_scale, ir.cast(total, F32), node, ir)
-    else:
-        w_scale = ir.reshape(w_scale, ())
+    w_scale = _per_filter(node.input("w_scale"), "w_scale", total.shape, 1, node, ir)
     factor = ir.div(ir.mul(w_scale, x_scale), y_scale)
     scaled = ir.mul(ir.cast(total, F32), factor)
     return quantize(scaled, _single(y_zero, "y_zero_point", node, ir), y_zero.dtype, ir)
@@ -44,7 +44,7 @@ def qlinear_conv(node: Node, ir: Builder) -> Value:
 
 def _single(value: Value, name: str, node: Node, ir: Builder) -> Value:
     """A scale or zero point for a whole tensor, as a scalar."""
-    if any(size != 1 for size in value.shape):
+    if any(isinstance(size, int) and size != 1 for size in value.shape):
         node.fail(CODE, f"{name} is {value.type}, not a scalar", rule=f"ONNX {node.operator}")
     return ir.reshape(value, ())
 
@@ -55,18 +55,18 @@ def _accumulated(x: Value, x_zero: Value | None, w: Value, w_zero: Value | None,
     if x_zero is not None:
         x_zero = _single(x_zero, "x_zero_point", node, ir)
     if w_zero is not None:
-        w_zero = _per_filter(w_zero, w, node, ir)
+        w_zero = _per_filter(w_zero, "w_zero_point", w.shape, 0, node, ir)
     x, w = shifted(x, x_zero, ir), shifted(w, w_zero, ir)
     if I32 in (x.dtype, w.dtype):
         x, w = ir.cast(x, I32), ir.cast(w, I32)
     return convolve(node, ir, x, w, I32)
 
 
-def _per_filter(zero_point: Value, w: Value, node: Node, ir: Builder) -> Value:
-    """A zero point of the weights, one or one for each filter, ready to broadcast to them."""
-    if all(size == 1 for size in zero_point.shape):
-        return ir.reshape(zero_point, ())
-    if zero_point.rank != 1:
-        node.fail(CODE, f"w_zero_point is {zero_point.type}", rule=f"ONNX {node.operator}")
-    size = ir.require_equal(zero_point.shape[0], w.shape[0], "w_zero_point does not have one value per filter", CODE)
-    return ir.broadcast(ir.with_shape(zero_point, (size,)), (0,), w.shape)
+def _per_filter(value: Value, name: str, shape: Sequence[Dim], axis: int, node: Node, ir: Builder) -> Value:
+    """A scale or zero point, one or one for each filter, ready to broadcast to `shape`, whose `axis` is the filters."""
+    if all(size == 1 for size in value.shape):
+        return ir.reshape(value, ())
+    if value.rank != 1:
+        node.fail(CODE, f"{name} is {value.type}", rule=f"ONNX {node.operator}")
+    expect_spreads(value.shape[0], shape[axis], f"{name} does not have one value per filter", ir, CODE)
+    return ir.broadcast(value, (axis,), shape)

@@ -67,7 +67,10 @@ def _vector(side: str, node: Node) -> tuple[str, np.ndarray]:
             return kind, np.array(node.ints(name), np.int64)
         case "strings":
             return kind, texts(node.strings(name))
-    return kind, node.tensor(name).reshape(-1)
+    tensor = node.tensor(name)
+    if tensor.ndim != 1:
+        node.fail("not-a-vector", f"{name} has {tensor.ndim} axes, not one", rule=f"ONNX LabelEncoder, {name}")
+    return kind, tensor
 
 
 def _default(kind: str, dtype: "np.dtype[np.generic]", node: Node) -> np.ndarray:
@@ -97,7 +100,10 @@ def category_mapper(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_CategoryMapper.html
     """
     x = node.input("X")
-    words, numbers = texts(node.strings("cats_strings", ())), np.array(node.ints("cats_int64s", ()), np.int64)
+    for name in ("cats_strings", "cats_int64s"):
+        if not node.has(name):
+            node.fail("category-pairs", f"{name} is absent", rule="ONNX CategoryMapper, cats_*")
+    words, numbers = texts(node.strings("cats_strings")), np.array(node.ints("cats_int64s"), np.int64)
     if words.size != numbers.size:
         message = f"{words.size} texts stand beside {numbers.size} integers"
         node.fail("category-pairs", message, rule="ONNX CategoryMapper, cats_*")

@@ -18,8 +18,11 @@ from compiler.ir.dims import Dim, floordiv
 from compiler.ir.dtypes import F32, F64, I64
 from compiler.ir.module import Value
 
-# A symbolic size times a scale has a closed form where the scale's denominator is no larger: its f32 product is exact.
+# A size times a scale has a closed form where the scale's denominator is no larger: in f32 too the product is exact, as
+# long as f32 holds the size.
 DENOMINATOR = 64
+# The call finds that there is no size as large as this.
+BEYOND_SIZES = 1e38
 
 TRANSFORMS = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
 # version of Resize: what it has besides
@@ -167,12 +170,12 @@ def _scaled_lengths(
 def _scaled_length(size: Dim, ratio: float | None) -> Dim | None:
     if ratio is None:
         return None
-    if isinstance(size, int):
-        # Beyond the largest float the call finds that there is no such size.
-        scaled = float(size) * ratio
-        return int(np.floor(np.float32(size) * np.float32(ratio))) if scaled < 1e38 else None
+    if isinstance(size, int) and float(size) * ratio >= BEYOND_SIZES:
+        return None
     exact = Fraction(ratio)
-    return floordiv(size * exact.numerator, exact.denominator) if exact.denominator <= DENOMINATOR else None
+    if exact.denominator <= DENOMINATOR:
+        return floordiv(size * exact.numerator, exact.denominator)
+    return int(np.floor(np.float32(size) * np.float32(ratio))) if isinstance(size, int) else None
 
 
 # Sizes

@@ -93,6 +93,14 @@ def given_padding(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, .
     return pads[:count], pads[count:]
 
 
+def expect_one_padding(node: Node) -> None:
+    """Raises ModelError where both `auto_pad` and `pads` tell how much padding there is."""
+    mode, pads = auto_pad(node), node.ints("pads", ())
+    if mode != "NOTSET" and any(pads):
+        message = f"pads is {list(pads)} and auto_pad is {mode}"
+        node.fail("pads-and-auto-pad", message, rule=f"ONNX {node.operator}, attribute pads")
+
+
 def padding(
     node: Node, sizes: Sequence[Dim], spans: Sequence[Dim], strides: Sequence[int]
 ) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
@@ -100,9 +108,7 @@ def padding(
     mode = auto_pad(node)
     if mode == "NOTSET":
         return given_padding(node, len(sizes))
-    if any(node.ints("pads", ())):
-        message = f"pads is {list(node.ints('pads'))} and auto_pad is {mode}"
-        node.fail("pads-and-auto-pad", message, rule=f"ONNX {node.operator}, attribute pads")
+    expect_one_padding(node)
     if mode == "VALID":
         return (0,) * len(sizes), (0,) * len(sizes)
     totals = [
