@@ -182,10 +182,19 @@ NODES: Rows = {
 
 FUNCTIONS: Rows = {
     "duplicate-function": ("two functions have one domain, name and overload", "ONNX IR, functions"),
+    "function-default": (
+        "a default would be lost where a function is expanded in one that stays",
+        "onnxc.inline, functions",
+    ),
     "function-opset": ("an operator means another version in the function than in the model", "ONNX IR, functions"),
     "function-without-domain": ("a function has no domain, from IR version 8", "onnx.checker"),
+    "opset-conflict": (
+        "no version of an operator set serves all nodes that come together where functions are expanded",
+        "onnxc.inline",
+    ),
     "overload-version": ("a function has an overload before IR version 10", "ONNX IR, functions"),
     "recursive-function": ("a function calls itself, directly or not", "ONNX IR, functions"),
+    "unknown-function": ("there is no function of that name", "onnxc.inline, functions"),
     "unknown-attribute-reference": (
         "an attribute refers to a parameter that the function has not",
         "ONNX IR, functions",

@@ -1,10 +1,11 @@
-"""Looking at a model without compiling it: every finding about it, and the types of its values."""
+"""A model without compiling it: every finding about it, the types of its values, its functions expanded."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, error, warning
 from compiler.frontend.check import check_model, collect_findings
 from compiler.frontend.infer import annotate_model, infer_types
+from compiler.frontend.inline import inline_functions
 from compiler.frontend.proto.onnxc_pb2 import ModelProto
 from compiler.frontend.read import read_model
 from compiler.limits import Limits, make_limits
@@ -12,7 +13,7 @@ from compiler.model_symbols import expect_known_dims
 from compiler.options import CompileOptions, ModelSource
 from runtime.errors import ModelError, UnsupportedError
 
-__all__ = ["declare_types", "find_all"]
+__all__ = ["declare_types", "expand_functions", "find_all"]
 
 
 def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = None) -> tuple[Diagnostic, ...]:
@@ -44,3 +45,13 @@ def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
     checked = check_model(loaded)
     expect_known_dims(checked, options.inputs)
     return annotate_model(loaded, checked, infer_types(checked, options.inputs))
+
+
+def expand_functions(
+    source: ModelSource, functions: Collection[str] | None = None, limits: Limits | Mapping[str, int] | None = None
+) -> ModelProto:
+    """The model with its functions, or those of these names, expanded where they are called."""
+    within = make_limits(limits)
+    loaded = read_model(source)
+    check_model(loaded, limits=within)
+    return inline_functions(loaded.proto, functions)

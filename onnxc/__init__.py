@@ -10,7 +10,7 @@ Importing this loads neither NumPy nor the compiler; compiling loads the compile
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
@@ -35,6 +35,7 @@ __all__ = [
     "check",
     "compile",
     "infer",
+    "inline",
     "load",
 ]
 
@@ -124,6 +125,27 @@ def infer(
     options = importlib.import_module("compiler.options").make_options("interpreter", dims, shapes, dtypes)
     typed: ModelProto = importlib.import_module("compiler.inspect_model").declare_types(model, options)
     return typed
+
+
+def inline(
+    model: "ModelSource",
+    functions: Collection[str] | None = None,
+    limits: "Limits | Mapping[str, int] | None" = None,
+) -> "ModelProto":
+    """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
+
+    functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
+    None means all. The others stay, with calls in their bodies expanded.
+    limits: as for `compile`.
+
+    All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
+    on to its nodes (docs/inlining.md).
+
+    Raises ModelError where the model is wrong or would grow too large, InputError where it has no such function,
+    UnsupportedError where no version of an operator set serves all nodes that come together.
+    """
+    inlined: ModelProto = importlib.import_module("compiler.inspect_model").expand_functions(model, functions, limits)
+    return inlined
 
 
 def __getattr__(name: str) -> object:

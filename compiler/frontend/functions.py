@@ -5,7 +5,7 @@ the caller gives them, everything else in the body gets a name of its own. Attri
 call gives, else to their default, else to nothing, and an attribute that refers to nothing is absent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -109,7 +109,8 @@ class Scope:
     """What names mean in one graph, or in one expansion of a function.
 
     `own` are the names that the graph defines; `label` is put before them, None keeps them as they are. `results` are
-    the names that a caller gives to outputs, `names` what is defined so far.
+    the names that a caller gives to outputs, `names` what is defined so far. `sizes` is what names of sizes become in
+    the expansion of a function, as far as they were met; None where they stay as they are.
     """
 
     opsets: Mapping[str, int]
@@ -120,6 +121,7 @@ class Scope:
     bindings: Mapping[str, Binding] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, str] | None = None
 
     def find(self, name: str) -> str:
         """The name in the checked model of the value `name`; empty where it is left out."""
@@ -130,6 +132,10 @@ class Scope:
             scope = scope.outer
         return ""
 
+    def find_or_foresee(self, name: str) -> str:
+        """As `find`; what is defined later has the name that it will get."""
+        return self.find(name) or (name if self.label is None else f"{self.label}/{name}")
+
     def is_defined_around(self, name: str) -> bool:
         """Whether a graph around this one defines `name`, before or after."""
         scope = self.outer
@@ -139,7 +145,7 @@ class Scope:
 
     def inner(self, label: str | None, own: Iterable[str]) -> "Scope":
         """The scope of a graph, with these names of its own, in an attribute of a node here."""
-        return Scope(self.opsets, self.types, frozenset(own), label, self, self.bindings)
+        return Scope(self.opsets, self.types, frozenset(own), label, self, self.bindings, sizes=self.sizes)
 
     def bind(self, attribute: AttributeProto) -> Binding | None:
         """What an attribute of a node here stands for; None where it refers to a parameter that is absent."""
@@ -147,15 +153,59 @@ class Scope:
             return self.bindings.get(attribute.ref_attr_name)
         return Binding(attribute, self)
 
-    def call(self, node: NodeProto, function: ModelFunction, label: str) -> "Scope":
-        """The scope in which the body of `function` is expanded for `node`, a call of it here."""
+    def call(self, node: NodeProto, function: ModelFunction, label: str, define: "Define") -> "Expansion":
+        """How `function` is expanded for `node`, a call of it here; `define` names what the call defines here."""
         given = {attribute.name: self.bind(attribute) for attribute in node.attribute}
         bindings = {name: binding for name, binding in given.items() if binding is not None}
         formals = dict.fromkeys(function.proto.input, "")
         formals.update(
             (formal, self.find(name)) for formal, name in zip(function.proto.input, node.input, strict=False)
         )
-        scope = Scope(function.opsets, TypeReader(local=True), label=label, bindings=bindings, names=formals)
+        scope = Scope(function.opsets, TypeReader(local=True), label=label, bindings=bindings, names=formals, sizes={})
         for name, default in function.defaults.items():
             bindings.setdefault(name, Binding(default, scope))
-        return scope
+        # What the call is given was looked up before what it defines: here or around, both may have one name.
+        computed = {name for inside in function.proto.node for name in inside.output}
+        copies: list[tuple[str, str]] = []
+        for formal, name in zip(function.proto.output, node.output, strict=False):
+            if not name:
+                continue
+            final = define(name, self)
+            if formal in computed and formal not in scope.results:
+                scope.results[formal] = final
+            else:
+                copies.append((formal, final))
+        return Expansion(scope, tuple(copies))
+
+
+Define = Callable[[str, Scope], str]
+"""The name of a value that is defined in a scope."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The scope of the body of a call; `copies` are outputs that the body does not compute, (formal, final)."""
+
+    scope: Scope
+    copies: tuple[tuple[str, str], ...]
+
+
+NAMING = {("ai.onnx.preview.training", "Gradient", name) for name in ("xs", "zs", "y")}
+"""Attributes whose texts are names of values: (domain, operator, attribute)."""
+
+
+def own_names(graph: GraphProto) -> Iterator[str]:
+    """The names that a graph itself defines."""
+    yield from (info.name for info in graph.input)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
+    for node in graph.node:
+        yield from node.output
+
+
+def all_names(graph: GraphProto) -> Iterator[str]:
+    """The names that a graph and those in it define."""
+    yield from own_names(graph)
+    for node in graph.node:
+        for _, inside in subgraphs(node):
+            yield from all_names(inside)

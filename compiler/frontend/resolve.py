@@ -4,14 +4,22 @@ Names are resolved, operator versions chosen, attributes read, functions expande
 graph and also around it is replaced, so that afterwards a name means one thing wherever it can be seen.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 from compiler.diagnostics import Diagnostic, error, model_error
 from compiler.frontend.checks.attributes import attribute_type, kind_name
 from compiler.frontend.checks.findings import Site
-from compiler.frontend.functions import FunctionKey, ModelFunction, Scope, imported_opsets, node_key, subgraphs
+from compiler.frontend.fresh_names import FreshNames
+from compiler.frontend.functions import (
+    NAMING,
+    FunctionKey,
+    ModelFunction,
+    Scope,
+    all_names,
+    imported_opsets,
+    node_key,
+    own_names,
+)
 from compiler.frontend.graph import AttributeScalar, AttributeValue, CheckedModel, Graph, GraphNode, Tensor, ValueInfo
 from compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
@@ -36,7 +44,7 @@ def resolve_model(loaded: LoadedModel, store: TensorStore, findings: Sequence[Di
     model = loaded.outline
     opsets = imported_opsets(model.opset_import) or {"": 1}
     resolver = _Resolver(model, store)
-    scope = Scope(opsets, TypeReader.of_inputs(model.graph.input), frozenset(_own_names(model.graph)))
+    scope = Scope(opsets, TypeReader.of_inputs(model.graph.input), frozenset(own_names(model.graph)))
     graph = resolver.graph(model.graph, scope, "main")
     if resolver.errors:
         raise model_error(resolver.errors)
@@ -54,24 +62,11 @@ class _Resolver:
         self.model = model
         self.store = store
         self.errors: list[Diagnostic] = []
-        self.counts: Counter[str] = Counter()
+        # All names of the main graph and those in it, and the names made since.
+        self.fresh = FreshNames(lambda: all_names(model.graph))
         self.functions: Mapping[FunctionKey, ModelFunction] = {
             function.key: function for function in map(ModelFunction, model.functions)
         }
-
-    @cached_property
-    def taken(self) -> set[str]:
-        """All names of the main graph and those in it, and the names made since."""
-        return set(_all_names(self.model.graph))
-
-    def fresh(self, text: str) -> str:
-        """A name like `text` that nothing has."""
-        name = text
-        while name in self.taken:
-            self.counts[text] += 1
-            name = f"{text}_{self.counts[text]}"
-        self.taken.add(name)
-        return name
 
     # Graphs
 
@@ -162,21 +157,10 @@ class _Resolver:
 
     def _expand(self, site: Site, function: ModelFunction, scope: Scope) -> list[GraphNode]:
         """The nodes that a call stands for."""
-        proto, body = site.node, function.proto
-        label = proto.name or f"{proto.op_type}_{site.index}"
-        wanted = [(formal, name) for formal, name in zip(body.output, proto.output, strict=False) if name]
-        computed = {name for node in body.node for name in node.output}
-        # What the call is given is looked up before what it defines: here or around, both may have one name.
-        inner = scope.call(proto, function, label)
-        copies: list[tuple[str, str]] = []
-        for formal, name in wanted:
-            final = self.define(name, scope)
-            if formal in computed and formal not in inner.results:
-                inner.results[formal] = final
-            else:
-                copies.append((formal, final))
-        nodes = self.nodes(body.node, inner, site.call_path())
-        for formal, final in copies:
+        expansion = scope.call(site.node, function, site.call_label(), self.define)
+        inner = expansion.scope
+        nodes = self.nodes(function.proto.node, inner, site.call_path())
+        for formal, final in expansion.copies:
             source = inner.find(formal)
             if not source:
                 message = f'the call leaves out input "{formal}" of {function}, which is also its output'
@@ -217,7 +201,7 @@ class _Resolver:
                 continue
             # A graph that a call hands over is part of its caller, and may be expanded more than once.
             value = self._value(attribute.name, binding.value, binding.scope, scope.label, site)
-            is_naming = (chosen.domain, chosen.name, attribute.name) in _NAMING
+            is_naming = (chosen.domain, chosen.name, attribute.name) in NAMING
             values[attribute.name] = _final_names(value, binding.scope) if is_naming else value
         defaults = {name: known.default for name, known in chosen.attributes.items() if known.default is not None}
         return values | {name: default for name, default in defaults.items() if name not in values}
@@ -231,7 +215,7 @@ class _Resolver:
         site: Site,
     ) -> AttributeValue:
         def graph(inside: GraphProto, suffix: str = "") -> Graph:
-            return self.graph(inside, scope.inner(label, _own_names(inside)), site.inner_path(name + suffix))
+            return self.graph(inside, scope.inner(label, own_names(inside)), site.inner_path(name + suffix))
 
         def type_of(inside: TypeProto) -> AttributeScalar:
             found = scope.types.read(f"{proto.name}", inside)
@@ -271,19 +255,11 @@ class _Resolver:
         return tuple([type_of(inside) for inside in proto.type_protos])
 
 
-_NAMING = {("ai.onnx.preview.training", "Gradient", name) for name in ("xs", "zs", "y")}
-"""Attributes whose texts are names of values: (domain, operator, attribute)."""
-
-
 def _final_names(value: AttributeValue, scope: Scope) -> AttributeValue:
     """The names in the checked model for those in an attribute; what is defined later has the name that it will get."""
     if isinstance(value, tuple):
-        return tuple(_final_name(name, scope) if isinstance(name, str) else name for name in value)
-    return _final_name(value, scope) if isinstance(value, str) else value
-
-
-def _final_name(name: str, scope: Scope) -> str:
-    return scope.find(name) or (name if scope.label is None else f"{scope.label}/{name}")
+        return tuple(scope.find_or_foresee(name) if isinstance(name, str) else name for name in value)
+    return scope.find_or_foresee(value) if isinstance(value, str) else value
 
 
 def _value_info(name: str, proto: ValueInfoProto, types: TypeReader) -> ValueInfo:
@@ -298,20 +274,3 @@ def _identity(source: str, target: str, site: Site, scope: Scope) -> GraphNode:
     assert chosen is not None, opset
     since = chosen.since_version
     return GraphNode("Identity", "", since, opset, (source,), (target,), {}, site.location(), chosen)
-
-
-def _own_names(graph: GraphProto) -> Iterator[str]:
-    """The names that a graph itself defines."""
-    yield from (info.name for info in graph.input)
-    yield from (tensor.name for tensor in graph.initializer)
-    yield from (tensor.values.name for tensor in graph.sparse_initializer)
-    for node in graph.node:
-        yield from node.output
-
-
-def _all_names(graph: GraphProto) -> Iterator[str]:
-    """The names that a graph and those in it define."""
-    yield from _own_names(graph)
-    for node in graph.node:
-        for _, inside in subgraphs(node):
-            yield from _all_names(inside)

@@ -1,13 +1,13 @@
 """Declared types: from the wire format to the IR's types, and to the text in which schemas speak of types."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
 from compiler.frontend.size_names import identifier
-from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
+from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, substitute, symbols_of
 from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 # Deeper types exist only in hostile models.
@@ -23,6 +23,16 @@ _TERM_LIMIT = 64
 def names_a_size(text: str) -> bool:
     """Whether a dim_param tells anything."""
     return text.strip() not in _UNKNOWN_NAMES and not text.strip().startswith("?")
+
+
+def renamed_size(text: str, rename: Callable[[str], str]) -> str:
+    """A dim_param in other symbols; one that is no expression is a symbol as it stands."""
+    if not names_a_size(text):
+        return text
+    told = _expression(text)
+    if told is None:
+        return rename(text)
+    return str(substitute(told, {symbol: Size.symbol(rename(symbol)) for symbol in sorted(symbols_of(told))}))
 
 
 def type_text(proto: TypeProto, depth: int = TYPE_DEPTH_LIMIT) -> str | None:

@@ -24,6 +24,7 @@ from compiler.back_ends import back_end
 from compiler.driver import STAGES, Noun, run_stages
 from compiler.frontend.check import check_model
 from compiler.frontend.infer import infer_types
+from compiler.frontend.proto.onnxc_pb2 import ModelProto
 from compiler.frontend.read import read_model
 from compiler.options import CompileOptions, make_options
 from compiler.passes.precision_policy import STORED, Precision
@@ -317,10 +318,7 @@ def infer_command(
     with progress(f"inferring {model.name}"):
         if output is not None:
             typed = onnxc.infer(model, dims, shapes)
-            output.write_bytes(typed.SerializeToString())
-            is_elsewhere = output.absolute().parent != model.absolute().parent
-            if is_elsewhere and any(tensor.external_data for tensor in typed.graph.initializer):
-                click.echo(f"{output} reads the weights beside {model}: put it there, or copy them", err=True)
+            write_model(typed, output, model)
         if output is not None and not report:
             return
         types = infer_types(check_model(read_model(model)), make_options("interpreter", dims, shapes).inputs)
@@ -330,6 +328,29 @@ def infer_command(
     if report:
         ranked = sum(not value.reason for value in types.values)
         click.echo(f"{ranked} of {len(types.values)} values have a known rank")
+
+
+@main.command("inline")
+@MODEL
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Where to write.")
+@click.option(
+    "--function",
+    "functions",
+    multiple=True,
+    metavar="[DOMAIN.]NAME[:OVERLOAD]",
+    help="Expand this one; may be repeated. Default: all.",
+)
+@LIMIT
+@reporting_errors
+def inline_command(model: Path, output: Path, functions: tuple[str, ...], limits: Mapping[str, int]) -> None:
+    """Write MODEL with its functions expanded where they are called.
+
+    Everything else that the file carries is kept. Weights in files of their own stay there.
+    """
+    with progress(f"expanding {model.name}"):
+        inlined = onnxc.inline(model, functions or None, limits)
+        write_model(inlined, output, model)
+    click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
 
 
 @main.command("inspect")
@@ -423,6 +444,14 @@ def timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
+
+
+def write_model(made: ModelProto, output: Path, source: Path) -> None:
+    """Writes a model that was made from the file `source`; says so where it leaves weights behind."""
+    output.write_bytes(made.SerializeToString())
+    is_elsewhere = output.absolute().parent != source.absolute().parent
+    if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
+        click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)
 
 
 def write_npz(path: Path, values: Mapping[str, object]) -> None:

@@ -196,6 +196,36 @@ def test_infer_tells_where_weights_in_files_of_their_own_are(tmp_path: Path) -> 
     assert "put it there, or copy them" in away.stderr
 
 
+CALLS = """<ir_version: 10, opset_import: ["": 21, "own": 1]>
+m (float[N] x) => (float[N] y) { t = own.f (x) y = own.h (t) }
+<domain: "own", opset_import: ["": 21]> f (a) => (b) { b = Neg (a) }
+<domain: "own", opset_import: ["": 21]> h (a) => (b) { t = Exp (a) b = Abs (t) }"""
+
+
+def test_inline_writes_a_model_without_functions(tmp_path: Path) -> None:
+    path, inlined = tmp_path / "calls.onnx", tmp_path / "inlined.onnx"
+    path.write_bytes(onnx.parser.parse_model(CALLS).SerializeToString())
+    result = onnxc("inline", path, "-o", inlined)
+    assert (result.exit_code, result.stdout) == (0, f"{inlined}: 3 nodes, 0 functions\n")
+    assert [node.op_type for node in onnx.load(inlined).graph.node] == ["Neg", "Exp", "Abs"]
+    result = onnxc("inline", path, "-o", inlined, "--function", "own.f")
+    assert (result.exit_code, result.stdout) == (0, f"{inlined}: 2 nodes, 1 functions\n")
+    assert [node.op_type for node in onnx.load(inlined).graph.node] == ["Neg", "h"]
+
+
+def test_inline_keeps_to_limits_and_to_functions_that_there_are(tmp_path: Path) -> None:
+    path, inlined = tmp_path / "calls.onnx", tmp_path / "inlined.onnx"
+    path.write_bytes(onnx.parser.parse_model(CALLS).SerializeToString())
+    limited = onnxc("inline", path, "-o", inlined, "--limit", "expanded_nodes=4")
+    assert limited.exit_code == 1
+    assert limited.stderr.startswith("error[expansion-too-large]: ")
+    unknown = onnxc("inline", path, "-o", inlined, "--function", "own.g")
+    assert unknown.exit_code == 1
+    assert unknown.stderr.startswith("error[unknown-function]: ")
+    assert not inlined.exists()
+    assert onnxc("inline", path).exit_code == 2
+
+
 def test_infer_prints_the_values_of_branches_with_their_place(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["": 17]> m (bool c, float[N] x) => (y) {
       y = If (c) < then_branch = t () => (a) { a = Exp (x) }, else_branch = e () => (b) { b = Neg (x) } > }"""

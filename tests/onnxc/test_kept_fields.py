@@ -152,6 +152,31 @@ def test_fields_that_nobody_knows_are_kept() -> None:
     assert model.SerializeToString().count(UNKNOWN) == declared(model).SerializeToString().count(UNKNOWN) == 8
 
 
+def test_inlining_keeps_all_that_is_not_of_the_function() -> None:
+    before = with_unknown_fields(full_model())
+    before.functions[0].value_info[0].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    after = ModelProto.FromString(onnxc.inline(before).SerializeToString())
+    onnx.checker.check_model(declared(after))
+    assert after.SerializeToString().count(UNKNOWN) == before.SerializeToString().count(UNKNOWN) - 1
+    # Here the second node is the call, which becomes three, and one value of theirs is declared.
+    assert [node.op_type for node in after.graph.node] == ["Mul", "Constant", "Abs", "Mul", "If"]
+    (declared_by_function,) = (info for info in after.graph.value_info if info.name == "f_1/u")
+    assert declared_by_function.doc_string == before.functions[0].value_info[0].doc_string
+    for node, inner in zip(after.graph.node[1:4], before.functions[0].node, strict=True):
+        assert node.doc_string == inner.doc_string
+        assert node.metadata_props == inner.metadata_props
+    rest = ModelProto()
+    rest.CopyFrom(after)
+    del rest.graph.node[1:4]
+    rest.graph.value_info.remove(declared_by_function)
+    expected = ModelProto()
+    expected.CopyFrom(before)
+    del expected.functions[:]
+    del expected.graph.node[1]
+    del expected.opset_import[1]
+    assert rest == expected
+
+
 def test_annotating_an_annotated_model_changes_no_byte() -> None:
     once = onnxc.infer(with_unknown_fields(full_model())).SerializeToString()
     assert onnxc.infer(once).SerializeToString() == once

@@ -79,6 +79,10 @@ class Site:
         """The same node, with the operator version that holds for it."""
         return Site(self.path, self.index, self.node, schema)
 
+    def call_label(self) -> str:
+        """What goes before the names of what the node calls, once expanded."""
+        return self.node.name or f"{self.node.op_type}_{self.index}"
+
     def call_path(self) -> str:
         """The path of what the node calls, once expanded."""
         return f"{self.path}/{self.node.op_type}_{self.index}"

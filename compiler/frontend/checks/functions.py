@@ -136,6 +136,12 @@ class CallGraph:
     def __init__(self, model: ModelProto, functions: Mapping[FunctionKey, ModelFunction], limits: Limits) -> None:
         self._limits = limits
         self._main = list(model.graph.node)
+        self._training = [
+            node
+            for info in model.training_info
+            for graph in (info.initialization, info.algorithm)
+            for node in graph.node
+        ]
         self._functions = functions
         self._callees = {key: self._calls(function.proto.node) for key, function in functions.items()}
 
@@ -162,7 +168,7 @@ class CallGraph:
         grown: dict[FunctionKey, _Growth] = {}
         for key in order:
             grown[key] = self._growth(self._functions[key].proto.node, grown, self._limits.nesting_depth)
-        total = self._growth(self._main, grown, self._limits.nesting_depth)
+        total = self._growth([*self._main, *self._training], grown, self._limits.nesting_depth)
         if total.depth > self._limits.nesting_depth:
             message = f"graphs and calls are nested {total.depth} deep; the limit is {self._limits.nesting_depth}"
             findings.error("nesting-too-deep", message, Location(), rule="limits, nesting_depth")
