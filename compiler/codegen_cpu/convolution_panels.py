@@ -277,13 +277,11 @@ class _Convolution:
         index = [Index(outer[0]), Index(outer[1]), Index(pixel, 1)]
         merged: list[Dim] = [root.shape[0], root.shape[1], self.pixels]
         if self.leaves is not None:
-            for value, view in self.leaves.items():
-                place = e.linear(index, [e.size(stride) for stride in view.strides], e.size(view.offset))
-                e.bound[value] = e.load(view.base, e.pointers[view.base], place)
+            e.bind_views(self.leaves, index)
             result = e.value(root, index)
         else:
             result = e.value(root, [*index[:2], *self._lane_index(e, pixel)])
-        place = e.linear(index, [e.size(stride) for stride in row_major(merged)])
+        place = e.strided(index, row_major(merged))
         e.store(to_memory(result, root.dtype, f), frame.output, memory_type(root.dtype), place)
 
     def _lane_index(self, e: Evaluator, pixel: Int) -> list[Index]:

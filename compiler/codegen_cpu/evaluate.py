@@ -4,7 +4,7 @@ An index of `lanes` elements at once is affine in the lane wherever it can be, s
 vector load, and what does not depend on the lane is computed once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -16,12 +16,11 @@ from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from compiler.codegen_host.sizes import emit_size
 from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64
+from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.domain import is_uniform
-from compiler.planning.indices import gathered_place, given_indices
-from compiler.planning.views import operand_view, row_major
+from compiler.planning.block_evaluator import BlockEvaluator
+from compiler.planning.indices import given_indices
+from compiler.planning.views import row_major
 from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
 
@@ -40,10 +39,9 @@ class Index:
 
 
 @dataclass
-class Evaluator:
-    """Evaluates values of one kernel block within one straight run of code.
+class Evaluator(BlockEvaluator[Index, Int, Reg]):
+    """Evaluates values of one kernel block within one straight run of code; at a uniform index, a scalar.
 
-    `pointers` are the buffers of parameters, and of whatever else is in memory; `bound` are values given in registers.
     `status` is the block that illegal data is reported to. `mask` are the lanes that exist, None where all do.
     """
 
@@ -62,14 +60,19 @@ class Evaluator:
 
     # Values
 
-    def value(self, value: Value, index: Sequence[Index]) -> Reg:
-        """`value` at `index`: a scalar where no position depends on the lane, else a vector of `lanes`."""
-        if value in self.bound:
-            return self.bound[value]
-        key = (value, tuple(index))
-        if key not in self.memo:
-            self.memo[key] = self._emit(value, key[1])
-        return self.memo[key]
+    def place(self, number: int) -> Index:
+        """A position that is known."""
+        return Index(number)
+
+    def literal(self, number: float, dtype: DType) -> Reg:
+        """A number that is known."""
+        return self.f.constant(register_type(dtype), number)
+
+    def pointwise(self, op: Op, operands: Sequence[Reg]) -> Reg:
+        """The result of a pointwise op: a scalar where all operands are."""
+        if any(operand.lanes > 1 for operand in operands):
+            operands = [self.spread(operand) for operand in operands]
+        return emit_pointwise(op, operands, self.f)
 
     def vector(self, value: Value, index: Sequence[Index]) -> Reg:
         """`value` at `index`, in every lane."""
@@ -78,27 +81,6 @@ class Evaluator:
     def spread(self, x: Reg) -> Reg:
         """A scalar in every lane; a vector as it is."""
         return x if x.lanes == self.lanes else self.f.splat(x, self.lanes)
-
-    def _emit(self, value: Value, index: tuple[Index, ...]) -> Reg:
-        if value in self.pointers:
-            strides = [self.size(stride) for stride in row_major(value.shape)]
-            return self.load(value, self.pointers[value], self.linear(index, strides))
-        op = value.op
-        assert op is not None, f"{value} is in no buffer"
-        if PRIMITIVES[op.name].kind == "pointwise":
-            return self._pointwise(op, index)
-        if op.operands and is_uniform(value):
-            # Whatever the index, which may be one of a merged domain: another rank than the value has.
-            return self.value(op.operands[0], (Index(),) * op.operands[0].rank)
-        # The method of a movement or generator has its name.
-        emit: Callable[[Op, tuple[Index, ...]], Reg] = getattr(self, op.name)
-        return emit(op, index)
-
-    def _pointwise(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        operands = [self.value(operand, index) for operand in op.operands]
-        if any(operand.lanes > 1 for operand in operands):
-            operands = [self.spread(operand) for operand in operands]
-        return emit_pointwise(op, operands, self.f)
 
     # Memory
 
@@ -118,6 +100,10 @@ class Evaluator:
         else:
             loaded = self._gather(vector, f.gep(pointer, place.base, memory), self._lane_places(place))
         return from_memory(loaded, value.dtype, f)
+
+    def read(self, value: Value, place: Index) -> Reg:
+        """The elements of the buffer of `value` at linear places."""
+        return self.load(value, self.pointers[value], place)
 
     def store(self, x: Reg, dtype_pointer: Reg, memory: str, place: Index) -> None:
         """Stores lanes, or one element where the place does not depend on the lane."""
@@ -173,26 +159,7 @@ class Evaluator:
         """Positions given as i64 registers."""
         return Index(values) if values.lanes == 1 else Index(0, 0, values)
 
-    # Movement and generators
-
-    def constant(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        array = op.array()
-        assert array.size == 1, f"a constant of {array.size} elements is not in the weights"
-        number = array.reshape(()).item() if not op.results[0].dtype.is_float else float(array.reshape(()))
-        return self.f.constant(register_type(op.results[0].dtype), number)
-
-    def transpose(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        places = dict(zip(op.ints("permutation"), index, strict=True))
-        return self.value(op.operands[0], [places[axis] for axis in range(len(index))])
-
-    def broadcast(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        (operand,), shape = op.operands, op.dims("shape")
-        places = []
-        for axis, size in zip(op.ints("axes"), operand.shape, strict=True):
-            places.append(self._repeated(index[axis], size, shape[axis]))
-        return self.value(operand, places)
-
-    def _repeated(self, place: Index, size: Dim, result: Dim) -> Index:
+    def repeated(self, place: Index, size: Dim, result: Dim) -> Index:
         """The position in an axis of `size` that is repeated to `result`."""
         if size == result:
             return place
@@ -203,27 +170,7 @@ class Evaluator:
         vector = None if place.vector is None else f.mul(place.vector, self._splat_int(keeps))
         return Index(f.mul(place.base, keeps), f.mul(place.step, keeps), vector)
 
-    def slice(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        moved = zip(index, op.ints("steps"), op.dims("starts"), strict=True)
-        places = [self.linear([place], [step], self.size(start)) for place, step, start in moved]
-        return self.value(op.operands[0], places)
-
-    def reshape(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        (operand,), shape = op.operands, op.dims("shape")
-        kept = [place for place, size in zip(index, shape, strict=True) if size != 1]
-        if [size for size in operand.shape if size != 1] == [size for size in shape if size != 1]:
-            places = iter(kept)
-            return self.value(operand, [Index() if size == 1 else next(places) for size in operand.shape])
-        view = operand_view(op.results[0])
-        if view is not None and operand not in self.pointers:
-            place = self.linear(index, [self.size(stride) for stride in view.strides], self.size(view.offset))
-            return self.load(view.base, self.pointers[view.base], place)
-        place = self.linear(index, [self.size(stride) for stride in row_major(shape)])
-        if operand in self.pointers:
-            return self.load(operand, self.pointers[operand], place)
-        return self.value(operand, self._unlinear(place, operand.shape))
-
-    def _unlinear(self, place: Index, shape: Sequence[Dim]) -> list[Index]:
+    def unlinear(self, place: Index, shape: Sequence[Dim]) -> Sequence[Index]:
         """The position along each axis of a dense box, from the linear place."""
         f, number, places = self.f, self.as_values(place), list[Index]()
         for size in reversed(shape[1:]):
@@ -232,6 +179,8 @@ class Evaluator:
             places.append(self.from_values(f.sub(number, f.mul(quotient, length))))
             number = quotient
         return [self.from_values(number), *reversed(places)] if shape else []
+
+    # Movements and generators, each the method of an op of its name
 
     def pad(self, op: Op, index: tuple[Index, ...]) -> Reg:
         """Loads inside only; everywhere else the padding value."""
@@ -290,23 +239,23 @@ class Evaluator:
         return self._number(result, op.results[0])
 
     def random_bits(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        strides = [self.size(stride) for stride in row_major(op.dims("shape"))]
-        return random_word(self.as_values(self.linear(index, strides)), op.int("seed"), self.f)
+        return random_word(self.as_values(self.strided(index, row_major(op.dims("shape")))), op.int("seed"), self.f)
 
     # Indexed access
 
-    def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Reg:
+    def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
         f, found = self.f, self.value(indices, index)
         if isinstance(size, int) and found.is_literal and found.lanes == 1 and 0 <= int(found.text) < size:
-            return found
+            return Index(found)
         length = self._like(self.size(size), found)
         outside = f.icmp("uge", found, length)
         if self.mask is not None and found.lanes > 1:
             outside = f.and_(outside, self.mask)
         any_outside = outside if outside.lanes == 1 else f.reduce_lanes("or", outside)
         f.if_(any_outside, lambda: self._report(self.value(given_indices(indices), index), outside, size))
-        return f.smax(f.smin(found, f.sub(length, f.constant(length.type, 1))), f.constant(found.type, 0))
+        last = f.sub(length, f.constant(length.type, 1))
+        return self.from_values(f.smax(f.smin(found, last), f.constant(found.type, 0)))
 
     def _report(self, found: Reg, outside: Reg, size: Dim) -> None:
         """Writes what is outside of an axis to the status block, unless something is there already."""
@@ -321,7 +270,7 @@ class Evaluator:
 
         f.if_(f.icmp("eq", f.load("i64", self.status, align=8), 0), write)
 
-    def _picked(self, data: Value, places: Sequence[Index], sizes: Sequence[Dim]) -> Reg:
+    def picked(self, data: Value, places: Sequence[Index], sizes: Sequence[Dim]) -> Reg:
         """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
         f = self.f
         empty = [f.icmp("eq", self.size(size), 0) for size in sizes if not at_least(size, 1)]
@@ -330,13 +279,3 @@ class Evaluator:
         zero = self.spread(f.constant(register_type(data.dtype), 0))
         (result,) = f.if_(reduce(f.or_, empty), lambda: [zero], lambda: [self._nested(self.mask).vector(data, places)])
         return result
-
-    def gather(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        """An element of the data at places that are data."""
-
-        def position(indices: Value, place: Sequence[Index], size: Dim) -> Index:
-            return self.from_values(self.position(indices, place, size))
-
-        return self._picked(op.operands[0], *gathered_place(op, index, position, Index))
-
-    gather_along = gather_nd = gather

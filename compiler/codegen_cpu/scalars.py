@@ -3,7 +3,7 @@
 Each function takes the builder, the element type of the operands and the operands; 16-bit floats arrive as f32.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from compiler.codegen_cpu.conversions import emit_bitcast, emit_cast
 from compiler.codegen_cpu.element_types import round_register
@@ -16,7 +16,7 @@ from compiler.ir.module import Op
 Emit = Callable[..., Reg]
 
 
-def emit_pointwise(op: Op, operands: list[Reg], f: FunctionBuilder) -> Reg:
+def emit_pointwise(op: Op, operands: Sequence[Reg], f: FunctionBuilder) -> Reg:
     """The result of `op` on registers of equal lanes."""
     dtype = op.operands[0].dtype
     if op.name == "select":

@@ -13,18 +13,16 @@ from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_o
 from compiler.ir.dims import Dim, at_least
 from compiler.ir.dtypes import I64, DType
 from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.domain import is_uniform
-from compiler.planning.indices import gathered_place, given_indices
-from compiler.planning.views import View, operand_view, row_major
+from compiler.planning.block_evaluator import BlockEvaluator
+from compiler.planning.indices import given_indices
+from compiler.planning.views import row_major
 from runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
 
 
 @dataclass
-class Evaluator:
+class Evaluator(BlockEvaluator[Int, Int, Expr]):
     """Evaluates values of one kernel block within one straight run of statements.
 
-    `pointers` are the buffers of parameters, and of whatever else is in memory; `bound` are values that are computed.
     `lanes` are the places within the tile along each of its dimensions, `masks` say which of them exist, `condition`
     which of these are wanted; both absent: all.
     `reports` gives the status block and the number of the location, for indices that are data.
@@ -43,31 +41,17 @@ class Evaluator:
         """A size as a number of this kernel."""
         return self.b.size(dim)
 
-    # Values
+    def place(self, number: int) -> Int:
+        """A position that is known."""
+        return number
 
-    def value(self, value: Value, index: Sequence[Int]) -> Expr:
-        """`value` at `index`; it varies along no more dimensions than the index."""
-        if value in self.bound:
-            return self.bound[value]
-        key = (value, tuple(index))
-        if key not in self.memo:
-            self.memo[key] = self._emit(value, key[1])
-        return self.memo[key]
+    def literal(self, number: float, dtype: DType) -> Expr:
+        """A number that is known."""
+        return literal(self.b, number, dtype)
 
-    def _emit(self, value: Value, index: tuple[Int, ...]) -> Expr:
-        if value in self.pointers:
-            strides = [self.size(stride) for stride in row_major(value.shape)]
-            return self.load(value.dtype, self.pointers[value], self.linear(index, strides))
-        op = value.op
-        assert op is not None, f"{value} is in no buffer"
-        if PRIMITIVES[op.name].kind == "pointwise":
-            return emit_pointwise(op, [self.value(operand, index) for operand in op.operands], self.b)
-        if op.operands and is_uniform(value):
-            # Whatever the index, which may be one of a merged domain: another rank than the value has.
-            return self.value(op.operands[0], (0,) * op.operands[0].rank)
-        # The method of a movement or generator has its name.
-        emit: Callable[[Op, tuple[Int, ...]], Expr] = getattr(self, op.name)
-        return emit(op, index)
+    def pointwise(self, op: Op, operands: Sequence[Expr]) -> Expr:
+        """The result of a pointwise op."""
+        return emit_pointwise(op, operands, self.b)
 
     def wanted(self, condition: Expr | None) -> "Evaluator":
         """An evaluator of what is wanted only where `condition` holds: elsewhere loads give zeros."""
@@ -91,10 +75,9 @@ class Evaluator:
         guard = "" if mask is None else f", mask={mask}, other=0"
         return from_memory(b.let(f"tl.load({pointer} + {place}{guard})", dims_of(place)), dtype, b)
 
-    def load_view(self, view: View, index: Sequence[Int]) -> Expr:
-        """The elements of a strided view."""
-        place = self.linear(index, [self.size(stride) for stride in view.strides], self.size(view.offset))
-        return self.load(view.base.dtype, self.pointers[view.base], place)
+    def read(self, value: Value, place: Int) -> Expr:
+        """The elements of the buffer of `value` at linear places."""
+        return self.load(value.dtype, self.pointers[value], place)
 
     def store(self, x: Expr, dtype: DType, pointer: Expr, place: Int, mask: Expr | None = None) -> None:
         """Stores elements at linear places, those of lanes that exist and are in `mask`."""
@@ -139,24 +122,6 @@ class Evaluator:
         varying = [term for term in terms if dims_of(term)]
         return self.b.add(self.b.add(offset, *uniform), *varying)
 
-    # Movement and generators
-
-    def constant(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        array = op.array()
-        assert array.size == 1, f"a constant of {array.size} elements is not in the weights"
-        dtype = op.results[0].dtype
-        number = float(array.reshape(())) if dtype.is_float else array.reshape(()).item()
-        return literal(self.b, number, dtype)
-
-    def transpose(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        places = dict(zip(op.ints("permutation"), index, strict=True))
-        return self.value(op.operands[0], [places[axis] for axis in range(len(index))])
-
-    def broadcast(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        (operand,), shape = op.operands, op.dims("shape")
-        sizes = zip(op.ints("axes"), operand.shape, strict=True)
-        return self.value(operand, [self.repeated(index[axis], size, shape[axis]) for axis, size in sizes])
-
     def repeated(self, place: Int, size: Dim, result: Dim) -> Int:
         """The position in an axis of `size` that is repeated to `result`."""
         if size == 1:
@@ -165,24 +130,11 @@ class Evaluator:
             return place
         return self.b.mul(place, self.b.let(f"({self.size(size)} != 1).to(tl.int32)"))
 
-    def slice(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        moved = zip(index, op.ints("steps"), op.dims("starts"), strict=True)
-        places = [self.linear([place], [step], self.size(start)) for place, step, start in moved]
-        return self.value(op.operands[0], places)
+    def unlinear(self, place: Int, shape: Sequence[Dim]) -> Sequence[Int]:
+        """The position along each axis of a dense box, from the linear place."""
+        return unravel(self.b, place, [self.size(size) for size in shape])
 
-    def reshape(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        (operand,), shape = op.operands, op.dims("shape")
-        kept = [place for place, size in zip(index, shape, strict=True) if size != 1]
-        if [size for size in operand.shape if size != 1] == [size for size in shape if size != 1]:
-            places = iter(kept)
-            return self.value(operand, [0 if size == 1 else next(places) for size in operand.shape])
-        view = operand_view(op.results[0])
-        if view is not None and operand not in self.pointers and view.base in self.pointers:
-            return self.load_view(view, index)
-        place = self.linear(index, [self.size(stride) for stride in row_major(shape)])
-        if operand in self.pointers:
-            return self.load(operand.dtype, self.pointers[operand], place)
-        return self.value(operand, unravel(self.b, place, [self.size(size) for size in operand.shape]))
+    # Movements and generators, each the method of an op of its name
 
     def pad(self, op: Op, index: tuple[Int, ...]) -> Expr:
         """Loads inside only; everywhere else the padding value."""
@@ -221,8 +173,7 @@ class Evaluator:
         return result
 
     def random_bits(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        strides = [self.size(stride) for stride in row_major(op.dims("shape"))]
-        return random_word(self.linear(index, strides), op.int("seed"), self.b)
+        return random_word(self.strided(index, row_major(op.dims("shape"))), op.int("seed"), self.b)
 
     # Indexed access
 
@@ -255,7 +206,7 @@ class Evaluator:
                 b.line(f"tl.store({status} + {STATUS_SIZE}, {length})")
                 b.line(f"tl.store({status} + {STATUS_LOCATION}, {location})")
 
-    def _picked(self, data: Value, places: Sequence[Int], sizes: Sequence[Dim]) -> Expr:
+    def picked(self, data: Value, places: Sequence[Int], sizes: Sequence[Dim]) -> Expr:
         """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
         condition: Expr | None = None
         for size in sizes:
@@ -264,9 +215,3 @@ class Evaluator:
                 known = self.truth(length > 0) if isinstance(length, int) else self.b.compare(length, ">", 0)
                 condition = self.b.both(condition, known)
         return (self if condition is None else self.wanted(condition)).value(data, places)
-
-    def gather(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        """An element of the data at places that are data."""
-        return self._picked(op.operands[0], *gathered_place(op, index, self.position, int))
-
-    gather_along = gather_nd = gather

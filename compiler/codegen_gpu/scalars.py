@@ -4,7 +4,7 @@ Each function takes the builder, the element type of the operands and the operan
 Signed division and remainder of Triton truncate, as the primitives do.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from struct import pack, unpack
 
 from compiler.codegen_gpu.element_types import is_widened, memory_type, register_type
@@ -15,7 +15,7 @@ from compiler.ir.module import Op
 Emit = Callable[..., Expr]
 
 
-def emit_pointwise(op: Op, operands: list[Expr], b: SourceBuilder) -> Expr:
+def emit_pointwise(op: Op, operands: Sequence[Expr], b: SourceBuilder) -> Expr:
     """The result of `op` at one index."""
     dtype = op.operands[0].dtype
     match op.name:

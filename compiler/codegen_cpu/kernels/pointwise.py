@@ -32,19 +32,12 @@ def _store(
     frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Index]
 ) -> None:
     if domain is not None:
-        bind_leaves(e, domain, index)
+        e.bind_views(domain.leaves, index)
     root = frame.root
-    place = e.linear(index, [e.size(stride) for stride in strides])
+    place = e.strided(index, strides)
     x = e.bound.get(root)
     x = x if x is not None else e.value(root, index)
     e.store(to_memory(x, root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
-
-
-def bind_leaves(e: Evaluator, domain: Domain, index: Sequence[Index]) -> None:
-    """Loads the strided accesses of a block at an index of its merged domain."""
-    for value, view in domain.leaves.items():
-        place = e.linear(index, [e.size(stride) for stride in view.strides], e.size(view.offset))
-        e.bound[value] = e.load(view.base, e.pointers[view.base], place)
 
 
 def write_rows(

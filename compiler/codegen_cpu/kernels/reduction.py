@@ -125,7 +125,7 @@ class _RowLoops:
         """A value of a row; one that is staged is stored the first time and loaded afterwards."""
         waiting = self.staged
         if waiting is not None:
-            place = e.linear(index, [e.size(stride) for stride in row_major(self.shape)])
+            place = e.strided(index, row_major(self.shape))
             if waiting in staged:
                 e.bound[waiting] = e.load(waiting, self.frame.output, place)
             elif waiting in self.rows.row_values(value):
@@ -269,7 +269,7 @@ class _RowLoops:
 
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None) -> Sequence[Reg]:
             x = self._element(e, self.root, index, staged)
-            place = e.linear(index, [e.size(stride) for stride in row_major(self.shape)])
+            place = e.strided(index, row_major(self.shape))
             e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory, place)
             return ()
 
@@ -284,7 +284,7 @@ class _RowLoops:
         if len(self.root.shape) == len(self.shape):
             index = self._index(kept, [Index()] * len(self.axes))
         x = e.value(self.root, index)
-        place = e.linear(index, [e.size(stride) for stride in row_major(self.root.shape)])
+        place = e.strided(index, row_major(self.root.shape))
         e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory_type(self.root.dtype), place)
 
 

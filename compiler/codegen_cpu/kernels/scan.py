@@ -104,7 +104,7 @@ class _Scan:
         operand = self.op.operands[0]
         view = operand_view(operand)
         if self.is_whole and view is not None:
-            x = e.spread(e.load(view.base, e.pointers[view.base], self._place(e, index)))
+            x = e.spread(e.read(view.base, self._place(e, index)))
         else:
             x = e.vector(operand, index)
         return x if operand.dtype == self.accumulator else emit_cast(x, operand.dtype, self.accumulator, e.f)
@@ -116,4 +116,4 @@ class _Scan:
         e.store(stored, self.frame.output, memory_type(dtype), self._place(e, index))
 
     def _place(self, e: Evaluator, index: Sequence[Index]) -> Index:
-        return e.linear(index, [e.size(stride) for stride in row_major(self.shape)])
+        return e.strided(index, row_major(self.shape))

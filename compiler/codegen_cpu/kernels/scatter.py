@@ -108,7 +108,7 @@ class _Scatter:
             base = view.base
 
             def copy(e: Evaluator, place: Index) -> None:
-                self._store(e, e.load(base, e.pointers[base], place), place)
+                self._store(e, e.read(base, place), place)
 
             write_row(frame, f.mul(first, length), f.mul(last, length), copy)
             return
@@ -137,7 +137,7 @@ class _Scatter:
         def tuple_at(*place: Int) -> None:
             e, index = frame.evaluator(lanes=1), tuple(map(Index, place))
             coordinates = [
-                Index(e.position(indices, (*index, Index(axis)), self.data.shape[axis])) for axis in range(self.depth)
+                e.position(indices, (*index, Index(axis)), self.data.shape[axis]) for axis in range(self.depth)
             ]
             if self.depth == rank:
                 self._apply(e, (first, last), coordinates, index)
@@ -168,7 +168,7 @@ class _Scatter:
 
             def element(number: Int) -> None:
                 e, index = frame.evaluator(lanes=1), (*outer, Index(number))
-                position = Index(e.position(indices, index, self.data.shape[-1]))
+                position = e.position(indices, index, self.data.shape[-1])
                 self._apply(e, None, (*outer, position), index)
 
             def elements() -> None:
@@ -187,7 +187,7 @@ class _Scatter:
 
             def vector(e: Evaluator, column: Index) -> None:
                 index = (*outer, column)
-                position = e.from_values(e.position(indices, index, self.data.shape[axis]))
+                position = e.position(indices, index, self.data.shape[axis])
                 self._apply(e, (first, last), (*index[:axis], position, *index[axis + 1 :]), index)
 
             write_row(frame, 0, frame.size(indices.shape[-1]), vector)
@@ -207,7 +207,7 @@ class _Scatter:
 
     def _line(self, e: Evaluator, coordinates: Sequence[Index]) -> Index:
         """The number of the line at coordinates before the last axis."""
-        return e.linear(coordinates, [e.size(stride) for stride in self.line_strides])
+        return e.strided(coordinates, self.line_strides)
 
     def _if_within(self, line: Index, range: tuple[Int, Int], body: Callable[[], None]) -> None:
         f, (first, last) = self.frame.f, range
@@ -237,7 +237,7 @@ class _Scatter:
 
     def _meet(self, e: Evaluator, target: Sequence[Index], source: Sequence[Index]) -> None:
         kind, dtype = self.op.text("kind"), self.data.dtype
-        place = e.linear(target, [e.size(stride) for stride in row_major(self.data.shape)])
+        place = e.strided(target, row_major(self.data.shape))
         x = e.value(self.updates, source)
         if kind != "set":
             there = e.load(self.data, self.frame.output, place)

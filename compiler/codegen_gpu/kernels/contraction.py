@@ -236,7 +236,7 @@ def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, inde
     b, value, root = frame.b, anchor.results[0], frame.root
     accumulated = F32 if value.dtype.is_float else value.dtype
     e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
-    place = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+    place = e.strided(index, row_major(root.shape))
     e.store(e.value(root, index), root.dtype, frame.output(), place)
 
 
@@ -282,7 +282,7 @@ def _emit_simple(frame: KernelFrame) -> KernelCode:
         result_type = dot.results[0].dtype
         e.bound[dot.results[0]] = emit_cast(total, accumulator, result_type, b)
         root = frame.root
-        where = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+        where = e.strided(index, row_major(root.shape))
         e.store(e.value(root, index), root.dtype, frame.output(), where)
 
     return frame.flat(product(dot.results[0].shape), write)

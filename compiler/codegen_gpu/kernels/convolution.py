@@ -301,7 +301,7 @@ class _Tiles:
         own: Int = w_place
         if strides != row_major(sizes):
             coordinates = unravel(b, w_place, [frame.size(size) for size in sizes])
-            own = frame.evaluator().linear(coordinates, [frame.size(stride) for stride in strides])
+            own = frame.evaluator().strided(coordinates, strides)
         moved = [b.mul(channel, frame.size(problem.channel_stride)), *places]
         x = self._load(problem.x, [x_base, b.add(*moved)], b.both(inside, x_mask), (self.lanes[M], x_lanes))
         w = self._load(problem.w, [w_base, own], b.both(self.masks.get(N), w_mask), (w_lanes, self.lanes[N]))
@@ -368,7 +368,7 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
         for_each_tap(b, [axis.taps for axis in axes], visit)
         result = op.results[0]
         e.bound[result] = emit_cast(total, summed_in, result.dtype, b)
-        where = e.linear(index, [e.size(stride) for stride in row_major(frame.root.shape)])
+        where = e.strided(index, row_major(frame.root.shape))
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
 
     return frame.flat(product(op.results[0].shape), write, WINDOW_BLOCK)

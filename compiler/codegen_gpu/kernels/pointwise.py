@@ -42,16 +42,10 @@ def write_element(
 ) -> None:
     """Computes and stores the root at an index of its domain."""
     if domain is not None:
-        bind_leaves(e, domain, index)
+        e.bind_views(domain.leaves, index)
     root = frame.root
-    place = e.linear(index, [e.size(stride) for stride in strides])
+    place = e.strided(index, strides)
     e.store(e.value(root, index), root.dtype, frame.output(), place)
-
-
-def bind_leaves(e: Evaluator, domain: Domain, index: Sequence[Int]) -> None:
-    """Loads the strided accesses of a block at an index of its merged domain."""
-    for value, view in domain.leaves.items():
-        e.bound[value] = e.load_view(view, index)
 
 
 def crossed_axis(domain: Domain) -> int | None:

@@ -293,7 +293,7 @@ class _RowTiles:
         root = self.rows.root
         with self._pieces() if once is None else nullcontext() as column:
             tile = once if once is not None else self._tile_at(column if column is not None else 0, bound)
-            place = tile.e.linear(tile.index, [tile.e.size(stride) for stride in row_major(self.rows.shape)])
+            place = tile.e.strided(tile.index, row_major(self.rows.shape))
             tile.e.store(tile.value(root), root.dtype, self.frame.output(), place)
 
     def _write_folds(self, bound: Mapping[Value, Expr]) -> None:
@@ -304,7 +304,7 @@ class _RowTiles:
         index: Sequence[Int] = self.kept
         if len(root.shape) == len(self.rows.shape):
             index = self._index([0] * len(self.rows.axes))
-        place = e.linear(index, [e.size(stride) for stride in row_major(root.shape)])
+        place = e.strided(index, row_major(root.shape))
         x = e.value(root, index)
         e.store(x, root.dtype, self.frame.output(), e.spread(place, frozenset((ROWS,))))
 

@@ -7,7 +7,7 @@ from compiler.codegen_gpu.kernel_source import KernelCode
 from compiler.codegen_gpu.row_folds import fold_columns
 from compiler.codegen_gpu.scalars import literal, table_of
 from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
-from compiler.ir.dims import Dim, floordiv, product
+from compiler.ir.dims import floordiv, product
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Op
 from compiler.planning.kernel_plan import Kernel
@@ -66,14 +66,10 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         filled = b.let(f"tl.where({inside} & ({lanes[LINE]} >= 0), {x}, {start})", square)
         own = _scanned(b, kind, dtype, filled)
         total = combine(b, dtype, before, own)
-        e.store(total, frame.root.dtype, frame.output(), e.linear(index(e, place), _strides(e, shape)))
+        e.store(total, frame.root.dtype, frame.output(), e.strided(index(e, place), row_major(shape)))
         last = b.let(f"tl.where({lanes[PLACE]} == {width - 1}, {own}, {literal(b, 0, dtype)})", square)
         b.assign(before, combine(b, dtype, before, fold_columns(b, "sum", dtype, last)).text)
     return frame.code((floordiv(lines + height - 1, height),))
-
-
-def _strides(e: Evaluator, shape: tuple[Dim, ...]) -> list[Int]:
-    return [e.size(stride) for stride in row_major(shape)]
 
 
 def _scanned(b: SourceBuilder, kind: str, dtype: DType, x: Expr) -> Expr:

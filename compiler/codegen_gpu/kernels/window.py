@@ -33,7 +33,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     def write(e: Evaluator, place: Int) -> None:
         index = unravel(frame.b, place, [frame.size(size) for size in result.shape])
         e.bound[result] = fold(frame, e, op, index)
-        where = e.linear(index, [e.size(stride) for stride in row_major(frame.root.shape)])
+        where = e.strided(index, row_major(frame.root.shape))
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
 
     return frame.flat(product(result.shape), write, WINDOW_BLOCK)
