@@ -13,7 +13,7 @@ import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from compiler.frontend.computation import Computation
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
-from compiler.frontend.operand_types import operand_findings, result_findings
+from compiler.frontend.operand_types import operand_findings, result_findings, size_findings
 from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
 from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
 from compiler.frontend.operators.host_values import of_case, of_declared_shape, with_element
@@ -396,9 +396,17 @@ class _Walk:
         except DiagnosedModelError as found:
             self.findings += [node.described(finding) for finding in found.diagnostics]
             return (None,) * node.output_count
+        except InputError as problem:
+            # What is folded here may ask for more than there is.
+            message = str(problem).removeprefix(f"error[{problem.code}]: ")
+            finding = error(problem.code, message, node.location, rule=f"ONNX {node.operator}")
+            self.findings.append(node.described(finding))
+            return (None,) * node.output_count
         results = lowered if isinstance(lowered, tuple) else (lowered,)
         self.findings += map(node.described, result_findings(node.graph_node, results))
-        return results
+        beyond = size_findings(node.graph_node, results)
+        self.findings += map(node.described, beyond)
+        return (None,) * node.output_count if beyond else results
 
     def _declared(self, info: ValueInfo | None, value: Value | None, ir: Builder) -> Value | None:
         """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.

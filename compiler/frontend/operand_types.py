@@ -4,13 +4,18 @@ What is declared is checked before (checks/operators.py); this is about values t
 """
 
 from collections.abc import Sequence
+from math import prod
 
 from compiler.diagnostics import Diagnostic, error
 from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.graph import GraphNode
 from compiler.frontend.schemas import Formal
+from compiler.ir.dims import at_least
 from compiler.ir.module import Value
 from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+
+BEYOND_ALL = 1 << 63
+"""More elements than an int64 counts."""
 
 _NAMES = {element.dtype: element.name for element in ELEMENT_TYPES.values()}
 
@@ -69,6 +74,22 @@ def result_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Di
         )
         rule = f"ONNX {node.operator}, type {formal.type_str}"
         findings.append(error("output-type", message, node.location, (), rule))
+    return findings
+
+
+def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diagnostic]:
+    """Results that have more elements than an int64 counts, whatever the call: no memory holds them."""
+    findings: list[Diagnostic] = []
+    for position, result in enumerate(results):
+        if result is None or not isinstance(result.type, TensorType) or result.type.shape is None:
+            continue
+        if any(at_least(0, size) for size in result.shape):
+            continue
+        if at_least(prod(size for size in result.shape if isinstance(size, int)), BEYOND_ALL) or any(
+            at_least(size, BEYOND_ALL) for size in result.shape
+        ):
+            message = f"output {position} would be {result.type}, more elements than can be counted"
+            findings.append(error("impossible-size", message, node.location, (), f"ONNX {node.operator}"))
     return findings
 
 
