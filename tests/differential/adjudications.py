@@ -145,6 +145,7 @@ ROWS: tuple[Row, ...] = (
         "AffineGrid",
         "The centre of a single pixel is 0, as in affine_grid of PyTorch, which the text names.",
     ),
+    row("ort", "Col2Im", '"rearranges column blocks back into a multidimensional image" of any number of axes.'),
     row("ort", "AffineGrid", '"If align_corners=1, consider -1 and 1 to refer to the centers of the corner pixels".'),
     row("reference", "Unique", '"axis: The dimension to apply unique": of it alone.'),
     row("ort", "MatMulInteger", "The sum of no products is 0."),
@@ -192,6 +193,11 @@ ROWS: tuple[Row, ...] = (
         "reference",
         "RoiAlign",
         'Version 10 has no coordinate_transformation_mode: "output_half_pixel", no pixels are shifted by half.',
+    ),
+    row(
+        "reference",
+        "StringSplit",
+        '"leading or trailing whitespace is removed in the output": after the last part too.',
     ),
     row(
         "reference",

@@ -1,6 +1,5 @@
 """Judges cases in processes of their own, so that an engine's crash or hang is one case's outcome."""
 
-import multiprocessing
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -10,10 +9,10 @@ from queue import Empty, SimpleQueue
 from tests.differential.case import Pair, case_name, make_case
 from tests.differential.engines import ENGINES
 from tests.differential.judge import Outcome, judge
+from tests.support.worker_process import WorkerProcess
 
 Key = tuple[Pair, int, int]
 
-START_LIMIT_S = 120.0
 CASE_LIMIT_S = 30.0
 
 
@@ -31,21 +30,11 @@ def serve(connection: Connection) -> None:
         connection.send(outcome)
 
 
-class Worker:
+class Worker(WorkerProcess):
     """A process that judges cases one at a time, started again after a crash or a hang."""
 
     def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
-        if not self.connection.poll(START_LIMIT_S):
-            raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
-        self.connection.recv()
+        super().__init__(serve)
 
     def judge(self, key: Key) -> Outcome:
         """The outcome of a case; an engine that ends the process is found by asking one at a time."""
@@ -77,15 +66,9 @@ class Worker:
                 return outcome
         except (EOFError, ConnectionError):
             pass
-        self.stop()
+        self.stop(patience_s=0)
         self.start()
         return None
-
-    def stop(self) -> None:
-        if self.process.is_alive():
-            self.process.kill()
-        self.process.join()
-        self.connection.close()
 
 
 def judge_all(keys: Sequence[Key], jobs: int, report: Callable[[int, Outcome], None]) -> list[Outcome]:
@@ -101,7 +84,7 @@ def judge_all(keys: Sequence[Key], jobs: int, report: Callable[[int, Outcome], N
             try:
                 place = waiting.get_nowait()
             except Empty:
-                worker.stop()
+                worker.stop(patience_s=0)
                 return
             outcomes[place] = worker.judge(keys[place])
             report(len(outcomes), outcomes[place])

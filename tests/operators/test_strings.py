@@ -25,6 +25,8 @@ def test_concatenation_broadcasts(target: str) -> None:
     [
         ({}, [" a  b ", "c", ""], [["a", "b"], ["c", ""], ["", ""]]),
         ({"delimiter": ""}, ["a\tb"], [["a", "b"]]),
+        ({"maxsplit": 0}, [" a  b ", " "], [["a  b"], [""]]),
+        ({"maxsplit": 1}, [" a  b  c\t", "d "], [["a", "b  c"], ["d", ""]]),
         ({"delimiter": ","}, ["a,,b", "c"], [["a", "", "b"], ["c", "", ""]]),
         ({"delimiter": "--", "maxsplit": 1}, ["a--b--c", "d"], [["a", "b--c"], ["d", ""]]),
         ({"delimiter": ",", "maxsplit": 0}, ["a,b"], [["a,b"]]),

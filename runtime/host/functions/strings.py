@@ -27,11 +27,13 @@ def concatenate(operands: Values, attributes: Attributes) -> tuple[HostValue, ..
 def split(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...]  ->  parts: string[..., n], counts: i64[...]; what has fewer parts is followed by empty texts
 
-    An empty `delimiter` means runs of white space; `maxsplit` below 0 means no limit.
+    An empty `delimiter` means runs of white space, of which there is none before or after the parts, not even after the
+    last one that is allowed; `maxsplit` below 0 means no limit.
     """
-    x, limit = as_texts(operands[0]), integer(attributes, "maxsplit")
-    delimiter = text(attributes, "delimiter") or None
-    parts = [str(element).split(delimiter, max(limit, -1)) for element in x.flat]
+    x, limit = as_texts(operands[0]), max(integer(attributes, "maxsplit"), -1)
+    delimiter = text(attributes, "delimiter")
+    words = [str(element) for element in x.flat]
+    parts = [word.split(delimiter, limit) if delimiter else word.strip().split(None, limit) for word in words]
     counts = np.array([len(part) for part in parts], np.int64).reshape(x.shape)
     width = int(counts.max(initial=0))
     padded = [word for part in parts for word in (*part, *[""] * (width - len(part)))]

@@ -9,6 +9,9 @@ ML = "ai.onnx.ml"
 
 
 def transformed(scores: np.ndarray, post: str) -> np.ndarray:
+    """A single score stays, as the text does not say what else it is compared with; as ONNX Runtime."""
+    if scores.shape[1] == 1:
+        return scores
     if post == "LOGISTIC":
         return 1 / (1 + np.exp(-scores))
     if post in ("SOFTMAX", "SOFTMAX_ZERO"):
@@ -191,6 +194,18 @@ def zip_map(g: Given) -> list[object]:
     labels = g.attribute("classlabels_strings") or g.ints("classlabels_int64s")
     rows = np.atleast_2d(g.array(0))
     return [[dict(zip(labels, row.tolist(), strict=True)) for row in rows]]
+
+
+@computes("StringSplit")
+def string_split(g: Given) -> list[object]:
+    """Split from the left; white space at either end goes where it is what splits."""
+    x, delimiter, limit = g.array(0), g.text("delimiter"), g.int("maxsplit", -1)
+    found = [word.split(delimiter, limit) if delimiter else word.strip().split(maxsplit=limit) for word in x.ravel()]
+    counts = [len(words) for words in found]
+    result = np.full((x.size, max(counts, default=0)), "", object)
+    for place, words in enumerate(found):
+        result[place, : len(words)] = words
+    return [result.reshape(*x.shape, -1) if x.size else None, np.array(counts, np.int64).reshape(x.shape)]
 
 
 @computes("StringNormalizer")

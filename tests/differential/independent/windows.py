@@ -95,6 +95,24 @@ def conv_transpose(g: Given) -> list[object]:
     return [result if b is None else result + b.astype(np.float64).reshape(-1, *[1] * rank)]
 
 
+@computes("Col2Im")
+def col2im(g: Given) -> list[object]:
+    """Each element of each block, row-major both, added where it belongs; then the pads cut off."""
+    x, image, block = g.array(0), [int(v) for v in g.array(1)], [int(v) for v in g.array(2)]
+    rank = len(image)
+    strides, dilations = g.ints("strides", [1] * rank), g.ints("dilations", [1] * rank)
+    pads = g.ints("pads", [0] * 2 * rank)
+    padded = [image[i] + pads[i] + pads[rank + i] for i in range(rank)]
+    counts = [(padded[i] - (block[i] - 1) * dilations[i] - 1) // strides[i] + 1 for i in range(rank)]
+    columns = x.reshape(x.shape[0], -1, *block, *counts)
+    whole = np.zeros((*columns.shape[:2], *padded), x.dtype)
+    for tap, at in product(np.ndindex(*block), np.ndindex(*counts)):
+        target = tuple(at[i] * strides[i] + tap[i] * dilations[i] for i in range(rank))
+        whole[(..., *target)] += columns[(..., *tap, *at)]
+    cut = tuple(slice(pads[i], pads[i] + image[i]) for i in range(rank))
+    return [whole[(..., *cut)]]
+
+
 @computes("DeformConv")
 def deform_conv(g: Given) -> list[object]:
     """The kernel's elements read between pixels, at places that the offsets move, 0 outside."""
@@ -147,13 +165,13 @@ def max_unpool(g: Given) -> list[object]:
 
 @computes("GridSample")
 def grid_sample(g: Given) -> list[object]:
-    """linear and nearest at normalised places, whatever the rank"""
+    """nearest, linear and cubic at normalised places, whatever the rank"""
     x, grid = g.wide(0), g.wide(1)
     if x.dtype == object:
         return [None]
     mode, padding, align = g.text("mode"), g.text("padding_mode"), g.int("align_corners")
     sizes = x.shape[2:]
-    result = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+    result = np.zeros((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     for at in np.ndindex(*grid.shape[:-1]):
         place = [unnormalised(grid[at][-1 - i], size, align) for i, size in enumerate(sizes)]
         result[(at[0], slice(None), *at[1:])] = sampled(x[at[0]], place, sizes, mode, padding, align)
@@ -176,12 +194,14 @@ def reflected(place: float, size: int, align: int) -> float:
 def sampled(
     x: np.ndarray, place: list[float], sizes: tuple[int, ...], mode: str, padding: str, align: int
 ) -> np.ndarray:
+    if mode == "cubic":
+        return cubic(x, place, sizes, padding, align)
     rounded = [float(np.rint(p)) for p in place] if mode == "nearest" else place
     if padding == "border":
         rounded = [min(max(p, 0.0), size - 1.0) for p, size in zip(rounded, sizes, strict=True)]
     elif padding == "reflection":
         rounded = [reflected(p, size, align) for p, size in zip(rounded, sizes, strict=True)]
-    total = np.zeros(x.shape[0])
+    total = np.zeros(x.shape[0], x.dtype)
     if mode == "nearest":
         rounded = [float(np.rint(p)) if padding != "reflection" else float(floor(p)) for p in rounded]
     for corner in product(*((floor(p), floor(p) + 1) for p in rounded)):
@@ -192,6 +212,26 @@ def sampled(
         if weight and all(0 <= c < size for c, size in zip(cell, sizes, strict=True)):
             total += weight * x[(slice(None), *cell)]
     return total
+
+
+def cubic(x: np.ndarray, place: list[float], sizes: tuple[int, ...], padding: str, align: int) -> np.ndarray:
+    """Four neighbours on each axis, weighed by the cubic convolution with a = -0.75; each is padded for itself."""
+    total = np.zeros(x.shape[0], x.dtype)
+    for cell in product(*(range(floor(p) - 1, floor(p) + 3) for p in place)):
+        weight = prod(cubic_weight(abs(p - c)) for p, c in zip(place, cell, strict=True))
+        if padding == "reflection":
+            cell = tuple(round(reflected(c, size, align)) for c, size in zip(cell, sizes, strict=True))
+        if padding == "border":
+            cell = tuple(min(max(c, 0), size - 1) for c, size in zip(cell, sizes, strict=True))
+        if all(0 <= c < size for c, size in zip(cell, sizes, strict=True)):
+            total += weight * x[(slice(None), *cell)]
+    return total
+
+
+def cubic_weight(distance: float, a: float = -0.75) -> float:
+    if distance <= 1:
+        return ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    return ((distance - 5) * distance + 8) * distance * a - 4 * a if distance < 2 else 0.0
 
 
 @computes("AffineGrid")
