@@ -205,6 +205,7 @@ TRAINING: Rows = {
     "duplicate-training-binding": ("a binding assigns to one initializer twice", "ONNX IR, TrainingInfoProto"),
     "training-binding-key": ("a binding assigns to what is no initializer", "ONNX IR, TrainingInfoProto"),
     "training-binding-value": ("a binding takes what is no output of its graph", "ONNX IR, TrainingInfoProto"),
+    "training-initialization-input": ("an initialization has an input", "ONNX IR, TrainingInfoProto"),
     "training-without-initialization": ("there are initialization bindings and no graph", "ONNX IR, TrainingInfoProto"),
 }
 

@@ -22,7 +22,7 @@ LIFT_BYTES = 4096
 # protobuf gives up at this depth of messages.
 _DEPTH_LIMIT = 100
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)
 
 # Which fields of which message hold, somewhere inside, the raw_data of tensors.
 _ROUTES: Mapping[str, Mapping[int, str]] = {
@@ -106,22 +106,48 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[_Field]:
         number, wire_type = tag >> 3, tag & 7
         if number == 0:
             raise WireError("not-a-model", f"byte {position} begins no field")
-        if wire_type == _BYTES:
-            length, value = _read_varint(data, value, end)
-            after = value + length
-        elif wire_type == _VARINT:
-            _, after = _read_varint(data, value, end)
-        elif wire_type in (_FIXED32, _FIXED64):
-            after = value + (4 if wire_type == _FIXED32 else 8)
+        if wire_type == _GROUP:
+            after = _skip_group(data, value, end, number)
         else:
-            raise WireError("not-a-model", f"byte {position} begins a field of wire type {wire_type}")
-        if after > end:
-            code = "truncated-model" if end == len(data) else "not-a-model"
-            raise WireError(
-                code, f"byte {position} begins a field that goes on to byte {after}, and byte {end} is the end"
-            )
+            value, after = _bounds(data, position, value, end, wire_type)
         yield _Field(number, wire_type, position, value, after)
         position = after
+
+
+def _bounds(data: memoryview, tag: int, position: int, end: int, wire_type: int) -> tuple[int, int]:
+    """Where a value begins and ends, whose tag is at `tag` and ends at `position`."""
+    after = position
+    if wire_type == _BYTES:
+        length, position = _read_varint(data, position, end)
+        after = position + length
+    elif wire_type == _VARINT:
+        _, after = _read_varint(data, position, end)
+    elif wire_type in (_FIXED32, _FIXED64):
+        after += 4 if wire_type == _FIXED32 else 8
+    else:
+        raise WireError("not-a-model", f"byte {tag} begins a field of wire type {wire_type}")
+    if after > end:
+        code = "truncated-model" if end == len(data) else "not-a-model"
+        raise WireError(code, f"byte {tag} begins a field that goes on to byte {after}, and byte {end} is the end")
+    return position, after
+
+
+def _skip_group(data: memoryview, position: int, end: int, number: int) -> int:
+    """The position after a group of fields, which ONNX has not and parsers skip as they do unknown fields."""
+    opened = [number]
+    while opened:
+        tag = position
+        key, position = _read_varint(data, tag, end)
+        inner, wire_type = key >> 3, key & 7
+        if inner == 0:
+            raise WireError("not-a-model", f"byte {tag} begins no field")
+        if wire_type == _GROUP:
+            opened.append(inner)
+        elif wire_type != _GROUP_END:
+            _, position = _bounds(data, tag, position, end, wire_type)
+        elif opened.pop() != inner:
+            raise WireError("not-a-model", f"byte {tag} ends a group of fields that is not open")
+    return position
 
 
 def _read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:

@@ -23,7 +23,6 @@ from tests.frontend.model_texts import (
     first_attribute,
     first_node,
     model,
-    setting,
     warnings,
 )
 
@@ -164,7 +163,31 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
             key="finn_datatype", value="INT2"
         ),
     ),
-    "functions in a model older than they": ({"later-ir-version"}, CALL, setting("ir_version", 7)),
+    "defaults of functions in a model older than they": (
+        {"later-ir-version"},
+        CALL,
+        lambda m: [
+            setattr(m, "ir_version", 8),
+            m.functions[0].attribute_proto.append(helper.make_attribute("alpha", 0.5)),
+        ],
+    ),
+    "sparse initializers in a model older than they": (
+        {"later-ir-version"},
+        RELU,
+        lambda m: [
+            setattr(m, "ir_version", 5),
+            m.graph.sparse_initializer.append(
+                helper.make_sparse_tensor(
+                    helper.make_tensor("s", 1, [1], [2.0]), helper.make_tensor("", 7, [1], [3]), [4]
+                )
+            ),
+        ],
+    ),
+    "an input and an output described again": (
+        set(),
+        RELU,
+        lambda m: m.graph.value_info.extend([m.graph.input[0], m.graph.output[0]]),
+    ),
     "metadata in a model older than they": (
         {"later-ir-version"},
         RELU,

@@ -175,6 +175,13 @@ def test_what_is_not_a_model_is_recognised(data: bytes, hint: str) -> None:
     assert caught.value.code == "not-a-model"
 
 
+def test_a_group_of_fields_that_onnx_has_not_is_skipped_as_unknown_fields_are() -> None:
+    # Field 100: within it field 1 as a number, field 101 with field 2 as bytes, and fields 3 and 4 of fixed width.
+    group = b"\xa3\x06\x08\x01\xab\x06\x12\x02ab\xac\x06\x1d1234\x2112345678\xa4\x06"
+    model = read_model(group + DATA + group)
+    assert model.proto.graph == read_model(DATA).proto.graph
+
+
 def test_an_empty_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.onnx").touch()
     assert _code(b"") == "empty-model"

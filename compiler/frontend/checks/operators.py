@@ -89,9 +89,13 @@ def _check_arity(
             message = f"{kind} {formal.name} is required and left out"
             context.findings.error(MISSING_CODES[kind], message, site.location(), rule=rule)
     if formals and formals[-1].option == "variadic":
-        formal, given = formals[-1], sum(map(bool, names[len(formals) - 1 :]))
+        formal, last = formals[-1], names[len(formals) - 1 :]
+        given = sum(map(bool, last))
         if given < formal.min_arity:
             message = f"{kind} {formal.name} takes at least {formal.min_arity}, and {given} are given"
+            context.findings.error(MISSING_CODES[kind], message, site.location(), rule=rule)
+        elif kind == "input" and formal.homogeneous and given < len(last):
+            message = f"input {formal.name} takes any number, and one of those given has no name"
             context.findings.error(MISSING_CODES[kind], message, site.location(), rule=rule)
 
 

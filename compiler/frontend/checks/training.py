@@ -19,6 +19,7 @@ def check_training(model: ModelProto, context: Context) -> None:
     for number, info in enumerate(model.training_info):
         path = f"training_info[{number}]"
         if info.HasField("initialization"):
+            _expect_no_inputs(info.initialization, Location(f"{path}.initialization"), context)
             check_graph_names(info.initialization, f"{path}.initialization", context)
             check_graph(info.initialization, f"{path}.initialization", context)
         if info.HasField("algorithm"):
@@ -26,6 +27,14 @@ def check_training(model: ModelProto, context: Context) -> None:
             check_joined_names(info.algorithm, f"{path}.algorithm", model.graph, context)
             check_graph(info.algorithm, f"{path}.algorithm", context, KnownTypes.of_graph(model.graph, None))
         _check_bindings(model, info, path, context)
+
+
+def _expect_no_inputs(graph: GraphProto, location: Location, context: Context) -> None:
+    stored = _initializers(graph)
+    for info in graph.input:
+        if info.name not in stored:
+            message = f'the initialization has an input "{info.name}", and nothing is fed to it'
+            context.findings.error("training-initialization-input", message, location, rule=_RULE)
 
 
 def _check_bindings(model: ModelProto, info: TrainingInfoProto, path: str, context: Context) -> None:

@@ -132,6 +132,7 @@ def check_interface(graph: GraphProto, path: str, context: Context) -> None:
     for info in graph.value_info:
         _check_info(info, f'value "{info.name}"', location, context)
     check_distinct_infos(graph.value_info, path, context)
+    _check_described_again(graph, location, context)
     for tensor in graph.initializer:
         what = f'initializer "{tensor.name}"'
         check_tensor(tensor, what, location, context)
@@ -158,6 +159,16 @@ def check_distinct_infos(infos: Iterable[ValueInfoProto], path: str, context: Co
         else:
             message = f'the value "{info.name}" is described twice'
             context.findings.warning("duplicate-value-info", message, Location(path), rule="ONNX IR, value_info")
+
+
+def _check_described_again(graph: GraphProto, location: Location, context: Context) -> None:
+    """An input or output that is described among the values as well is so in the same way."""
+    described = {info.name: type_text(info.type) for info in graph.value_info}
+    for info in (*graph.input, *graph.output):
+        kinds = type_text(info.type), described.get(info.name)
+        if None not in kinds and kinds[0] != kinds[1]:
+            message = f'the value "{info.name}" is described as {kinds[0]} and as {kinds[1]}'
+            context.findings.error("contradictory-value-info", message, location, rule="ONNX IR, value_info")
 
 
 def _check_info(info: ValueInfoProto, what: str, location: Location, context: Context) -> None:

@@ -49,10 +49,11 @@ def dropout(node: Node, ir: Builder) -> tuple[Value, ...]:
     Source: https://onnx.ai/onnx/operators/onnx__Dropout.html
     """
     data, ratio, training = node.input("data"), node.optional("ratio"), node.optional("training_mode")
+    ratio = None if ratio is None else _ratio(ratio, node, ir)
     if training is None or _is_known_zero(training, ir) or (ratio is not None and _is_known_zero(ratio, ir)):
         return _identity(node, ir, BOOL)
     training = as_scalar(training, "training_mode", node, ir)
-    share = ir.scalar(0.5, F64) if ratio is None else ir.cast(_ratio(ratio, node, ir), F64)
+    share = ir.scalar(0.5, F64) if ratio is None else ir.cast(ratio, F64)
     return _dropped(data, ir.select(training, share, 0), node, ir)
 
 

@@ -92,7 +92,10 @@ def _outside(ir: Builder, type: Type, inner: set[str]) -> Type:
 
 def _stacked(node: Node, ir: Builder, type: Type, trips: str, inner: set[str], outer: set[str]) -> Type:
     """The type of one scan output: its elements along a new first axis."""
-    if not isinstance(type, TensorType) or type.shape is None:
+    if not isinstance(type, TensorType):
+        message = f"a scan output has elements of type {type}, and only tensors are stacked"
+        node.fail("scan-output-type", message, rule=f"ONNX {node.operator}, scan outputs")
+    if type.shape is None:
         node.unsupported(f"a scan output has elements of type {type}")
     sizes = (_fresh_if(ir, dim, bool(symbols_of(dim) & inner or not symbols_of(dim) <= outer)) for dim in type.shape)
     return TensorType(type.dtype, (Size.symbol(trips), *sizes))

@@ -35,6 +35,9 @@ def svm_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     if min(sizes, default=0) < 0:
         message = f"vectors_per_class is {list(sizes)}, which has a negative number"
         node.fail("svm-classes", message, rule=f"{RULE}, vectors_per_class")
+    if labels.size == 0 or (any(sizes) and labels.size != len(sizes)):
+        message = f"{labels.size} labels stand for {len(sizes) or 'the'} classes"
+        node.fail("class-labels", message, rule=f"{RULE}, classlabels_*")
     if not node.floats("rho"):
         node.fail("svm-rho", "rho has no entry", rule=f"{RULE}, rho")
     probabilities = [len(node.floats(name, ())) for name in ("prob_a", "prob_b")]

@@ -4,6 +4,7 @@ import numpy as np
 
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.linear_models import rows_of_features
+from compiler.frontend.operators.score_transforms import TRANSFORMS
 from compiler.frontend.operators.svm_kernels import constant_of, kernel_values, support_vectors
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import F32
@@ -18,6 +19,7 @@ def svm_regressor(node: Node, ir: Builder) -> Value:
     """
     x, count = rows_of_features(node, ir), node.int("n_supports")
     coefficients = np.array(node.floats("coefficients"))
+    node.choice("post_transform", TRANSFORMS)
     if count < 0:
         node.fail("svm-vectors", f"n_supports is {count}, below 0", rule="ONNX SVMRegressor, n_supports")
     if not node.floats("rho"):

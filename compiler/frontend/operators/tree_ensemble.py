@@ -63,6 +63,13 @@ def _read_forest(node: Node) -> Forest:
     modes, splits = (node.tensor(name).reshape(-1) for name in ("nodes_modes", "nodes_splits"))
     columns = [np.array(node.ints(f"nodes_{name}ids"), np.int64) for name in ("feature", "truenode", "falsenode")]
     features, *children = columns
+    if modes.dtype != np.uint8:
+        message = f"nodes_modes is {dtype_of(modes.dtype)}, not uint8"
+        node.fail("tree-types", message, rule=f"{RULE}, nodes_modes")
+    for name in ("nodes_trueleafs", "nodes_falseleafs"):
+        if not set(node.ints(name)) <= {0, 1}:
+            message = f"{name} is {list(node.ints(name))}, not all 0 or 1"
+            node.fail("attribute-range", message, rule=f"{RULE}, {name}")
     are_leaves = [np.array(node.ints(f"nodes_{side}leafs")) != 0 for side in ("true", "false")]
     tracks = np.array(node.ints("nodes_missing_value_tracks_true", ()) or [0] * modes.size) != 0
     if {splits.size, features.size, tracks.size, *(column.size for column in (*children, *are_leaves))} != {modes.size}:

@@ -44,8 +44,10 @@ def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
     """
     x, labels = rows_of_features(node, ir), class_labels(node, "classlabels_int64s")
-    count = labels.size or max(node.ints("class_ids", ()), default=0) + 1
-    votes, leaves = _voted(x, "class", count, node, ir)
+    if not labels.size:
+        message = "neither classlabels_int64s nor classlabels_strings is given"
+        node.fail("class-labels", message, rule="ONNX TreeEnsembleClassifier, classlabels_*")
+    votes, leaves = _voted(x, "class", labels.size, node, ir)
     scores = aggregated(leaves, votes, "SUM", x, ir)
     if labels.size == 2 and len(set(node.ints("class_ids"))) == 1:
         return _of_one_score(scores, labels, node, ir)
@@ -123,6 +125,9 @@ def _listed(lengths: Mapping[str, int]) -> str:
 def _floats(name: str, node: Node) -> tuple[float, ...]:
     """An attribute that may be given as a list or as a tensor."""
     if node.has(f"{name}_as_tensor"):
+        if node.floats(name, ()):
+            message = f"both {name} and {name}_as_tensor are given"
+            node.fail("tree-values-twice", message, rule=f"ONNX {node.operator}, {name}")
         return tuple(node.tensor(f"{name}_as_tensor").reshape(-1).astype(np.float64).tolist())
     return node.floats(name, ())
 

@@ -111,6 +111,12 @@ ATTRIBUTES: Cases = {
         RELU.replace("y = R", "y = R"),
         lambda m: m.graph.node.add(op_type="Relu", input=["x"], output=[""]),
     ),
+    "one of many operands left out": Case(
+        "missing-input", RELU.replace("Relu(x", "Max(x, x, x"), lambda m: first_node(m).input.__setitem__(1, "")
+    ),
+    "the last of many operands left out": Case(
+        "missing-input", RELU.replace("Relu(x", "Concat<axis = 0>(x"), lambda m: first_node(m).input.append("")
+    ),
     "all operands of a sum left out": Case(
         "missing-input", RELU.replace("Relu(x)", "Sum(x)"), lambda m: first_node(m).input.__setitem__(0, "")
     ),

@@ -24,6 +24,12 @@ def map_of(key: int) -> TypeProto:
 
 
 INTERFACES: Cases = {
+    "an input described again as of another type": Case(
+        "contradictory-value-info", RELU, described("x", TensorProto.INT64, ["N"])
+    ),
+    "an output described again as of another type": Case(
+        "contradictory-value-info", RELU, described("y", TensorProto.DOUBLE, ["N"])
+    ),
     "an input of an undefined element type": Case(
         "incomplete-type", SPARE, with_type(helper.make_tensor_type_proto(TensorProto.UNDEFINED, [2]))
     ),

@@ -84,6 +84,9 @@ TRAINING: Cases = {
         ADD,
         lambda m: m.training_info.add().algorithm.node.append(helper.make_node("Neg", ["w"], ["u"])),
     ),
+    "an initialization with an input": Case(
+        "training-initialization-input", ADD, training("", start="i (float[2] d) => (float[2] z) { z = Neg(d) }")
+    ),
     "an initialization that uses the main graph": Case(
         "undefined-name", ADD, training("", start="i () => (float[2] z) { z = Neg(w) }")
     ),
