@@ -31,8 +31,8 @@ def write_type(type: Type, proto: TypeProto) -> None:
 def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps: bool) -> None:
     """Adds to `proto` what the type `found` tells beyond it.
 
-    Unless it `keeps` all that is declared, a declared size gives way to one in the symbols that inputs `bind`, which
-    tells more; a number that inference does not know is kept.
+    A name that no input binds gives way to a number. Unless it `keeps` all else that is declared, a declared size gives
+    way to one in the symbols that inputs `bind`, which tells more; a number that inference does not know is kept.
     """
     kind = proto.WhichOneof("value")
     if kind is not None and kind != _KINDS[type(found)]:
@@ -59,8 +59,17 @@ def _complete_shape(shape: tuple[Dim, ...], proto: TypeProto.Tensor, bound: froz
     if len(proto.shape.dim) != len(shape):
         return
     for size, dim in zip(shape, proto.shape.dim, strict=True):
-        if not _is_told(dim) or (not keeps and (isinstance(size, int) or symbols_of(size) <= bound)):
+        if isinstance(size, int):
+            tells_more = not keeps or _is_free(dim, bound)
+        else:
+            tells_more = not keeps and symbols_of(size) <= bound
+        if not _is_told(dim) or tells_more:
             _write_size(size, dim)
+
+
+def _is_free(dim: TensorShapeProto.Dimension, bound: frozenset[str]) -> bool:
+    """Whether a size is declared as a name that no input binds."""
+    return dim.dim_param.isidentifier() and dim.dim_param not in bound
 
 
 def _write_size(size: Dim, dim: TensorShapeProto.Dimension) -> None:

@@ -165,6 +165,15 @@ def test_arithmetic_on_sizes_of_any_length_is_told_by_the_sizes() -> None:
     assert symbols_of(parse_dim(y.type.tensor_type.shape.dim[0].dim_param)) == {"N"}
 
 
+def test_statistics_have_a_shape_where_what_they_are_of_has_none() -> None:
+    model = declared(
+        model_of("""(float[N] x, int64[R] r, float[C] m) => (y, mean, variance) { s = Reshape (x, r)
+          y, mean, variance = BatchNormalization <training_mode = 1> (s, m, m, m, m) }""")
+    )
+    types = {info.name: info.type for info in model.graph.output}
+    assert types["mean"] == types["variance"] == helper.make_tensor_type_proto(1, ["C"])
+
+
 def test_a_branch_that_is_never_taken_has_types_too() -> None:
     model = declared(
         model_of("""(float[N] x) => (y) { c = Constant <value = bool {1}> ()

@@ -59,6 +59,14 @@ def test_a_complete_output_stays_as_it_is() -> None:
     assert infer(model_from_text(text)).graph.output[0].type == helper.make_tensor_type_proto(1, ["rows", 4])
 
 
+def test_a_name_of_an_output_that_no_input_binds_gives_way_to_a_number() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (float[N, 4] x) => (float[N, columns] y, float[M] z) <float[3] c = {1, 2, 3}> { y = Relu (x) z = Relu (c) }"""
+    y, z = infer(model_from_text(text)).graph.output
+    assert y.type == helper.make_tensor_type_proto(1, ["N", 4])
+    assert z.type == helper.make_tensor_type_proto(1, [3])
+
+
 def test_values_of_branches_are_declared_in_their_graphs() -> None:
     text = """<ir_version: 8, opset_import: ["": 17]>
     m (bool c, float[N] x) => (y) {

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto
 
 from runtime.errors import InputError, ModelError
-from tests.operators.tensor_operators import run_operator
+from tests.operators.tensor_operators import lower_operator, run_operator
 from tests.support.arrays import assert_close, assert_same
 
 RANDOM = np.random.default_rng(0)
@@ -319,6 +319,16 @@ def test_linear_attention_is_a_recurrence(rule: str, length: int, with_past: boo
     y, present = run_operator("LinearAttention", operands, opset=27, way=way, outputs=2, **attributes)
     assert_close(y, expected.astype(np.float32), atol=1e-5)
     assert_close(present, state.astype(np.float32), atol=1e-5)
+
+
+def test_a_state_tells_the_widths_of_what_is_packed() -> None:
+    operands = {"q": floats(2, 3, 12), "k": floats(2, 3, 6), "v": floats(2, 3, 10), "past": floats(2, 2, 3, 5)}
+    attributes = {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": "linear"}
+    module = lower_operator(
+        "LinearAttention", operands, opset=27, way="symbolic", parameters=["past"], outputs=2, **attributes
+    )
+    output, state = module.main.body.results
+    assert (output.shape[0], output.shape[2], state.shape) == (2, 20, (2, 2, 3, 5))
 
 
 def test_linear_attention_scales_by_the_width() -> None:

@@ -78,6 +78,18 @@ def test_batch_normalization_of_a_vector_is_one_channel() -> None:
     assert_close(*run_operator("BatchNormalization", operands, opset=9, epsilon=0.0), np.float32([1, 2, 3]))
 
 
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_statistics_of_a_vector_have_the_axis_of_the_channel(way: str) -> None:
+    one = np.ones(1, np.float32)
+    operands = {"x": np.float32([1, 3]), "scale": one, "bias": one, "mean": one, "variance": 3 * one}
+    y, mean, variance = run_operator(
+        "BatchNormalization", operands, opset=15, way=way, outputs=3, training_mode=1, momentum=0.5
+    )
+    assert_close(y, np.float32([0, 2]), atol=1e-4)
+    assert_close(mean, np.float32([1.5]))
+    assert_close(variance, np.float32([2]))
+
+
 def test_batch_normalization_of_mixed_types() -> None:
     x = np.array([[[1, 3]]], np.float16)
     one = np.ones(1, np.float32)

@@ -58,7 +58,8 @@ def _lower(node: Node, ir: Builder, names: Sequence[str], *, training: bool) -> 
         ir.add(ir.mul(old, momentum), ir.mul(new, 1 - momentum))
         for old, new in zip((mean, variance), current, strict=True)
     ]
-    return ir.cast(y, x.dtype), *(ir.cast(statistic, kept) for statistic in (*running, *current))
+    shape = node.input(names[0]).shape if not axes else mean.shape
+    return ir.cast(y, x.dtype), *(ir.reshape(ir.cast(statistic, kept), shape) for statistic in (*running, *current))
 
 
 def _parameter_axes(x: Value, node: Node) -> tuple[int, ...]:

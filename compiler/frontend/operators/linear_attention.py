@@ -98,9 +98,10 @@ def _tokens(node: Node, ir: Builder) -> _Token:
         if operand is not None and operand.rank != 3:
             _fail(node, SHAPE, f"an operand is {operand.type}, not of rank 3")
     batch, length, _ = query.shape
-    key, value = (
-        of_shape(x, (batch, length, None), name, node, ir, SHAPE) for name, x in (("key", key), ("value", value))
-    )
+    batch, key_width, value_width = _told_by_state(batch, node)
+    query = of_shape(query, (batch, length, _packed(heads, key_width)), "query", node, ir, SHAPE)
+    key = of_shape(key, (batch, length, _packed(groups, key_width)), "key", node, ir, SHAPE)
+    value = of_shape(value, (batch, length, _packed(groups, value_width)), "value", node, ir, SHAPE)
     decay, rate = (
         None if x is None else of_shape(x, (batch, length, None), name, node, ir, SHAPE)
         for name, x in (("decay", decay), ("beta", rate))
@@ -117,6 +118,19 @@ def _tokens(node: Node, ir: Builder) -> _Token:
         None if decay is None else _decay(decay, groups, width, node, ir),
         None if rate is None else _rate(rate, groups, ir),
     )
+
+
+def _told_by_state(batch: Dim, node: Node) -> tuple[Dim, Dim | None, Dim | None]:
+    """The batch and the widths of keys and values, as far as past_state has them as numbers."""
+    past = node.optional("past_state")
+    if past is None or past.rank != 4:
+        return batch, None, None
+    rows, _, *widths = (size if isinstance(size, int) else None for size in past.shape)
+    return batch if rows is None else rows, widths[0], widths[1]
+
+
+def _packed(heads: int, width: Dim | None) -> Dim | None:
+    return None if width is None else heads * width
 
 
 def _decay(decay: Value, groups: int, width: Dim, node: Node, ir: Builder) -> Value:
