@@ -9,6 +9,7 @@ from math import sqrt
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.attention_bias import Visibility, attention_bias
 from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.scaled_scores import scaled_scores
 from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
@@ -203,12 +204,8 @@ def _in_steps(
 ) -> tuple[Value, Value]:
     """Y and the output of the mode, each step in the type of Q."""
     q, k, v = operands.q, operands.k, operands.v
-    (batch, heads, queries, width), (_, groups, keys, _) = q.shape, k.shape
-    shared = floordiv(heads, groups)
-    root = ir.cast(_root_of_scale(width, node, ir), q.dtype)
-    signed = ir.neg(root) if node.float("scale", 1.0) < 0 else root
-    grouped = ir.reshape(ir.mul(q, root), (batch, groups, shared, queries, width))
-    scores = ir.reshape(ir.dot(grouped, ir.mul(k, signed), "bghsd,bgtd->bghst"), (batch, heads, queries, keys))
+    (batch, heads, queries, _), (_, groups, keys, _) = q.shape, k.shape
+    scores = scaled_scores(q, k, node, ir)
     stages = [scores]
     softcap = node.float("softcap")
     stages.append(scores if softcap == 0 else ir.mul(ir.tanh(ir.div(scores, softcap)), softcap))
@@ -216,19 +213,12 @@ def _in_steps(
     stages.append(stages[-1] if bias is None else ir.add(stages[-1], bias))
     weights = ir.cast(_softmax(ir.cast(stages[-1], _softmax_type(q.dtype, node)), bias, ir), q.dtype)
     stages.append(weights)
-    grouped = ir.reshape(weights, (batch, groups, shared, queries, keys))
+    grouped = ir.reshape(weights, (batch, groups, floordiv(heads, groups), queries, keys))
     if q.dtype != v.dtype:
         wide = F64 if F64 in (q.dtype, v.dtype) else F32
         grouped, v = ir.cast(grouped, wide), ir.cast(v, wide)
     mixed = ir.reshape(ir.dot(grouped, v, "bghst,bgte->bghse"), (batch, heads, queries, v.shape[3]))
     return ir.cast(mixed, q.dtype), stages[node.int("qk_matmul_output_mode")]
-
-
-def _root_of_scale(width: Dim, node: Node, ir: Builder) -> Value:
-    """The square root of the magnitude of the scale, which queries and keys each are multiplied by."""
-    if node.has("scale"):
-        return ir.scalar(sqrt(abs(node.float("scale"))), F64)
-    return ir.pow(ir.cast(ir.size(width), F64), -0.25)
 
 
 def _softmax(scores: Value, bias: Value | None, ir: Builder) -> Value:

@@ -154,13 +154,7 @@ def _truth(value: Value, node: Node) -> Value:
 def _expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> None:
     """ModelError where an input of the body certainly has not the shape that it declares."""
     for info, value in zip(body.inputs, given, strict=False):
-        if not isinstance(info.type, TensorType) or not isinstance(value.type, TensorType):
-            continue
-        declared, own = info.type.shape, value.type.shape
-        if declared is None or own is None:
-            continue
-        sizes = [pair for pair in zip(declared, own, strict=False) if all(isinstance(size, int) for size in pair)]
-        if len(declared) != len(own) or any(a != b for a, b in sizes):
+        if info.type is not None and _have_other_shapes(info.type, value.type):
             message = f"input {info.name} of body is declared {info.type}, and the node gives {value.type}"
             node.fail("subgraph-input-type", message, rule=f"ONNX {node.operator}, attribute body")
 
@@ -168,15 +162,19 @@ def _expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> 
 def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:
     """ModelError where a state certainly changes its shape from one iteration to the next."""
     for place, (old, new) in enumerate(zip(before, after, strict=False)):
-        if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType) or old.dtype != new.dtype:
-            continue
-        left, right = old.type.shape, new.type.shape
-        if left is None or right is None:
-            continue
-        sizes = [pair for pair in zip(left, right, strict=False) if all(isinstance(size, int) for size in pair)]
-        if len(left) != len(right) or any(a != b for a, b in sizes):
+        if _have_other_shapes(old.type, new.type) and old.dtype == new.dtype:
             message = f"state {place} is {old.type} before an iteration and {new.type} after"
             node.fail("carried-shape", message, rule=f"ONNX {node.operator}, attribute body")
+
+
+def _have_other_shapes(left: Type, right: Type) -> bool:
+    """Whether two tensors certainly differ in rank or in a size."""
+    if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+        return False
+    if left.shape is None or right.shape is None:
+        return False
+    sizes = [pair for pair in zip(left.shape, right.shape, strict=False) if all(isinstance(size, int) for size in pair)]
+    return len(left.shape) != len(right.shape) or any(a != b for a, b in sizes)
 
 
 def _per_value(name: str, count: int, node: Node) -> tuple[int, ...]:

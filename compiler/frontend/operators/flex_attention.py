@@ -5,10 +5,11 @@ from math import sqrt
 from compiler.frontend.operator import Node, operator
 from compiler.frontend.operators.attention import softmax_precision
 from compiler.frontend.operators.precision import wide_type
+from compiler.frontend.operators.scaled_scores import scaled_scores
 from compiler.frontend.operators.shape_inputs import of_shape
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import F64, DType
+from compiler.ir.dtypes import DType
 from compiler.ir.module import Value
 
 RULE = "ONNX FlexAttention"
@@ -50,24 +51,12 @@ def _operands(node: Node, ir: Builder) -> tuple[Value, Value, Value]:
 
 
 def _in_steps(q: Value, k: Value, v: Value, dtype: DType, node: Node, ir: Builder) -> Value:
-    (batch, heads, queries, width), (_, groups, keys, _) = q.shape, k.shape
-    shared = floordiv(heads, groups)
-    root = ir.cast(_root_of_scale(width, node, ir), q.dtype)
-    signed = ir.neg(root) if node.float("scale", 1.0) < 0 else root
-    grouped = ir.reshape(ir.mul(q, root), (batch, groups, shared, queries, width))
-    scores = ir.reshape(ir.dot(grouped, ir.mul(k, signed), "bghsd,bgtd->bghst"), (batch, heads, queries, keys))
-    scores = _modified("score_mod", ir.cast(scores, dtype), node, ir)
+    (batch, heads, queries, _), (_, groups, keys, _) = q.shape, k.shape
+    scores = _modified("score_mod", ir.cast(scaled_scores(q, k, node, ir), dtype), node, ir)
     probabilities = _modified("prob_mod", ir.softmax(scores, 3), node, ir)
-    grouped = ir.reshape(probabilities, (batch, groups, shared, queries, keys))
+    grouped = ir.reshape(probabilities, (batch, groups, floordiv(heads, groups), queries, keys))
     mixed = ir.dot(grouped, ir.cast(v, dtype), "bghst,bgte->bghse")
     return ir.cast(ir.reshape(mixed, (batch, heads, queries, v.shape[3])), q.dtype)
-
-
-def _root_of_scale(width: Dim, node: Node, ir: Builder) -> Value:
-    """The square root of the magnitude of the scale, which queries and keys each are multiplied by."""
-    if node.has("scale"):
-        return ir.scalar(sqrt(abs(node.float("scale"))), F64)
-    return ir.pow(ir.cast(ir.size(width), F64), -0.25)
 
 
 def _modified(name: str, x: Value, node: Node, ir: Builder) -> Value:
