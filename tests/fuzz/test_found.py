@@ -74,6 +74,16 @@ FOUND = {
         10,
         "g (uint8[1, 1, 3, 3] x, uint8 z, uint8[2] w) => (y) { y = ConvInteger(x, z, z, w) }",
     ),
+    "a scan in batches of an unknown rank": (
+        8,
+        """g (float[1, 2] s, float[4] v, int64[K] shape) => (y, z) {
+            x = Reshape(v, shape)
+            y, z = Scan<num_scan_inputs = 1, body = b (float[2] a, float[2] e) => (float[2] c, float[2] d) {
+                c = Add(a, e)
+                d = Identity(c)
+            }>(LEFT_OUT, s, x)
+        }""",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

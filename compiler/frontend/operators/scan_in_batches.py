@@ -46,8 +46,7 @@ def scan_in_batches(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
 def _read(node: Node, ir: Builder) -> _Batch:
     count = node.int("num_scan_inputs")
-    values = [node.operands[place] for place in range(1, len(node.operands))]
-    tensors = [value for value in values if value is not None]
+    tensors = [node.tensor_of(value) for value in node.operands[1:] if value is not None]
     if not 0 < count <= len(tensors):
         node.fail("scan-inputs", f"num_scan_inputs is {count}, of {len(tensors)} inputs", rule=RULE)
     states, scanned = tensors[: len(tensors) - count], tensors[len(tensors) - count :]
