@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import multiprocessing
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +12,10 @@ from typing import Literal, Protocol
 
 from tests.conformance.cases import Case, all_cases, draws_numbers
 from tests.conformance.compare import difference, draw_difference
+from tests.support.worker_process import WorkerProcess
 
 Status = Literal["passed", "unsupported", "mismatch", "error", "crash", "hang"]
 STATUSES: tuple[Status, ...] = ("passed", "unsupported", "mismatch", "error", "crash", "hang")
-START_LIMIT_S = 120.0
 MESSAGE_LENGTH = 400
 
 
@@ -71,25 +70,14 @@ def serve(connection: Connection, backend: str) -> None:
             connection.send(run_case(cases[name], prepare))
 
 
-class Worker:
+class Worker(WorkerProcess):
     """A process that runs cases one at a time, started again after a crash or a hang."""
 
     def __init__(self, backend: str, limit_s: float) -> None:
-        self.backend, self.limit_s = backend, limit_s
-        self.start()
-
-    def start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, self.backend), daemon=True)
-        self.process.start()
-        theirs.close()
-        if not self.connection.poll(START_LIMIT_S):
-            raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
-        try:
-            self.kinds: dict[str, str] = dict(self.connection.recv())
-        except EOFError as problem:
-            raise RuntimeError(f"the worker for {self.backend} ended at once; its message is above") from problem
+        self.limit_s = limit_s
+        super().__init__(serve, backend)
+        assert isinstance(self.ready, list), self.ready
+        self.kinds: dict[str, str] = dict(self.ready)
 
     def run(self, name: str) -> Outcome:
         started = time.perf_counter()
@@ -110,12 +98,3 @@ class Worker:
 
     def run_all(self, names: Iterable[str]) -> Iterator[Outcome]:
         return map(self.run, names)
-
-    def stop(self) -> int | None:
-        """Ends the process; its exit code."""
-        self.process.join(timeout=1)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self.connection.close()
-        return self.process.exitcode

@@ -1,7 +1,6 @@
 """Tries models in a process of its own, whose memory is bounded, so that each has an outcome and none ends the run."""
 
 import importlib
-import multiprocessing
 import os
 import resource
 import time
@@ -24,6 +23,7 @@ from runtime.executable import Executable
 from runtime.signature import TensorInfo
 from tests.fuzz.mutate import mutated
 from tests.fuzz.seeds import seeds
+from tests.support.worker_process import WorkerProcess
 
 # An endless run is the model's own; a hang is the compiler's.
 Status = Literal["accepted", "refused", "endless", "crash", "hang", "memory"]
@@ -35,7 +35,6 @@ RUNNING = "running"
 
 MEMORY_BYTES = 2 << 30
 LIMIT_S = 10.0
-START_LIMIT_S = 180.0
 
 # A model that does not work hangs too, after this many times the limit.
 POLL_S, IDLE_FACTOR = 0.5, 6
@@ -152,25 +151,14 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Worker:
+class Worker(WorkerProcess):
     """A process that tries one model at a time, started again after it has died or was stopped."""
 
     def __init__(
         self, seed: int, trial: Trial = examine, limit_s: float = LIMIT_S, memory_bytes: int = MEMORY_BYTES
     ) -> None:
-        self.seed, self.trial, self.limit_s, self.memory_bytes = seed, trial, limit_s, memory_bytes
-        self.start()
-
-    def start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        arguments = (theirs, self.seed, self.trial, self.memory_bytes)
-        self.process = context.Process(target=serve, args=arguments, daemon=True)
-        self.process.start()
-        theirs.close()
-        if not self.connection.poll(START_LIMIT_S):
-            raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
-        self.connection.recv()
+        self.limit_s = limit_s
+        super().__init__(serve, seed, trial, memory_bytes)
 
     def run(self, number: int) -> Outcome:
         """The outcome of one model."""
@@ -201,12 +189,3 @@ class Worker:
             if worked > self.limit_s or waited > IDLE_FACTOR * self.limit_s:
                 return False
         return True
-
-    def stop(self) -> int | None:
-        """Ends the process; its exit code."""
-        self.process.join(timeout=1)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self.connection.close()
-        return self.process.exitcode

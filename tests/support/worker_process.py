@@ -1,0 +1,37 @@
+"""A process of its own for work that may crash or hang; it can be started again."""
+
+import multiprocessing
+from collections.abc import Callable
+
+START_LIMIT_S = 180.0
+
+
+class WorkerProcess:
+    """`serve(connection, *arguments)` in a process; `ready` is what it sends first, `connection` what to ask it by."""
+
+    def __init__(self, serve: Callable[..., None], *arguments: object) -> None:
+        self.serve, self.arguments = serve, arguments
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process, and waits until it is ready."""
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=self.serve, args=(theirs, *self.arguments), daemon=True)
+        self.process.start()
+        theirs.close()
+        if not self.connection.poll(START_LIMIT_S):
+            raise TimeoutError(f"the worker did not start within {START_LIMIT_S} s")
+        try:
+            self.ready: object = self.connection.recv()
+        except EOFError as problem:
+            raise RuntimeError(f"the worker {self.arguments} ended at once; its message is above") from problem
+
+    def stop(self, patience_s: float = 1.0) -> int | None:
+        """Ends the process, which may do so by itself within `patience_s`; its exit code."""
+        self.process.join(timeout=patience_s)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.connection.close()
+        return self.process.exitcode
