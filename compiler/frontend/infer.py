@@ -70,8 +70,7 @@ def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]
         before = joined.get(key, case.type)
         joined[key] = None if before is None else joined_element(before, case.type)
     types = {key: type for key, type in joined.items() if type is not None}
-    ranked = {key for key, type in types.items() if isinstance(type, TensorType) and type.shape is None}
-    return {key: declared.get(key, type) if key in ranked else type for key, type in types.items()}
+    return {key: declared.get(key, type) if is_rankless(type) else type for key, type in types.items()}
 
 
 def is_rankless(type: Type) -> bool:

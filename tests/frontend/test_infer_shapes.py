@@ -194,6 +194,13 @@ def test_a_branch_that_could_not_be_taken_is_no_error() -> None:
     assert model.graph.output[0].type == helper.make_tensor_type_proto(1, [2])
 
 
+def test_an_empty_sequence_has_the_elements_that_are_declared() -> None:
+    text = """(float[N] x, bool c) => (w) {
+      w = If (c) < then_branch = t () => (a) { a = SequenceConstruct (x) },
+                   else_branch = e () => (seq(float[4]) b) { b = SequenceEmpty <dtype = 1> () } > }"""
+    assert str(inferred(model_of(text)).find("b", "main/If_0.else_branch")) == "sequence(f32[4])"
+
+
 def test_a_rank_that_a_condition_decides_has_a_reason() -> None:
     types = inferred(model_of(CASES["branches of two ranks"][0]))
     reasons = {value.name: value.reason for value in types.values if value.reason}
