@@ -236,7 +236,7 @@ class _Convolution:
         """In how many rows the pixels of a vector may lie, where neighbours are read side by side and that is few."""
         if self._along("strides")[1] != 1 or not isinstance(self.columns_out, int):
             return None
-        segments = (self.lanes - 2) // self.columns_out + 2
+        segments = (self.lanes - 2) // max(self.columns_out, 1) + 2
         return segments if segments <= MOST_SEGMENTS else None
 
     def _run(self, places: "_Lanes", segment: int, shift: tuple[int, int], inside: Reg) -> tuple[Int, Reg]:

@@ -67,6 +67,8 @@ CONVOLUTIONS = [
     Convolution("simple", (N, 4, 5, 6), (8, 4, 3, 3), ONES, ONES, ONES, ONES, 1, TWOS),
     Convolution("simple", (N, 4, 5, 6, 7), (4, 1, 2, 2, 2), (2, 1, 2), (0, 1, 0), (1, 0, 1), (1, 2, 1), 4),
     Convolution("panels", (N, 3, 9, 9), (0, 3, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("panels", (N, 3, 5, 0), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("panels", (N, 3, 0), (8, 3, 3), (1,), (1,), (1,), (1,)),
 ]
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 3, "H": 7, "W": 35}]
 
