@@ -6,6 +6,7 @@ Every input and output ends at a page that cannot be accessed; outputs and arena
 import ctypes
 import mmap
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import prod
@@ -18,7 +19,8 @@ from compiler.ir.builder import Builder
 from compiler.ir.dims import parse_dim
 from compiler.ir.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Value
+from compiler.ir.module import Function, Module, Op, Value
+from compiler.ir.primitives.pointwise import COMPARE
 from compiler.ir.types import TensorType, type_symbols
 from compiler.planning.check_plan import check_plan
 from compiler.planning.kernel_plan import KernelPlan
@@ -48,9 +50,11 @@ __all__ = [
     "INTEGERS",
     "NATIVE",
     "Native",
+    "Planned",
     "assert_near",
     "guarded",
     "make",
+    "native_names",
     "odd_values",
     "precision",
     "sample",
@@ -89,25 +93,25 @@ def make(types: Sequence[str | TensorType], build: Callable[..., Value | Sequenc
     return Module("test", (Function("main", block, names, dict.fromkeys(symbols, (0, None))),))
 
 
-class Native:
-    """A module compiled for a target; `threads` may change between calls."""
+def native_names(dtype: DType, names: Sequence[str], count: int, is_native: Callable[[Op], bool]) -> list[str]:
+    """The pointwise primitives of `count` operands that have kernels for the element type."""
+    builder = Builder()
+    parameters = [builder.parameter(f"x{index}", TensorType(dtype, (3,))) for index in range(count)]
+    types = {name: dtype if name not in COMPARE else BOOL for name in names}
+    ops = {name: Op(name, tuple(parameters), {}, (), (TensorType(types[name], (3,)),)) for name in names}
+    return [name for name, op in ops.items() if is_native(op)]
 
-    def __init__(self, module: Module, target: Target = HOST, threads: int = 1) -> None:
-        self.module, self.target, self.threads = module, target, threads
-        self.plan: KernelPlan = plan_kernels(module, cpu_plan_target(target))
-        check_plan(self.plan)
-        self.artifact = emit(self.plan, target)
-        self.status = np.zeros(_STATUS_WORDS, np.int64)
 
-    @cached_property
-    def image(self) -> Image:
-        return load_image(next(iter(self.artifact.images.values())))
+class Planned(ABC):
+    """A module with its plan, which can be called; `status` is what the kernels of the last call reported."""
 
+    module: Module
+    plan: KernelPlan
+    status: np.ndarray
+
+    @abstractmethod
     def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The results; `status` is what the kernels reported."""
-        program = self.artifact.program
-        self.status[:] = 0
-        return self._run(program.body, arrays, [0] * len(program.symbols))
+        """The results."""
 
     def check(self, *arrays: np.ndarray, bound: float = 0.0, reports: bool = False) -> None:
         """The results are those of the interpreter; floats within `bound`, a part of the largest one of the result.
@@ -129,6 +133,27 @@ class Native:
     def kernels(self) -> list[str]:
         """The kinds of the kernels."""
         return [kernel.kind for kernel in self.plan.kernels]
+
+
+class Native(Planned):
+    """A module compiled for a target; `threads` may change between calls."""
+
+    def __init__(self, module: Module, target: Target = HOST, threads: int = 1) -> None:
+        self.module, self.target, self.threads = module, target, threads
+        self.plan = plan_kernels(module, cpu_plan_target(target))
+        check_plan(self.plan)
+        self.artifact = emit(self.plan, target)
+        self.status = np.zeros(_STATUS_WORDS, np.int64)
+
+    @cached_property
+    def image(self) -> Image:
+        return load_image(next(iter(self.artifact.images.values())))
+
+    def __call__(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The results; `status` is what the kernels reported."""
+        program = self.artifact.program
+        self.status[:] = 0
+        return self._run(program.body, arrays, [0] * len(program.symbols))
 
     def _run(self, body: Body, arrays: Sequence[np.ndarray], symbols: list[int]) -> tuple[np.ndarray, ...]:
         slots: dict[int, np.ndarray] = dict(zip(body.parameters, map(guarded, arrays), strict=True))

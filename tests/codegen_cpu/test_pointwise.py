@@ -9,9 +9,8 @@ from compiler.codegen_cpu.elementary import ELEMENTARY
 from compiler.codegen_cpu.plan_target import is_native
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
-from compiler.ir.module import Op, Value
+from compiler.ir.module import Value
 from compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
-from compiler.ir.types import TensorType
 from compiler.target import Target
 from tests.codegen_cpu.support import (
     EVERY_TARGET,
@@ -20,19 +19,11 @@ from tests.codegen_cpu.support import (
     Native,
     assert_near,
     make,
+    native_names,
     odd_values,
     precision,
     sample,
 )
-
-
-def _native_names(dtype: DType, names: tuple[str, ...], count: int) -> list[str]:
-    """The primitives of `count` operands that have kernels for the element type."""
-    builder = Builder()
-    parameters = [builder.parameter(f"x{index}", TensorType(dtype, (3,))) for index in range(count)]
-    types = {name: dtype if name not in COMPARE else BOOL for name in names}
-    ops = {name: Op(name, tuple(parameters), {}, (), (TensorType(types[name], (3,)),)) for name in names}
-    return [name for name, op in ops.items() if is_native(op)]
 
 
 def _check_each(native: Native, names: list[str], arrays: list[np.ndarray], dtype: DType) -> None:
@@ -50,7 +41,7 @@ def _check_each(native: Native, names: list[str], arrays: list[np.ndarray], dtyp
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", NATIVE, ids=str)
 def test_unary_primitives(dtype: DType, target: Target) -> None:
-    names = _native_names(dtype, tuple(UNARY), 1)
+    names = native_names(dtype, tuple(UNARY), 1, is_native)
     native = Native(make([f"{dtype}[37]"], lambda ir, x: [ir.unary(name, x) for name in names]), target)
     _check_each(native, names, [np.resize(odd_values(dtype), 37)], dtype)
     _check_each(native, names, [sample(dtype, 37)], dtype)
@@ -59,7 +50,7 @@ def test_unary_primitives(dtype: DType, target: Target) -> None:
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", NATIVE, ids=str)
 def test_binary_primitives(dtype: DType, target: Target) -> None:
-    names = _native_names(dtype, tuple(BINARY) + tuple(COMPARE), 2)
+    names = native_names(dtype, tuple(BINARY) + tuple(COMPARE), 2, is_native)
     odd = odd_values(dtype)
     types = [f"{dtype}[{odd.size}, {odd.size}]"] * 2
     native = Native(make(types, lambda ir, x, y: [ir.binary(name, x, y) for name in names]), target)

@@ -1,38 +1,16 @@
 """Windows: pools and sums of every form, the places of maxima, sizes known at the call."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate
+from compiler.ir.dims import Dim
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from compiler.ir.module import Value
 from compiler.ir.types import TensorType
 from compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
-
-N, H, W = (Size.symbol(name) for name in "NHW")
-
-
-@dataclass(frozen=True)
-class Windows:
-    """How windows slide over `x`, whose sizes may be symbols."""
-
-    x: tuple[Dim, ...]
-    window: tuple[int, ...]
-    strides: tuple[int, ...]
-    low: tuple[Dim, ...]
-    high: tuple[Dim, ...]
-    dilations: tuple[int, ...]
-
-    def __str__(self) -> str:
-        x, window, strides = ("x".join(map(str, part)) for part in (self.x, self.window, self.strides))
-        return f"{window} over {x}, strides {strides}, padding {self.low} {self.high}, dilations {self.dilations}"
-
-    def build(self, ir: Builder, x: Value, kind: str, *, arg: bool = False) -> Value:
-        return ir.reduce_window(x, kind, self.window, self.strides, self.low, self.high, self.dilations, arg)
+from tests.support.window_forms import H, N, W, Windows, sizes_of
 
 
 def _image(x: tuple[Dim, ...], window: int, stride: int, padding: int, dilation: int = 1) -> Windows:
@@ -68,10 +46,6 @@ WINDOWS = [
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 36}, {"N": 3, "H": 2, "W": 2}, {"N": 2, "H": 7, "W": 67}]
 
 
-def _shape(dims: tuple[Dim, ...], values: dict[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(dim, values) for dim in dims)
-
-
 def _numbers(dtype: DType, *shape: int) -> np.ndarray:
     """Random elements, in places NaN and infinities of one sign, or the ends of the type."""
     x = sample(dtype, *shape)
@@ -90,7 +64,7 @@ def test_folds_and_places(case: Windows, target: Target) -> None:
     native = Native(make([TensorType(F32, case.x)], build), target)
     assert set(native.kernels()) == {"window"}
     for values in PLACES:
-        native.check(_numbers(F32, *_shape(case.x, values)), bound=1e-6)
+        native.check(_numbers(F32, *sizes_of(case.x, values)), bound=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I32, I8, U8, BOOL], ids=str)
@@ -103,7 +77,7 @@ def test_element_types(dtype: DType) -> None:
 
     native = Native(make([TensorType(dtype, case.x) for case in cases], build))
     for values in PLACES:
-        native.check(*(_numbers(dtype, *_shape(case.x, values)) for case in cases), bound=2 * precision(dtype))
+        native.check(*(_numbers(dtype, *sizes_of(case.x, values)) for case in cases), bound=2 * precision(dtype))
 
 
 def test_windows_of_padding_alone_give_the_fold_of_nothing() -> None:

@@ -3,7 +3,6 @@
 Buffers end at a page that cannot be accessed; outputs, arenas and scratch memory are full of ones bits (NaN) before.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -14,24 +13,24 @@ from compiler.codegen_gpu.kernels import EMITTERS
 from compiler.codegen_gpu.packed_weights import PACKERS
 from compiler.codegen_gpu.plan_target import gpu_plan_target
 from compiler.ir.dims import evaluate
-from compiler.ir.interpreter import interpret, single_symbol
+from compiler.ir.interpreter import single_symbol
 from compiler.ir.module import Module, Op, Value
 from compiler.ir.types import TensorType
 from compiler.planning.check_plan import check_plan
 from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import Buffer, HostStep, Kernel, KernelPlan, Launch, Segment, Weight
+from compiler.planning.kernel_plan import Buffer, HostStep, Kernel, Launch, Segment, Weight
 from compiler.planning.plan import plan_kernels
 from compiler.target import Target, parse_target
 from runtime.host import MEANINGS
-from runtime.host.values import as_array
-from runtime.program import STATUS_CODE
 from tests.codegen_cpu.support import (
     FLOATS,
     INTEGERS,
     NATIVE,
+    Planned,
     assert_near,
     guarded,
     make,
+    native_names,
     odd_values,
     precision,
     sample,
@@ -39,8 +38,8 @@ from tests.codegen_cpu.support import (
 from tests.support.triton_interpreter import execute
 
 __all__ = [
-    "FLOATS", "INTEGERS", "NATIVE", "SM_80", "SM_90", "Device", "assert_near", "code_of", "make", "odd_values",
-    "precision", "sample",
+    "FLOATS", "INTEGERS", "NATIVE", "SM_80", "SM_90", "Device", "assert_near", "code_of", "make", "native_names",
+    "odd_values", "precision", "sample",
 ]  # fmt: skip
 
 SM_80, SM_90 = parse_target("cuda:sm_80"), parse_target("cuda:sm_90")
@@ -52,19 +51,15 @@ def code_of(kernel: Kernel, target: Target = SM_90) -> KernelCode:
     return EMITTERS[kernel.kind](decompose_kernel(kernel), target)
 
 
-class Device:
+class Device(Planned):
     """A module planned for a GPU; a call runs its launches one after another, by the interpreter."""
 
     def __init__(self, module: Module, target: Target = SM_90, precision: str = "fp32") -> None:
         self.module, self.target = module, target
-        self.plan: KernelPlan = plan_kernels(module, gpu_plan_target(target, precision))
+        self.plan = plan_kernels(module, gpu_plan_target(target, precision))
         check_plan(self.plan)
         self.code = cache(lambda number: code_of(self.plan.kernels[number], target))
         self.status = np.zeros(_STATUS_WORDS, np.int64)
-
-    def kernels(self) -> list[str]:
-        """The kinds of the kernels."""
-        return [kernel.kind for kernel in self.plan.kernels]
 
     def sources(self) -> list[str]:
         """The texts of all kernels, in order."""
@@ -84,19 +79,6 @@ class Device:
             else:
                 self._host(step, values, symbols)
         return tuple(self._value(result, values) for result in block.results)
-
-    def check(self, *arrays: np.ndarray, bound: float = 0.0, reports: bool = False) -> None:
-        """The results are those of the meanings; floats within `bound`, a part of the largest one of the result."""
-        for found, wanted in zip(self(*arrays), self.interpreted(*arrays), strict=True):
-            assert_near(found, wanted, bound)
-        assert reports or not self.status[STATUS_CODE], self.status
-
-    def interpreted(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The results by the meanings."""
-        names = [parameter.producer.name for parameter in self.module.main.body.parameters]
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return tuple(map(as_array, interpret(self.module, dict(zip(names, arrays, strict=True)))))
 
     def _value(self, value: Value, values: Mapping[Value, np.ndarray]) -> np.ndarray:
         if value in values:

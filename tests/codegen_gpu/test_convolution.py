@@ -1,8 +1,6 @@
 """Convolutions by the interpreter: every form with channels first and last, odd sizes, epilogues, other types."""
 
 import importlib.util
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,49 +9,18 @@ import pytest
 from compiler.codegen_gpu.compile_kernels import compile_kernels
 from compiler.codegen_gpu.cubin import instruction_counts
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from compiler.ir.dims import symbols_of
 from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from compiler.ir.module import Value
 from compiler.ir.types import TensorType
-from compiler.passes.moved_layouts import Layout
 from compiler.target import Target
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision
+from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 
 TRITON = importlib.util.find_spec("triton")
 assert TRITON is not None
 assert TRITON.origin is not None
 DISASSEMBLER = Path(TRITON.origin).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
-
-N, H, W = (Size.symbol(name) for name in "NHW")
-ONES, TWOS, NONE = (1, 1), (2, 2), (0, 0)
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """One form; sizes of `x`, with the channels first, may be symbols; `algorithm` is what computes it."""
-
-    algorithm: str
-    x: tuple[Dim, ...]
-    w: tuple[int, ...]
-    strides: tuple[int, ...]
-    low: tuple[Dim, ...]
-    high: tuple[Dim, ...]
-    dilations: tuple[int, ...]
-    groups: int = 1
-    input_dilations: tuple[int, ...] | None = None
-
-    def __str__(self) -> str:
-        x, w, strides = ("x".join(map(str, part)) for part in (self.x, self.w, self.strides))
-        return f"{self.algorithm} {x} by {w}, strides {strides}, groups {self.groups}"
-
-    def build(self, ir: Builder, x: Value, w: Value, last: bool = False) -> Value:
-        return ir.convolution(
-            x, w, self.strides, self.low, self.high, self.dilations, self.groups, self.input_dilations,
-            channels_last=last,
-        )  # fmt: skip
-
-    def shape(self, last: bool) -> tuple[Dim, ...]:
-        return Layout(len(self.x)).of(self.x) if last else self.x
 
 
 CONVOLUTIONS = [
@@ -91,10 +58,6 @@ def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((seed, *shape)).integers(low, 3, shape).astype(dtype.numpy)
 
 
-def _sizes(dims: Sequence[Dim], values: dict[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(dim, values) for dim in dims)
-
-
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, last: bool) -> None:
@@ -112,7 +75,9 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, last: b
     assert device.plan.kernels[0].schedule["algorithm"] == case.algorithm
     symbols = {name for dim in case.x for name in symbols_of(dim)}
     for values in PLACES if len(symbols) > 1 else PLACES[:2]:
-        device.check(_whole(F32, *_sizes(x_type.known_shape, values)), _whole(F32, *_sizes(made.shape, values), seed=3))
+        device.check(
+            _whole(F32, *sizes_of(x_type.known_shape, values)), _whole(F32, *sizes_of(made.shape, values), seed=3)
+        )
 
 
 def _parameters(x: TensorType, w: tuple[int, ...]) -> tuple[Builder, Value, Value]:
@@ -136,7 +101,7 @@ def test_element_types(dtype: DType, last: bool) -> None:
         ]  # fmt: skip
 
     device = Device(make([TensorType(dtype, case.shape(last)) for case in TYPED], build))
-    device.check(*(_whole(dtype, *_sizes(case.shape(last), {"N": 2})) for case in TYPED), bound=precision(dtype))
+    device.check(*(_whole(dtype, *sizes_of(case.shape(last), {"N": 2})) for case in TYPED), bound=precision(dtype))
 
 
 TYPED = [CONVOLUTIONS[index] for index in (0, 2, 17, 20)]

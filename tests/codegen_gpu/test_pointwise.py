@@ -5,19 +5,20 @@ import pytest
 
 from compiler.codegen_gpu.plan_target import is_native
 from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
-from compiler.ir.module import Op, Value
+from compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
+from compiler.ir.module import Value
 from compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
-from compiler.ir.types import TensorType
-from tests.codegen_gpu.support import INTEGERS, NATIVE, Device, assert_near, make, odd_values, precision, sample
-
-
-def _native_names(dtype: DType, names: tuple[str, ...], count: int) -> list[str]:
-    builder = Builder()
-    parameters = [builder.parameter(f"x{index}", TensorType(dtype, (3,))) for index in range(count)]
-    types = {name: dtype if name not in COMPARE else BOOL for name in names}
-    ops = {name: Op(name, tuple(parameters), {}, (), (TensorType(types[name], (3,)),)) for name in names}
-    return [name for name, op in ops.items() if is_native(op)]
+from tests.codegen_gpu.support import (
+    INTEGERS,
+    NATIVE,
+    Device,
+    assert_near,
+    make,
+    native_names,
+    odd_values,
+    precision,
+    sample,
+)
 
 
 def _check_each(device: Device, names: list[str], arrays: list[np.ndarray], dtype: DType) -> None:
@@ -34,7 +35,7 @@ def _check_each(device: Device, names: list[str], arrays: list[np.ndarray], dtyp
 
 @pytest.mark.parametrize("dtype", NATIVE, ids=str)
 def test_unary_primitives(dtype: DType) -> None:
-    names = _native_names(dtype, tuple(UNARY), 1)
+    names = native_names(dtype, tuple(UNARY), 1, is_native)
     device = Device(make([f"{dtype}[37]"], lambda ir, x: [ir.unary(name, x) for name in names]))
     _check_each(device, names, [np.resize(odd_values(dtype), 37)], dtype)
     _check_each(device, names, [sample(dtype, 37)], dtype)
@@ -42,7 +43,7 @@ def test_unary_primitives(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", NATIVE, ids=str)
 def test_binary_primitives(dtype: DType) -> None:
-    names = _native_names(dtype, tuple(BINARY) + tuple(COMPARE), 2)
+    names = native_names(dtype, tuple(BINARY) + tuple(COMPARE), 2, is_native)
     odd = odd_values(dtype)
     types = [f"{dtype}[{odd.size}, {odd.size}]"] * 2
     device = Device(make(types, lambda ir, x, y: [ir.binary(name, x, y) for name in names]))

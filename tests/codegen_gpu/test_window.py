@@ -1,37 +1,15 @@
 """Windows by the interpreter: folds and places of maxima of every form, odd sizes, epilogues, other types."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate
+from compiler.ir.dims import Dim
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from compiler.ir.module import Value
 from compiler.ir.types import TensorType
 from tests.codegen_gpu.support import Device, make, odd_values, precision, sample
-
-N, H, W = (Size.symbol(name) for name in "NHW")
-
-
-@dataclass(frozen=True)
-class Windows:
-    """How windows slide over `x`, whose sizes may be symbols."""
-
-    x: tuple[Dim, ...]
-    window: tuple[int, ...]
-    strides: tuple[int, ...]
-    low: tuple[Dim, ...]
-    high: tuple[Dim, ...]
-    dilations: tuple[int, ...]
-
-    def __str__(self) -> str:
-        x, window, strides = ("x".join(map(str, part)) for part in (self.x, self.window, self.strides))
-        return f"{window} over {x}, strides {strides}, padding {self.low} {self.high}, dilations {self.dilations}"
-
-    def build(self, ir: Builder, x: Value, kind: str, *, arg: bool = False) -> Value:
-        return ir.reduce_window(x, kind, self.window, self.strides, self.low, self.high, self.dilations, arg)
+from tests.support.window_forms import H, N, W, Windows, sizes_of
 
 
 def _image(
@@ -67,10 +45,6 @@ WINDOWS = [
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 7, "W": 4}, {"N": 2, "H": 2, "W": 2}]
 
 
-def _shape(dims: tuple[Dim, ...], values: dict[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(dim, values) for dim in dims)
-
-
 def _numbers(dtype: DType, *shape: int) -> np.ndarray:
     """Random elements, in places NaN and infinities of one sign, or the ends of the type."""
     x = sample(dtype, *shape)
@@ -88,7 +62,7 @@ def test_folds_and_places(case: Windows) -> None:
     device = Device(make([TensorType(F32, case.x)], build))
     assert set(device.kernels()) == {"window"}
     for values in PLACES:
-        device.check(_numbers(F32, *_shape(case.x, values)), bound=1e-6)
+        device.check(_numbers(F32, *sizes_of(case.x, values)), bound=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I32, I8, U8, BOOL], ids=str)
@@ -101,7 +75,7 @@ def test_element_types(dtype: DType) -> None:
 
     device = Device(make([TensorType(dtype, case.x) for case in cases], build))
     for values in PLACES[:2]:
-        device.check(*(_numbers(dtype, *_shape(case.x, values)) for case in cases), bound=2 * precision(dtype))
+        device.check(*(_numbers(dtype, *sizes_of(case.x, values)) for case in cases), bound=2 * precision(dtype))
 
 
 def test_of_equal_maxima_the_first_is_found_and_nan_is_greater() -> None:
