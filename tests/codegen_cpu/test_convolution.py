@@ -1,46 +1,16 @@
 """Convolutions by every algorithm: padding, strides, dilations, groups, any number of axes, sizes known at the call."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from compiler.ir.dims import Size, symbols_of
 from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from compiler.ir.module import Value
 from compiler.ir.types import TensorType
 from compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, sample
-
-N, H, W = (Size.symbol(name) for name in "NHW")
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """One form; sizes of `x` may be symbols. `algorithm` is what it is expected to be computed by."""
-
-    algorithm: str
-    x: tuple[Dim, ...]
-    w: tuple[int, ...]
-    strides: tuple[int, ...]
-    low: tuple[Dim, ...]
-    high: tuple[Dim, ...]
-    dilations: tuple[int, ...]
-    groups: int = 1
-    input_dilations: tuple[int, ...] | None = None
-
-    def __str__(self) -> str:
-        x, w, strides = ("x".join(map(str, part)) for part in (self.x, self.w, self.strides))
-        return f"{self.algorithm} {x} by {w}, strides {strides}, groups {self.groups}"
-
-    def build(self, ir: Builder, x: Value, w: Value) -> Value:
-        return ir.convolution(
-            x, w, self.strides, self.low, self.high, self.dilations, self.groups, self.input_dilations
-        )
-
-
-ONES, TWOS, NONE = (1, 1), (2, 2), (0, 0)
+from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 
 CONVOLUTIONS = [
     Convolution("panels", (N, 3, 9, 9), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
@@ -78,10 +48,6 @@ def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(dtype.numpy)
 
 
-def _shape(dims: tuple[Dim, ...], values: dict[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(dim, values) for dim in dims)
-
-
 # The largest filters make the most code, which takes LLVM long where masks are not registers.
 ON_EVERY_TARGET = [
     (case, target) for case in CONVOLUTIONS for target in EVERY_TARGET if target == HOST or 7 not in case.w
@@ -103,7 +69,7 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, target:
         assert native.plan.kernels[0].schedule["algorithm"] == case.algorithm
     symbols = {name for dim in case.x for name in symbols_of(dim)}
     for values in PLACES if len(symbols) > 1 else PLACES[:3]:
-        native.check(_whole(F32, *_shape(case.x, values)), _whole(F32, *_shape(made.shape, values), seed=3))
+        native.check(_whole(F32, *sizes_of(case.x, values)), _whole(F32, *sizes_of(made.shape, values), seed=3))
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS[:3] + CONVOLUTIONS[14:16] + CONVOLUTIONS[20:21], ids=str)
@@ -111,7 +77,7 @@ def test_convolutions_alone(case: Convolution) -> None:
     w = _whole(F32, *case.w, seed=1)
     native = Native(make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, ir.constant(w))))
     for count in (0, 1, 2):
-        native.check(_whole(F32, *_shape(case.x, {"N": count})))
+        native.check(_whole(F32, *sizes_of(case.x, {"N": count})))
 
 
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I32, I8], ids=str)
@@ -120,7 +86,7 @@ def test_element_types(dtype: DType) -> None:
         w = _whole(dtype, *case.w, seed=1)
         native = Native(make([TensorType(dtype, case.x)], lambda ir, x, w=w, c=case: c.build(ir, x, ir.constant(w))))
         for count in (0, 1, 2):
-            native.check(_whole(dtype, *_shape(case.x, {"N": count})))
+            native.check(_whole(dtype, *sizes_of(case.x, {"N": count})))
 
 
 def test_filters_may_be_inputs() -> None:
