@@ -8,6 +8,8 @@ from compiler.ir.dims import Size
 from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I64, U8, DType
 from compiler.ir.module import Value
 from compiler.target import Target
+from runtime.errors import InputError
+from runtime.load import make_executable
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, assert_near, make, precision, sample
 
 KINDS = ("set", "add", "mul", "min", "max")
@@ -95,6 +97,26 @@ def test_an_index_that_is_out_of_range_is_clamped_and_reported() -> None:
     (found,) = native(np.zeros(3, np.float32), np.array([[0], [7], [-1]], np.int64), np.array([1, 2, 3], np.float32))
     assert_near(found, np.array([3, 0, 2], np.float32))
     assert native.status[:4].tolist() in ([1, 0, 7, 3], [1, 0, -1, 3])
+
+
+@pytest.mark.parametrize("kind", ["set", "add"])
+@pytest.mark.parametrize("size", ["N", "0"])
+def test_nothing_is_written_into_an_empty_axis(kind: str, size: str) -> None:
+    """There is no element that an index could be clamped to; beside the empty result the caller has other values."""
+
+    def along(ir: Builder, x: Value, i: Value, u: Value) -> Value:
+        return ir.scatter_along(x, ir.reshape(i, u.shape), u, 0, kind)
+
+    def elements(ir: Builder, x: Value, i: Value, u: Value) -> Value:
+        return ir.scatter_nd(x, i, u, kind)
+
+    for build in (along, elements):
+        executable = make_executable(Native(make([f"f32[{size}]", "i64[K, 1]", "f32[K]"], build)).artifact)
+        around = np.arange(8, dtype=np.float32)
+        inputs = {"x0": np.zeros(0, np.float32), "x1": np.zeros((2, 1), np.int64), "x2": np.full(2, 99, np.float32)}
+        with pytest.raises(InputError, match="index 0 is outside of an axis of size 0"):
+            executable.run(inputs, out={"y0": around[4:4]})
+        np.testing.assert_array_equal(around, np.arange(8))
 
 
 def test_rows_of_a_cache_are_written_within_one_kernel() -> None:

@@ -15,7 +15,7 @@ from compiler.codegen_cpu.kernels.pointwise import write_row
 from compiler.codegen_cpu.kernels.reduction import combine
 from compiler.codegen_host.llvm_ir import as_reg
 from compiler.codegen_host.llvm_values import Int, Reg
-from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum, product
 from compiler.ir.module import Op, Value
 from compiler.planning.kernel_plan import Kernel
 from compiler.planning.views import is_dense, operand_view, row_major
@@ -140,7 +140,7 @@ class _Scatter:
                 e.position(indices, (*index, Index(axis)), self.data.shape[axis]) for axis in range(self.depth)
             ]
             if self.depth == rank:
-                self._apply(e, (first, last), coordinates, index)
+                self._unless_lines_are_empty(e, lambda: self._apply(e, (first, last), coordinates, index))
                 return
 
             def row(*middle: Int) -> None:
@@ -169,7 +169,7 @@ class _Scatter:
             def element(number: Int) -> None:
                 e, index = frame.evaluator(lanes=1), (*outer, Index(number))
                 position = e.position(indices, index, self.data.shape[-1])
-                self._apply(e, None, (*outer, position), index)
+                self._unless_lines_are_empty(e, lambda: self._apply(e, None, (*outer, position), index))
 
             def elements() -> None:
                 f.loop(0, length, 1, element)
@@ -214,6 +214,14 @@ class _Scatter:
         assert line.is_uniform, line
         inside = f.icmp("ult", f.sub(line.base, first), f.sub(last, first))
         f.if_(inside, body)
+
+    def _unless_lines_are_empty(self, e: Evaluator, body: Callable[[], None]) -> None:
+        """`body`, where a line has elements: clamping a position in an empty axis leaves none that could be written."""
+        length = self.data.shape[-1]
+        if at_least(length, 1):
+            body()
+        else:
+            e.f.if_(e.f.icmp("ne", e.size(length), 0), body)
 
     def _apply(
         self, e: Evaluator, range: tuple[Int, Int] | None, target: Sequence[Index], source: Sequence[Index]
