@@ -10,9 +10,26 @@ from compiler.codegen_host.machine import compile_object
 from compiler.target import parse_target
 from runtime.artifact import Artifact
 from runtime.cpu import allocate_aligned
-from runtime.program import Binding, Body, Check, Constant, Launch, Parameter, Program, Step, Symbol, TensorSpec
+from runtime.program import (
+    Binding,
+    Body,
+    Check,
+    Constant,
+    Host,
+    JsonValue,
+    Launch,
+    Parameter,
+    Program,
+    Step,
+    Symbol,
+    TensorSpec,
+)
 
 HOST = parse_target("cpu")
+
+X = np.array([1.0, -2.0, 0.5], np.float32)
+SCALAR = Parameter("k", "i64", (), "i64[]")
+FLAG = Parameter("flag", "bool", (), "bool[]")
 
 # Frames: pool, weights, arena, status, s[0], s[1], inputs, outputs. All arrays are f32[N].
 #
@@ -142,6 +159,13 @@ def image() -> bytes:
 def vector(name: str, size: str = "N", default: int | None = None) -> Parameter:
     """An input or output f32[size]."""
     return Parameter(name, "f32", (size,), f"f32[{size}]", default)
+
+
+def host(
+    function: str, inputs: Sequence[int], outputs: Sequence[int], *bindings: Binding, **attributes: JsonValue
+) -> Host:
+    """A step of the host function of that name."""
+    return Host(function, tuple(inputs), tuple(outputs), attributes, bindings)
 
 
 def launch(entry: str, inputs: Sequence[int], outputs: Sequence[int], arena_bytes: str = "4*s[0]") -> Launch:

@@ -1,6 +1,6 @@
 """Bodies step by step: host functions, sizes from data, guards, branches, loops, and launches among them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -14,9 +14,7 @@ from runtime.program import (
     Check,
     Constant,
     Guard,
-    Host,
     If,
-    JsonValue,
     Parameter,
     Program,
     Release,
@@ -26,18 +24,8 @@ from runtime.program import (
     While,
 )
 from runtime.texts import encode_texts
-from tests.runtime.programs import BIAS, SCALE, SYMBOLS, artifact, body, launch, program, vector
+from tests.runtime.programs import BIAS, FLAG, SCALAR, SCALE, SYMBOLS, X, artifact, body, host, launch, program, vector
 from tests.support.arrays import assert_same
-
-X = np.array([1.0, -2.0, 0.5], np.float32)
-SCALAR = Parameter("k", "i64", (), "i64[]")
-FLAG = Parameter("flag", "bool", (), "bool[]")
-
-
-def host(
-    function: str, inputs: Sequence[int], outputs: Sequence[int], *bindings: Binding, **attributes: JsonValue
-) -> Host:
-    return Host(function, tuple(inputs), tuple(outputs), attributes, bindings)
 
 
 def run(content: Program, inputs: Mapping[str, object], weights: np.ndarray | None = None) -> list[np.ndarray]:

@@ -3,7 +3,6 @@
 import gc
 import threading
 import weakref
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ from runtime.program import (
     BindSizes,
     Constant,
     Guard,
-    Host,
     If,
-    JsonValue,
     Parameter,
     Release,
     Symbol,
@@ -26,19 +23,9 @@ from runtime.program import (
 )  # fmt: skip
 from runtime.texts import encode_texts
 from tests.runtime.gpu.programs import AFFINE, PICK, affine, executable, fake_driver, step
-from tests.runtime.programs import SYMBOLS, Program, body, program, vector
+from tests.runtime.programs import FLAG, SCALAR, SYMBOLS, Program, X, body, host, program, vector
 from tests.support.arrays import assert_same
 from tests.support.fake_driver import FakeDriver
-
-X = np.array([1.0, -2.0, 0.5], np.float32)
-SCALAR = Parameter("k", "i64", (), "i64[]")
-FLAG = Parameter("flag", "bool", (), "bool[]")
-
-
-def host(
-    function: str, inputs: Sequence[int], outputs: Sequence[int], *bound: Binding, **attributes: JsonValue
-) -> Host:
-    return Host(function, tuple(inputs), tuple(outputs), attributes, bound)
 
 
 def one(fake: FakeDriver, content: Program, *inputs: object, weights: np.ndarray | None = None) -> np.ndarray:
