@@ -163,6 +163,11 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
             key="finn_datatype", value="INT2"
         ),
     ),
+    "functions in a model older than they": (
+        {"later-ir-version"},
+        CALL,
+        lambda m: setattr(m, "ir_version", 7),
+    ),
     "defaults of functions in a model older than they": (
         {"later-ir-version"},
         CALL,

@@ -115,14 +115,16 @@ def _repeated(entries: _Entries) -> Iterator[str]:
 
 
 def _check_versions(model: ModelProto, findings: Findings) -> None:
-    """Reports fields that the IR version of the model does not have; the first of each kind."""
+    """Reports fields that the IR version of the model does not have; the first of each kind.
+
+    They keep their meaning: onnx's own writer names version 7 for opset 14, whether or not there are functions.
+    """
     if not 1 <= model.ir_version <= newest_ir_version():
         return
     for what, since, is_there in _LATER:
         if model.ir_version < since and is_there(model):
             message = f"the model has {what}, which are new in IR version {since}, and names version {model.ir_version}"
-            report = findings.error if what == _FUNCTIONS else findings.warning
-            report("later-ir-version", message, Location(), rule="ONNX IR, versions")
+            findings.warning("later-ir-version", message, Location(), rule="ONNX IR, versions")
     if model.ir_version < 11 and (model.configuration or _has_device_configurations(model)):
         message = f"device configurations are new in IR version 11, and the model names version {model.ir_version}"
         findings.error("device-configuration-version", message, Location(), rule="ONNX IR, multi-device configuration")
@@ -148,14 +150,11 @@ def _has_device_configurations(model: ModelProto) -> bool:
     return any(node.device_configurations for body in _bodies(model) for node in all_nodes(body))
 
 
-# Without them the nodes that call them mean nothing; what else came later changes no meaning.
-_FUNCTIONS = "functions"
-
 # What came with an IR version, and whether a model has it.
 _LATER: tuple[tuple[str, int, Callable[[ModelProto], bool]], ...] = (
     ("sparse initializers", 6, lambda model: bool(model.graph.sparse_initializer)),
     ("training information", 7, lambda model: bool(model.training_info)),
-    (_FUNCTIONS, 8, lambda model: bool(model.functions)),
+    ("functions", 8, lambda model: bool(model.functions)),
     ("attributes of functions with defaults", 9, lambda model: any(f.attribute_proto for f in model.functions)),
     ("metadata of nodes or graphs", 10, _has_metadata),
     ("overloads of functions", 10, _has_overloads),

@@ -21,7 +21,6 @@ HEADERS: Cases = {
         )
         + '<domain: "own", opset_import: ["": 21, "own": 1]> h (a) => (b) { b = Relu(a) }',
     ),
-    "functions before they were": Case("later-ir-version", CALL, setting("ir_version", 7)),
     "opset 0": Case("unsupported-opset-version", RELU, lambda m: setattr(m.opset_import[0], "version", 0)),
     "a negative opset": Case("unsupported-opset-version", RELU, lambda m: setattr(m.opset_import[0], "version", -3)),
     "an ai.onnx.ml of the future": Case(
