@@ -4,6 +4,7 @@ The type of values is in runtime/host/values.py, which is not imported here: tha
 program of native code needs none.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     # What a slot of a program holds while it runs.
     SlotValue = HostValue | DeviceValue
+
+# The sizes of a tensor type, where it tells the rank.
+_SIZES = re.compile(r"\[((?:\d+|\?\w+)(?:, (?:\d+|\?\w+))*|)\]$")
 
 __all__ = ["as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "stack_arrays"]
 
@@ -62,18 +66,31 @@ def import_value(value: object, text: str, what: str) -> "HostValue":
         case "sequence":
             if not isinstance(value, list | tuple):
                 raise _wrong_type(value, text, what)
-            return tuple(import_value(item, inside[:-1], f"{what}[{index}]") for index, item in enumerate(value))
+            return tuple(_import_inner(item, inside[:-1], f"{what}[{index}]") for index, item in enumerate(value))
         case "optional":
-            return None if value is None else import_value(value, inside[:-1], what)
+            return None if value is None else _import_inner(value, inside[:-1], what)
         case "map":
             key_type, _, value_type = inside[:-1].partition(", ")
             if not isinstance(value, Mapping):
                 raise _wrong_type(value, text, what)
             return {
-                _import_key(key, key_type, text, what): import_value(item, value_type, f"{what}[{key!r}]")
+                _import_key(key, key_type, text, what): _import_inner(item, value_type, f"{what}[{key!r}]")
                 for key, item in value.items()
             }
     return import_array(value, DTYPES[text.partition("[")[0]], what, text)
+
+
+def _import_inner(value: object, text: str, what: str) -> "HostValue":
+    """A value inside of another. Code relies on its sizes, which are numbers there, or each free for itself."""
+    imported = import_value(value, text, what)
+    told = _SIZES.search(text)
+    if isinstance(imported, np.ndarray) and told:
+        sizes = told[1].split(", ") if told[1] else []
+        pairs = zip(sizes, imported.shape, strict=False)
+        if len(sizes) != imported.ndim or any(size.isdigit() and int(size) != own for size, own in pairs):
+            code = "input-rank" if len(sizes) != imported.ndim else "input-shape"
+            raise InputError(f"{what} is {describe(imported)}, expected {text}", code=code)
+    return imported
 
 
 def _import_key(key: object, key_type: str, text: str, what: str) -> "MapKey":

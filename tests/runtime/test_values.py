@@ -25,6 +25,31 @@ def test_a_sequence_is_a_tuple(value: object) -> None:
     assert take([], "sequence(f32[...])") == ()
 
 
+@pytest.mark.parametrize("text", ["sequence(f32[2])", "sequence(f32[?any])", "sequence(f32[...])"])
+def test_an_element_has_the_sizes_that_are_told(text: str) -> None:
+    found = take([X], text)
+    assert isinstance(found, tuple)
+    assert [item is X for item in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "code"),
+    [
+        ([X, X[:1]], "sequence(f32[2])", "input-shape"),
+        ([np.zeros((4, 3), np.float32)], "sequence(f32[?any, 2])", "input-shape"),
+        ([X], "sequence(f32[?any, 2])", "input-rank"),
+        ([X], "sequence(f32[])", "input-rank"),
+        (X, "optional(f32[3])", "input-shape"),
+        ({3: X}, "map(i64, f32[3])", "input-shape"),
+        ([[X], [X[:0]]], "sequence(sequence(f32[2]))", "input-shape"),
+    ],
+)
+def test_an_element_of_other_sizes_is_refused(value: object, text: str, code: str) -> None:
+    with pytest.raises(InputError, match="expected f32") as caught:
+        take(value, text)
+    assert caught.value.code == code
+
+
 def test_an_optional_is_none_or_its_value() -> None:
     assert take(None, "optional(sequence(i64[...]))") is None
     assert take(X, "optional(f32[2])") is X

@@ -43,6 +43,7 @@ def cast_like(node: Node, ir: Builder) -> Value:
 
 def _converted(x: Value, dtype: DType, node: Node, ir: Builder) -> Value:
     """`x` as `dtype`; float8 saturates as the attribute says, and only the power-of-two type has a rounding mode."""
+    round_mode = node.choice("round_mode", ROUND_MODES, "nearest")
     if x.dtype == dtype:
         return x
     if dtype.is_string:
@@ -52,4 +53,4 @@ def _converted(x: Value, dtype: DType, node: Node, ir: Builder) -> Value:
     saturate = node.flag("saturate", True)
     if dtype != F8E8M0:
         return ir.cast(x, dtype, saturate=saturate)
-    return ir.cast(x, dtype, saturate=saturate, round_mode=node.choice("round_mode", ROUND_MODES, "nearest"))
+    return ir.cast(x, dtype, saturate=saturate, round_mode=round_mode)

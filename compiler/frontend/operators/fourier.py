@@ -41,9 +41,17 @@ def _signal(node: Node) -> Value:
     return x
 
 
+def _is_onesided(node: Node) -> bool:
+    value = node.int("onesided")
+    if value not in (0, 1):
+        rule = f"ONNX {node.operator}, attribute onesided"
+        node.fail("attribute-range", f"onesided is {value}, neither 0 nor 1", rule=rule)
+    return value == 1
+
+
 def _transformed(x: Value, number: int | None, axis: Value | None, node: Node, ir: Builder) -> Value:
     """The transform along an axis that is known, or that `axis` tells at the call."""
-    is_inverse, is_onesided = node.flag("inverse"), node.flag("onesided")
+    is_inverse, is_onesided = node.flag("inverse"), _is_onesided(node)
     if is_onesided and not is_inverse and x.shape[-1] == 2:
         node.fail("complex-signal", f"a one-sided transform of a complex signal {x.type}", rule="ONNX DFT, onesided")
     if is_onesided and is_inverse and x.shape[-1] == 1:
@@ -116,7 +124,7 @@ def stft(node: Node, ir: Builder) -> Value:
     ir.guard(x.shape[1], length, "at_least", message)
     if window is None:
         window = ir.full((length,), 1, x.dtype)
-    is_onesided = node.flag("onesided")
+    is_onesided = _is_onesided(node)
     if is_onesided and x.shape[-1] == 2:
         node.fail("complex-signal", f"a one-sided transform of a complex signal {x.type}", rule="ONNX STFT, onesided")
     frames = floordiv(x.shape[1] - length, step) + 1

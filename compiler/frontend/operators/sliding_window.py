@@ -105,9 +105,9 @@ def padding(
     node: Node, sizes: Sequence[Dim], spans: Sequence[Dim], strides: Sequence[int]
 ) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
     """The padding before and after each axis, as given, or so that the result has ceil(size / stride) places."""
-    mode = auto_pad(node)
+    mode, given = auto_pad(node), given_padding(node, len(sizes))
     if mode == "NOTSET":
-        return given_padding(node, len(sizes))
+        return given
     expect_one_padding(node)
     if mode == "VALID":
         return (0,) * len(sizes), (0,) * len(sizes)
