@@ -133,7 +133,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
         for value, axis, backwards in zip(scanned, axes, directions, strict=True):
             place = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
             elements.append(nested.gather(value, place, axis))
-        _expect_declared_shapes(body, (*carried, *elements), node)
+        expect_declared_shapes(body, (*carried, *elements), node)
         results = node.lower_subgraph(body, (*carried, *elements), nested)
         _expect_kept_shapes(carried, results, node)
         return nested.constant(np.array(True)), *results
@@ -151,7 +151,7 @@ def _truth(value: Value, node: Node) -> Value:
     return value
 
 
-def _expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> None:
+def expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> None:
     """ModelError where an input of the body certainly has not the shape that it declares."""
     for info, value in zip(body.inputs, given, strict=False):
         if info.type is not None and _have_other_shapes(info.type, value.type):

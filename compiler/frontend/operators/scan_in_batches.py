@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.control_flow import expect_declared_shapes
 from compiler.frontend.operators.loops import while_loop
 from compiler.frontend.operators.shape_inputs import of_shape, zero
 from compiler.ir.builder import Builder
@@ -80,6 +81,7 @@ def _scan_one(batch: _Batch, index: Value, node: Node, ir: Builder) -> tuple[Val
         backwards = nested.max(last, 0)
         places = [backwards if direction else step for direction in batch.directions]
         elements = [nested.gather(value, place, 0) for value, place in zip(scanned, places, strict=True)]
+        expect_declared_shapes(node.graph("body"), (*carried, *elements), node)
         results = node.lower_subgraph(node.graph("body"), (*carried, *elements), nested)
         if own is not None:
             runs = nested.less(step, own)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from compiler.frontend.operator import Node, operator
+from compiler.frontend.operators.control_flow import expect_declared_shapes
 from compiler.frontend.operators.host_values import construct, element_type, known_elements, sequence_input, taken_out
 from compiler.frontend.operators.joined_types import is_never_filled, joined_element
 from compiler.frontend.operators.loops import while_loop
@@ -40,6 +41,7 @@ def sequence_map(node: Node, ir: Builder) -> tuple[Value, ...]:
 
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         elements = [_element(value, iteration, nested) for value in inputs]
+        expect_declared_shapes(body, elements, node)
         results = node.lower_subgraph(body, elements, nested)
         longer = [_appended(sequence, result, node, nested) for sequence, result in zip(carried, results, strict=True)]
         return nested.constant(np.array(True)), *longer
@@ -51,6 +53,7 @@ def _unrolled(inputs: Sequence[Value], count: int, node: Node, ir: Builder) -> t
     results = []
     for place in range(count):
         elements = [value if (known := known_elements(value)) is None else known[place] for value in inputs]
+        expect_declared_shapes(node.graph("body"), elements, node)
         results.append(node.lower_subgraph(node.graph("body"), elements, ir))
     return tuple(construct(column, node, ir) for column in zip(*results, strict=True))
 
