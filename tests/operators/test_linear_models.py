@@ -87,11 +87,21 @@ def test_one_row_of_coefficients_scores_the_second_of_two_classes(target: str) -
 @pytest.mark.parametrize(
     "attributes",
     [
-        {"coefficients": [1.0] * 4},
-        {"coefficients": [1.0] * 3, "intercepts": [0.0, 1.0]},
+        {"coefficients": [1.0] * 4, "classlabels_ints": [1, 2]},
+        {"coefficients": [1.0] * 3, "intercepts": [0.0, 1.0], "classlabels_ints": [1, 2]},
         {"coefficients": [1.0] * 6, "intercepts": [0.0, 1.0], "classlabels_ints": [1, 2, 3]},
     ],
 )
 def test_what_does_not_fit_is_refused(attributes: dict[str, object]) -> None:
     with pytest.raises(DiagnosedModelError):
         run_ml("LinearClassifier", {"X": X}, outputs=2, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [(1, {}), (2, {}), (1, {"classlabels_ints": [1, 2, 3]}), (1, {"classlabels_strings": ["a", "b", "c"]})],
+)
+def test_a_classifier_has_labels_for_its_scores(rows: int, labels: dict[str, object]) -> None:
+    coefficients = [1.0] * (rows * X.shape[1])
+    with pytest.raises(DiagnosedModelError, match="class-labels"):
+        run_ml("LinearClassifier", {"X": X}, outputs=2, coefficients=coefficients, intercepts=[0.0] * rows, **labels)

@@ -33,18 +33,21 @@ def linear_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html
     """
     labels = class_labels(node)
+    if not labels.size:
+        message = "neither classlabels_ints nor classlabels_strings is given"
+        node.fail("class-labels", message, rule="ONNX LinearClassifier, classlabels_*")
     x = rows_of_features(node, ir)
     width = len(node.floats("coefficients"))
     features = x.shape[1]
     if node.has("intercepts"):
         count = len(node.floats("intercepts"))
     else:
-        count = width // features if isinstance(features, int) and features else max(labels.size, 1)
+        count = width // features if isinstance(features, int) and features else labels.size
     scores = _scores(x, count, node, ir)
+    if labels.size != count and (count > 1 or labels.size > 2):
+        message = f"{count} rows of coefficients score {labels.size} classes"
+        node.fail("class-labels", message, rule="ONNX LinearClassifier, classlabels_*")
     if count > 1:
-        if labels.size not in (0, count):
-            message = f"{count} rows of coefficients score {labels.size} classes"
-            node.fail("class-labels", message, rule="ONNX LinearClassifier, classlabels_*")
         best = ir.arg_reduce(scores, "max", 1)
         return labelled(best, labels, ir), ir.cast(transformed(scores, node, ir), F32)
     wins = ir.cast(ir.squeeze(ir.greater(scores, 0), (1,)), I64)
@@ -56,10 +59,8 @@ def linear_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
 
 def _beside_nothing(labels: np.ndarray) -> np.ndarray:
     """The label of the one class there is, after what stands for none."""
-    if not labels.size:
-        return labels
     none = np.array([""], object) if labels.dtype == object else np.array([0], np.int64)
-    return np.concatenate([none, labels[:1]])
+    return np.concatenate([none, labels])
 
 
 def rows_of_features(node: Node, ir: Builder) -> Value:
