@@ -149,6 +149,7 @@ ROWS: tuple[Row, ...] = (
     row("ort", "AffineGrid", '"If align_corners=1, consider -1 and 1 to refer to the centers of the corner pixels".'),
     row("reference", "Unique", '"axis: The dimension to apply unique": of it alone.'),
     row("ort", "MatMulInteger", "The sum of no products is 0."),
+    row("ort", "Gemm", "Y = alpha * A' * B' + beta * C: where A has no columns too, C is multiplied by beta."),
     row(
         "ort",
         "Pow",
