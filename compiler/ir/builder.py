@@ -13,7 +13,8 @@ import numpy as np
 from compiler.diagnostics import Location, error, model_error
 from compiler.ir.dims import Dim, Size, always_broadcast, at_least, bcast, product, symbols_of
 from compiler.ir.dtypes import I64, DType
-from compiler.ir.fold_sizes import fold_known, known_elements
+from compiler.ir.fold_sizes import fold_known
+from compiler.ir.known_elements import known_elements
 from compiler.ir.module import Attribute, Attributes, Block, Op, Parameter, Value
 from compiler.ir.primitive import PRIMITIVES, TypeRuleError
 from compiler.ir.primitives.contractions import parse_equation

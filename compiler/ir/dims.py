@@ -413,8 +413,11 @@ def _atom_range(atom: Atom, bounds: Bounds) -> Range:
         case "bcast":
             return 0, max(known_highs) if len(known_highs) == len(highs) else None
         case "mod":
-            positive = lows[1] is not None and lows[1] > 0
-            return (0, highs[1] - 1 if highs[1] is not None else None) if positive else (None, None)
+            if lows[1] is not None and lows[1] > 0:
+                return 0, highs[1] - 1 if highs[1] is not None else None
+            # By 0 what is divided remains.
+            are_sizes = all(low is not None and low >= 0 for low in lows)
+            return (0, highs[0]) if are_sizes else (None, None)
     divisor = atom.arguments[1]
     if isinstance(divisor, int) and divisor > 0:
         return None if lows[0] is None else lows[0] // divisor, None if highs[0] is None else highs[0] // divisor

@@ -7,41 +7,25 @@ operands are all known is replaced by its value. Nothing here makes ops.
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce as fold
+from itertools import accumulate
 
 import numpy as np
 
+from compiler.ir.derived_sizes import chosen_elements, truncated_elements
 from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product, symbols_of
 from compiler.ir.dtypes import I32, I64
+from compiler.ir.known_elements import LIMIT, as_elements, known_elements, static_shape
 from compiler.ir.meanings import apply_meaning
 from compiler.ir.module import Attributes, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.types import TensorType, Type
 from runtime.host import MEANINGS
 
-LIMIT = 1024
-"""The most elements a tensor may have to be followed as sizes; longer integer tensors are data."""
-
 Undecided = None
 
+_GREATEST_POWER = 4
 
-def known_elements(value: Value) -> np.ndarray | None:
-    """The elements of a small integer or bool tensor, an object array of Dims, or None where data decides.
-
-    Sizes of rank 2 and more are a reshape of those of rank 1.
-    """
-    op = value.op
-    if op is None:
-        return None
-    if op.name == "sizes":
-        elements = np.empty(len(op.dims("values")), object)
-        elements[:] = op.dims("values")
-        return elements.reshape(_static(value.tensor))
-    if op.name == "constant" and (value.dtype.is_integer or value.dtype.is_bool) and op.array().size <= LIMIT:
-        return np.array(op.array().astype(np.int64), object)
-    if op.name == "reshape" and op.operands[0].op is not None and op.operands[0].op.name == "sizes":
-        known = known_elements(op.operands[0])
-        return None if known is None or not value.tensor.is_static else known.reshape(_static(value.tensor))
-    return None
+_INDEXED = ("gather", "scatter_nd", "scatter_along")
 
 
 def _window(attributes: Attributes) -> int:
@@ -74,8 +58,17 @@ def fold_known(
     if not (type.dtype.is_integer or type.dtype.is_bool):
         return None
     known = [array for operand in operands if (array := known_elements(operand)) is not None]
-    result = _fold(name, known, attributes) if len(known) == len(operands) else None
-    return None if result is None else (result.reshape(_static(type)),)
+    result = _fold(name, known, attributes) if len(known) == len(operands) else _derived(name, operands, type)
+    return None if result is None else (result.reshape(static_shape(type)),)
+
+
+def _derived(name: str, operands: Sequence[Value], type: TensorType) -> np.ndarray | None:
+    """The result where an operand is no integer, but computed from such."""
+    if type.dtype not in (I64, I32):
+        return None
+    if name == "select":
+        return chosen_elements(*operands)
+    return truncated_elements(operands[0]) if name == "cast" else None
 
 
 def _small_constant(value: Value) -> np.ndarray | None:
@@ -83,10 +76,6 @@ def _small_constant(value: Value) -> np.ndarray | None:
     if op is None or op.name != "constant" or value.dtype.is_string or op.array().size > LIMIT:
         return None
     return op.array()
-
-
-def _static(type: TensorType) -> tuple[int, ...]:
-    return tuple(size for size in type.known_shape if isinstance(size, int))
 
 
 def _picks_by_size(attributes: Attributes) -> bool:
@@ -103,25 +92,35 @@ def _count(type: TensorType) -> int:
 def _fold(name: str, operands: list[np.ndarray], attributes: Attributes) -> np.ndarray | None:
     if PRIMITIVES[name].kind == "movement":
         return MEANINGS[name](operands, attributes)[0]
-    if name == "gather" and all(isinstance(index, int) for index in operands[1].flat):
-        return MEANINGS[name]([operands[0], operands[1].astype(np.int64)], attributes)[0]
+    if name in _INDEXED and all(isinstance(index, int) for index in operands[1].flat):
+        if attributes.get("kind", "set") != "set":
+            return None
+        return MEANINGS[name]([operands[0], operands[1].astype(np.int64), *operands[2:]], attributes)[0]
+    if name == "scan_axis" and operands[0].ndim == 1 and attributes["kind"] == "sum":
+        return _running_sums(operands[0].tolist(), attributes)
     if name == "cast":
         return operands[0] if attributes["dtype"] in (I64, I32) else None
     if name == "reduce" and operands[0].ndim == 1 and operands[0].size:
         combine = _COMBINE.get(str(attributes["kind"]))
-        return None if combine is None else _array([fold(combine, operands[0].tolist())])
+        return None if combine is None else as_elements([fold(combine, operands[0].tolist())])
     function = _ELEMENTWISE.get(name)
     if function is None:
         return None
     results = [function(*elements) for elements in zip(*(operand.flat for operand in operands), strict=True)]
     decided = [result for result in results if result is not Undecided]
-    return _array(decided) if len(decided) == len(results) else None
+    return as_elements(decided) if len(decided) == len(results) else None
 
 
-def _array(elements: Sequence[Dim]) -> np.ndarray:
-    array = np.empty(len(elements), object)
-    array[:] = elements
-    return array
+def _running_sums(elements: Sequence[Dim], attributes: Attributes) -> np.ndarray:
+    """The sums of the elements up to each, or, where they are exclusive, of those before it."""
+    ordered = [*reversed(elements)] if attributes["reverse"] else [*elements]
+    sums = [*accumulate(ordered, initial=0)]
+    sums = sums[:-1] if attributes["exclusive"] else sums[1:]
+    return as_elements([*reversed(sums)] if attributes["reverse"] else sums)
+
+
+def _power(a: Dim, b: Dim) -> Dim | None:
+    return product([a] * b) if isinstance(b, int) and 0 <= b <= _GREATEST_POWER else Undecided
 
 
 def _divide(a: Dim, b: Dim) -> Dim | None:
@@ -148,6 +147,8 @@ def _remainder(a: Dim, b: Dim) -> Dim | None:
         return 0 if b == 0 else abs(a) % abs(b) * (1 if a >= 0 else -1)
     if at_least(a, 0) and at_least(b, 1):
         return mod(a, b)
+    if at_least(a, 0) and at_least(b, 0):
+        return mod(a, b) * minimum(1, b)
     quotient = _divide(a, b) if at_least(b, 1) else Undecided
     return Undecided if quotient is None else a - b * quotient
 
@@ -200,6 +201,7 @@ _ELEMENTWISE: dict[str, Callable[..., Dim | None]] = {
     "mul": lambda a, b: a * b,
     "div": _divide,
     "rem": _remainder,
+    "pow": _power,
     "min": minimum,
     "max": maximum,
     "neg": lambda a: -a,

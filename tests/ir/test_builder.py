@@ -201,6 +201,26 @@ def test_sizes_are_followed(make: object, known: tuple[Dim, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("make", "known"),
+    [
+        (lambda b, s: b.select(b.less(s, 512), s, 512), (minimum(N, 512), minimum(M, 512))),
+        (lambda b, s: b.select(b.less_equal(s, 512), 512, s), (maximum(N, 512), maximum(M, 512))),
+        (lambda b, s: b.select(b.greater(s, 0), s, 0), (N, M)),
+        (lambda b, s: b.cast(b.floor(b.mul(b.cast(s, F32), 0.5)), I64), (floordiv(N, 2), floordiv(M, 2))),
+        (lambda b, s: b.cast(b.ceil(b.div(b.cast(s, F64), 3.0)), I64), (floordiv(N + 2, 3), floordiv(M + 2, 3))),
+        (lambda b, s: b.cast(b.add(b.mul(b.cast(s, F32), 2.0), 1.0), I32), (2 * N + 1, 2 * M + 1)),
+        (lambda b, s: b.pow(s, 2), (N * N, M * M)),
+        (lambda b, s: b.scan_axis(s, "sum", 0), (N, N + M)),
+        (lambda b, s: b.scan_axis(s, "sum", 0, exclusive=True, reverse=True), (M, 0)),
+    ],
+)
+def test_sizes_are_followed_through_choices_fractions_and_sums(make: object, known: tuple[Dim, ...]) -> None:
+    build = Builder()
+    assert callable(make)
+    assert build.known(make(build, build.sizes((N, M)))) == known
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda b, s: b.equal(s, 4),
@@ -208,7 +228,13 @@ def test_sizes_are_followed(make: object, known: tuple[Dim, ...]) -> None:
         lambda b, s: b.cast(s, F32),
         lambda b, s: b.cast(s, U8),
         lambda b, s: b.div(s, b.sub(s, 5)),
-        lambda b, s: b.pow(s, 2),
+        lambda b, s: b.pow(s, 9),
+        lambda b, s: b.cast(b.sqrt(b.cast(s, F32)), I64),
+        lambda b, s: b.cast(b.mul(b.cast(s, F32), 0.3), I64),
+        lambda b, s: b.cast(b.div(b.mul(b.cast(s, F32), 5.0), b.cast(s, F32)), I64),
+        lambda b, s: b.cast(b.sub(b.cast(s, F32), 4.5), I64),
+        lambda b, s: b.cast(b.cast(b.reduce(s, "prod", [0]), F32), I64),
+        lambda b, s: b.select(b.parameter("c", TensorType(BOOL, (2,))), s, 4),
         lambda b, s: b.gather(s, b.parameter("i", TensorType(I64, ())), 0),
         lambda b, s: b.unsqueeze(b.unsqueeze(s, [0]), [0]),
         lambda b, s: b.slice(s, (minimum(N, 1),), (1,)),

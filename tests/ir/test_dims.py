@@ -303,7 +303,7 @@ def test_sizes_are_compared_by_value() -> None:
         (minimum(N, 8), 0, 8),
         (maximum(Q, 2), 2, None),
         (mod(Q, 5), 0, 4),
-        (mod(N, M), None, None),
+        (mod(N, M), 0, None),
         (floordiv(N + 5, 2), 2, None),
         (floordiv(minimum(N, 9), 2), 0, 4),
         (floordiv(minimum(N, 9), M), 0, 9),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compiler.ir.builder import Builder
 from compiler.ir.dims import Size, evaluate
-from compiler.ir.dtypes import BOOL, I32, I64
+from compiler.ir.dtypes import BOOL, F32, F64, I32, I64
 from compiler.ir.interpreter import interpret
 from compiler.ir.module import Function, Module, Value
 from compiler.ir.types import TensorType
@@ -19,6 +19,7 @@ Step = tuple[str, int, int]
 BINARY = ("add", "sub", "mul", "div", "rem", "min", "max", "equal", "less", "less_equal", "and", "or")
 UNARY = ("neg", "abs", "sign", "not")
 OTHERS = ("gather", "slice", "reverse", "concatenate", "sum", "prod", "max of all", "select", "i32", "pad", "sort")
+OTHERS += ("pow", "running sum", "put", "part", "rounded up", "choice", "truths")
 
 steps = st.lists(
     st.tuples(st.sampled_from(BINARY + UNARY + OTHERS), st.integers(0, 3), st.integers(-3, 5)), min_size=1, max_size=6
@@ -56,6 +57,22 @@ def step(build: Builder, x: Value, other: Value, name: str, number: int) -> Valu
             return build.cast(build.cast(x, I32), I64)
         case "pad":
             return build.pad(x, (1,), (0,), number) if size < 9 else x
+        case "pow":
+            return build.pow(x, build.full(x.shape, abs(number), I64)) if size < 9 else x
+        case "running sum":
+            return build.scan_axis(x, "sum", 0, exclusive=number % 2 == 0, reverse=number < 0)
+        case "put":
+            where = build.constant(np.array([abs(number) % size], np.int64))
+            return build.scatter_along(x, where, build.full((1,), number, I64), 0, "set")
+        case "part":
+            return build.cast(build.floor(build.mul(build.cast(x, F32), (number or 1) / 4)), I64)
+        case "rounded up":
+            return build.cast(build.ceil(build.div(build.cast(x, F64), abs(number) + 1.0)), I64)
+        case "choice":
+            both = build.and_(build.less(x, operand), build.not_(build.equal(x, number)))
+            return build.select(both, operand, build.add(x, 1))
+        case "truths":
+            return build.cast(build.or_(build.less_equal(x, operand), build.equal(x, number)), I64)
         case "sort":
             return build.sort(x, 0)[0]
         case "not":
@@ -77,8 +94,8 @@ def test_known_sizes_are_what_the_program_computes(steps: list[Step], n: int, m:
     computed = interpret(module, {"x": np.array([n, m, 3], np.int64)})
     for sizes, array in zip(known, computed, strict=True):
         numbers = None if sizes is None else [evaluate(dim, {"N": n, "M": m}) for dim in sizes]
-        if any(abs(number) >= 2**31 for number in (*array.tolist(), *(numbers or ()))):
-            return  # sizes do not wrap
+        if any(abs(number) >= 2**24 for number in (*array.tolist(), *(numbers or ()))):
+            return  # sizes do not wrap, and f32 holds no more
         assert numbers is None or numbers == array.tolist()
 
 

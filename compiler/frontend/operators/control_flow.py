@@ -3,17 +3,19 @@
 A condition that is known chooses its branch while the program is built.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
 from compiler.frontend.graph import Graph
 from compiler.frontend.operator import Node, RanksDiffer, RankUnknown, operator
-from compiler.frontend.operators.joined_types import joined
+from compiler.frontend.operators.joined_types import agreed_size, joined
 from compiler.frontend.operators.loops import forever, while_loop
 from compiler.frontend.operators.shape_inputs import only_element
 from compiler.ir.builder import Builder
 from compiler.ir.capture import close_blocks
+from compiler.ir.derived_sizes import Truth, truth_elements
+from compiler.ir.dims import symbols_of
 from compiler.ir.dtypes import I64
 from compiler.ir.module import Block, Value, walk
 from compiler.ir.types import TensorType, Type, type_symbols
@@ -45,9 +47,29 @@ def if_(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 def joined_branches(condition: Value, blocks: Sequence[Block], node: Node, ir: Builder) -> tuple[Value, ...]:
     """The results of one of two blocks, which may use values from outside."""
     local = _bound_within(blocks[0]) | _bound_within(blocks[1])
-    types = [joined(node, ir, a, b, local) for a, b in zip(blocks[0].results, blocks[1].results, strict=True)]
+    pairs = [*zip(blocks[0].results, blocks[1].results, strict=True)]
+    truths = truth_elements(condition)
+    truth = None if truths is None else truths.item()
+    types = [joined(node, ir, a, b, local, truth) for a, b in pairs]
     captures, closed = close_blocks(blocks)
-    return ir.if_(condition, captures, closed, types)
+    results = ir.if_(condition, captures, closed, types)
+    return tuple(
+        [_joined_sizes(*pair, local, truth, ir) or result for pair, result in zip(pairs, results, strict=True)]
+    )
+
+
+def _joined_sizes(a: Value, b: Value, local: Set[str], truth: Truth | None, ir: Builder) -> Value | None:
+    """The integers that are either `a` or `b`, where sizes tell both of them and which."""
+    left, right = (ir.known(value) if isinstance(value.type, TensorType) else None for value in (a, b))
+    if left is None or right is None or a.type != b.type or a.dtype != I64:
+        return None
+    if any(symbols_of(dim) & local for dim in (*left, *right)):
+        return None
+    found = [agreed_size(*each, truth) for each in zip(left, right, strict=True)]
+    sizes = [each for each in found if each is not None]
+    if len(sizes) != len(found):
+        return None
+    return ir.sizes(sizes) if a.rank else ir.size(sizes[0])
 
 
 def cases_of_rank(unknown: RankUnknown, blocks: Mapping[int, Block], node: Node, ir: Builder) -> tuple[Value, ...]:

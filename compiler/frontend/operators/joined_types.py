@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from compiler.frontend.operator import Node
 from compiler.ir.builder import Builder
+from compiler.ir.derived_sizes import Truth, choice
 from compiler.ir.dims import Dim, symbols_of
 from compiler.ir.module import Value
 from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
@@ -72,8 +73,11 @@ def joined_element(a: Type, b: Type) -> Type | None:
     return None
 
 
-def joined(node: Node, ir: Builder, a: Value, b: Value, local: Set[str]) -> Type:
-    """The type of a value that may come from either branch; `local` symbols mean nothing outside the branches."""
+def joined(node: Node, ir: Builder, a: Value, b: Value, local: Set[str], truth: Truth | None) -> Type:
+    """The type of a value that may come from either branch; `local` symbols mean nothing outside the branches.
+
+    `truth` tells in sizes which branch it is, where they do.
+    """
     outside = frozenset(ir.symbols.ranges) - local
     if is_never_filled(a) != is_never_filled(b) and type(a.type) is type(b.type):
         return known_inside(b.type if is_never_filled(a) else a.type, outside)
@@ -87,7 +91,7 @@ def joined(node: Node, ir: Builder, a: Value, b: Value, local: Set[str]) -> Type
     left, right = a.type.shape, b.type.shape
     if left is None or right is None or len(left) != len(right):
         return TensorType(a.dtype, None)
-    sizes = (_agreed(ir, *pair, local) for pair in zip(left, right, strict=True))
+    sizes = (_agreed(ir, *pair, local, truth) for pair in zip(left, right, strict=True))
     return TensorType(a.dtype, tuple(sizes))
 
 
@@ -95,8 +99,14 @@ def _fail(node: Node, a: Type, b: Type) -> NoReturn:
     node.fail("branch-types", f"the branches give {a} and {b}", rule=f"ONNX {node.operator}")
 
 
-def _agreed(ir: Builder, a: Dim, b: Dim, local: Set[str]) -> Dim:
-    return a if a == b and not symbols_of(a) & local else ir.fresh_symbol("branch")
+def _agreed(ir: Builder, a: Dim, b: Dim, local: Set[str], truth: Truth | None) -> Dim:
+    found = None if (symbols_of(a) | symbols_of(b)) & local else agreed_size(a, b, truth)
+    return ir.fresh_symbol("branch") if found is None else found
+
+
+def agreed_size(a: Dim, b: Dim, truth: Truth | None) -> Dim | None:
+    """The size that is `a` in the first branch and `b` in the second, where that can be said before the call."""
+    return choice(truth, a, b) if truth is not None else a if a == b else None
 
 
 def widened(node: Node, ir: Builder, before: Type, after: Type, loose: set[Dim], known: Set[str]) -> Type:
