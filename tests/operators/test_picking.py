@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import onnxc
 from runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
+from tests.support.models import one_node_model
 
 NAN, INF = np.nan, np.inf
 
@@ -119,6 +121,18 @@ def test_unique_is_numpy_unique(way: str, is_sorted: int, axis: int | None, x: n
     got = run_operator("Unique", {"X": x}, opset=11, way=way, outputs=4, sorted=is_sorted, **attributes)
     for actual, expected in zip(got, (y, first, inverse.reshape(-1), counts), strict=True):
         assert_same(actual, expected)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), 0), ((0, 3), 1), ((2, 0, 3), -1), ((0, 0), 0)])
+def test_slices_without_elements_are_one_slice(shape: tuple[int, ...], axis: int) -> None:
+    sizes = [f"n{place}" for place in range(len(shape))]
+    outputs = {"y": (np.float32, None)} | dict.fromkeys(("first", "inverse", "counts"), (np.int64, None))
+    model = one_node_model("Unique", {"x": (np.float32, sizes)}, outputs, axis=axis)
+    x = np.zeros(shape, np.float32)
+    got = onnxc.compile(model).run({"x": x}).values()
+    expected = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    for actual, wanted in zip(got, expected, strict=True):
+        assert_same(np.asarray(actual), wanted)
 
 
 def test_one_nan_is_as_good_as_another() -> None:

@@ -68,11 +68,10 @@ def _slice_keys(x: Value, axis: int, ir: Builder) -> Value:
     """i64[n]: for each slice along the axis, how many are less than it in the order of their elements."""
     others = [place for place in range(x.rank) if place != axis]
     n, m = x.shape[axis], product(x.shape[place] for place in others)
-    if m == 0:
-        return ir.full((n,), 0, I64)
     rows = ir.reshape(ir.transpose(x, (axis, *others)), (n, m))
     own, other = ir.broadcast(rows, (0, 2), (n, n, m)), ir.broadcast(rows, (1, 2), (n, n, m))
-    differs = ir.cast(ir.not_(ir.equal(own, other)), I64)
-    first = ir.unsqueeze(ir.arg_reduce(differs, "max", 2), (2,))
-    is_less = ir.less(ir.gather_along(other, first, 2), ir.gather_along(own, first, 2))
-    return ir.reduce(ir.cast(ir.squeeze(is_less, (2,)), I64), "sum", (1,))
+    differs = ir.not_(ir.equal(own, other))
+    earlier = ir.scan_axis(ir.cast(differs, I64), "sum", 2, exclusive=True)
+    decides = ir.and_(differs, ir.equal(earlier, 0))
+    is_less = ir.reduce(ir.and_(decides, ir.less(other, own)), "or", (2,))
+    return ir.reduce(ir.cast(is_less, I64), "sum", (1,))
