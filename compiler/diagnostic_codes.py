@@ -104,6 +104,10 @@ TYPES: Rows = {
         "an annotation has a key twice; a warning for one that the standard has not",
         "ONNX IR, quantization_annotation",
     ),
+    "quantization-pair": (
+        "a warning: a zero point has no scale, or one of another shape",
+        "ONNX IR, quantization_annotation",
+    ),
     "quantization-parameter": (
         "a scale or zero point does not exist, or a scale is not of a floating-point type",
         "ONNX IR, quantization_annotation",

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from compiler.frontend.check import check_model
 from compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from compiler.frontend.quantization import QuantizationHint, quantization_hints
 from compiler.frontend.read import read_model
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.tables import facts_table, json_text, number, table
@@ -40,8 +41,9 @@ def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
 
 
 def model_parts(path: Path) -> Iterator[RenderableType]:
-    """What is in an ONNX model: versions, inputs, outputs, operators, parameters."""
-    model = check_model(read_model(path))
+    """What is in an ONNX model: versions, inputs, outputs, operators, parameters, annotations."""
+    loaded = read_model(path)
+    model = check_model(loaded)
     yield facts_table(model_facts(model, path))
     yield ""
     made = table("", "name", "type")
@@ -55,7 +57,21 @@ def model_parts(path: Path) -> Iterator[RenderableType]:
     for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         operators.add_row(name, str(count))
     yield operators
+    hints = quantization_hints(loaded, model)
+    if hints:
+        yield ""
+        yield hints_table(hints)
     yield from map(str, model.warnings)
+
+
+def hints_table(hints: Sequence[QuantizationHint]) -> Table:
+    """The tensors that the model annotates for quantization, and what their quantized types can stand for."""
+    made = table("annotated", "scale", "zero point", "type", "from", "to")
+    for hint in hints:
+        name = hint.name if hint.path == "main" else f"{hint.path}: {hint.name}"
+        span = ["" if end is None else number(end) for end in (hint.low, hint.high)]
+        made.add_row(name, hint.scale, hint.zero_point, "" if hint.quantized is None else str(hint.quantized), *span)
+    return made
 
 
 def model_facts(model: CheckedModel, path: Path) -> dict[str, str]:

@@ -249,6 +249,21 @@ def test_inspect_tells_of_a_model_and_of_an_artifact(digits: Path, artifact: Pat
     assert "manifest.json" in compiled
 
 
+def test_inspect_shows_annotations_for_quantization_with_their_ranges(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        m (float[N] x) => (y) <float x_scale = {0.002}, uint8 x_zero = {128}> { y = Exp (x) }"""
+    )
+    annotation = model.graph.quantization_annotation.add(tensor_name="x")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="x_scale")
+    annotation.quant_parameter_tensor_names.add(key="ZERO_POINT_TENSOR", value="x_zero")
+    path = tmp_path / "annotated.onnx"
+    path.write_bytes(model.SerializeToString())
+    lines = [line.split() for line in onnxc("inspect", path).output.splitlines()]
+    assert ["annotated", "scale", "zero", "point", "type", "from", "to"] in lines
+    assert ["x", "x_scale", "x_zero", "u8", "-0.256", "0.254"] in lines
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
