@@ -8,6 +8,7 @@ import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from runtime.arrays import is_ready
 from runtime.dtypes import DTYPES, STRING, DType
 from runtime.errors import DeviceError, InputError, located
-from runtime.launch import NativeLaunch
+from runtime.launch import LARGEST_BYTES, NativeLaunch
 from runtime.program import (
     Binding,
     BindSizes,
@@ -157,14 +158,25 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
     bindings = _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
+        given = attributes(symbols)
         try:
-            results = function([slots[slot] for slot in step.inputs], attributes(symbols))
+            _expect_room(given)
+            results = function([slots[slot] for slot in step.inputs], given)
         except InputError as problem:
             raise located(problem, step.location) from None
+        except MemoryError as problem:
+            raise DeviceError(f"what {step.function} makes does not fit into memory", code="out-of-memory") from problem
         _put(slots, step.outputs, results)
         _bind(bindings, slots, symbols)
 
     return run
+
+
+def _expect_room(attributes: Mapping[str, object]) -> None:
+    """A shape that a host function is to make is one that memory could hold."""
+    shape = attributes.get("shape", ())
+    if isinstance(shape, tuple) and prod(shape) > LARGEST_BYTES:
+        raise DeviceError(f"an array of shape {list(shape)} does not fit into memory", code="out-of-memory")
 
 
 def _host_function(name: str) -> "Callable[[Sequence[SlotValue], Mapping[str, object]], Sequence[SlotValue]]":

@@ -8,7 +8,7 @@ from compiler.frontend.lower import lower_model
 from compiler.frontend.read import read_model
 from compiler.ir.dims import Size, floordiv
 from compiler.ir.interpreter import interpret
-from runtime.errors import InputError
+from runtime.errors import InputError, OnnxcError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text
@@ -48,6 +48,14 @@ def test_reshape_takes_0_as_it_is_with_allowzero(way: str) -> None:
     inputs = {"data": counted(0, 3), "shape": i64(3, 0)}
     (got,) = run_operator("Reshape", inputs, opset=14, way=way, parameters=["shape"], allowzero=1)
     assert_same(got, counted(3, 0))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_reshape_infers_no_size_beside_0_with_allowzero(way: str) -> None:
+    inputs = {"data": counted(2, 0, 3), "shape": i64(0, -1)}
+    for parameters in ([], ["shape"]):
+        with pytest.raises(OnnxcError):
+            run_operator("Reshape", inputs, opset=14, way=way, parameters=parameters, allowzero=1)
 
 
 def test_reshape_1_has_its_shape_in_an_attribute() -> None:
