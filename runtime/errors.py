@@ -3,6 +3,8 @@
 Anything else that escapes from onnxc is a defect of ours.
 """
 
+from collections.abc import Sequence
+
 
 class OnnxcError(Exception):
     """The base of all onnxc errors; `code` is a stable kebab-case name, `str()` the full text."""
@@ -29,6 +31,14 @@ def located(problem: InputError, location: object) -> InputError:
     if not location or "\n  --> " in str(problem):
         return problem
     return InputError(f"{problem}\n  --> {location}", code=problem.code)
+
+
+def expect_one_shape(shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raises InputError unless the elements that the iterations of a loop give to be stacked have one shape."""
+    for iteration, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            message = f"iteration {iteration} gives an element of shape {shape} to stack, the first one {shapes[0]}"
+            raise InputError(message, code="sizes-disagree")
 
 
 class DeviceError(OnnxcError):

@@ -104,6 +104,7 @@ class While:
     body: "Body"
     trip_symbol: int
     bindings: tuple[Binding, ...] = ()
+    location: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from runtime.arrays import is_ready
 from runtime.dtypes import DTYPES, STRING, DType
-from runtime.errors import DeviceError, InputError, located
+from runtime.errors import DeviceError, InputError, expect_one_shape, located
 from runtime.launch import LARGEST_BYTES, NativeLaunch
 from runtime.program import (
     Binding,
@@ -261,6 +261,11 @@ def _prepare_while(step: While, around: Surroundings[W], known: frozenset[int]) 
                 scan.append(element)
             iteration += 1
         symbols[step.trip_symbol] = iteration
+        try:
+            for scan in scans:
+                expect_one_shape([shape_of(element) for element in scan])
+        except InputError as problem:
+            raise located(problem, step.location) from None
         stacked = [
             around.stack(s, workspace) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)
         ]

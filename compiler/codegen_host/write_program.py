@@ -188,6 +188,7 @@ class _BodyWriter:
             self.program.body(step.bodies[0]),
             self.program.symbol(op.text("symbol")),
             self._bindings(op),
+            str(op.location or ""),
         )
 
     def _bindings(self, op: Op) -> tuple[Binding, ...]:

@@ -11,7 +11,7 @@ from compiler.ir.dims import Dim, Size, evaluate
 from compiler.ir.meanings import apply_function, apply_meaning
 from compiler.ir.module import Block, Function, Module, Op, Value
 from compiler.ir.types import TensorType
-from runtime.errors import InputError, located
+from runtime.errors import InputError, expect_one_shape, located
 from runtime.host.values import HostValue, as_array
 
 Array = np.ndarray
@@ -141,6 +141,8 @@ class _Run:
                 scan.append(as_array(element))
             iteration += 1
         sizes[op.text("symbol")] = iteration
+        for scan in scans:
+            expect_one_shape([element.shape for element in scan])
         stacked = [
             np.stack(scan) if scan else empty_scan(value, sizes)
             for scan, value in zip(scans, op.results[carried_count:], strict=True)

@@ -84,6 +84,22 @@ FOUND = {
             }>(LEFT_OUT, s, x)
         }""",
     ),
+    "elements of a loop that shrink": (
+        11,
+        """g (bool c, float[1] y) => (r, s) <int64 trips = {16}> {
+            r, s = Loop<body = b (int64 i, bool k, float[1] v) => (bool l, float[1] w, float[1] e) {
+                l = Identity(k)
+                x = Constant<value = float[5] {1, 2, 3, 4, 5}>()
+                one = Constant<value = int64 {1}>()
+                next = Add(i, one)
+                first = Unsqueeze<axes = [0]>(i)
+                last = Unsqueeze<axes = [0]>(next)
+                part = Slice(x, first, last)
+                w = Add(v, part)
+                e = Identity(w)
+            }>(trips, c, y)
+        }""",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

@@ -245,6 +245,19 @@ def test_a_loop_runs_until_its_limit_or_condition(limit: int, flag: bool, trips:
     assert_same(count, np.array(trips))
 
 
+def test_elements_of_different_shapes_are_not_stacked() -> None:
+    inner = body(
+        3, [0, 1], [2, 1, 1], [host("concatenate", [1, 1], [1], axis=0), host("equal", [0, 0], [2])], bindings=[]
+    )
+    spec = TensorSpec("f32", ("s[1]", "s[0]"))
+    loop = While(1, 2, (0,), (), (3, 4), (spec,), inner, 1, (), "node 7")
+    content = program(body(5, [0, 1, 2], [4], [loop]), [vector("x"), SCALAR, FLAG])
+    message = r"iteration 1 gives an element of shape \(12,\) to stack, the first one \(6,\)\n  --> node 7"
+    with pytest.raises(InputError, match=message) as refused:
+        one(content, X, np.array(2), np.array(True))
+    assert refused.value.code == "sizes-disagree"
+
+
 def test_a_stack_of_nothing_has_size_0_where_only_an_iteration_would_have_told() -> None:
     inner = body(2, [0], [1, 0], [host("equal", [0, 0], [1])], bindings=[])
     spec = TensorSpec("f32", ("s[1]", "s[0]", "s[2] + 5"))
