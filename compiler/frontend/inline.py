@@ -7,7 +7,7 @@ configurations; behind it comes what the function says. The standard leaves this
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from compiler.diagnostics import error, model_error
+from compiler.diagnostics import Location, error, model_error
 from compiler.frontend.checks.findings import Site, listed
 from compiler.frontend.fresh_names import FreshNames
 from compiler.frontend.functions import (
@@ -46,6 +46,9 @@ _RULE = "ONNX IR, functions"
 
 _MESSAGE_BYTES = 2**31 - 1
 """What one protobuf message holds."""
+
+_NESTED_GRAPHS = 31
+"""Graphs in graphs that protobuf reads: each is three messages further down, and it stops at a hundred."""
 
 
 def inline_functions(model: ModelProto, names: Collection[str] | None = None) -> ModelProto:
@@ -103,6 +106,7 @@ class _Inliner:
         self.sizes = FreshNames(lambda: _size_names(model))
         self.bytes = model.ByteSize()
         self.without_default: Collection[str] = ()
+        self.depth = -1
 
     def expand(self, model: ModelProto) -> None:
         """Expands the calls in all graphs of the model, and in the functions that stay."""
@@ -137,7 +141,12 @@ class _Inliner:
             info.name = self.define(info.name, scope)
         for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
             tensor.name = scope.names.get(tensor.name) or self.define(tensor.name, scope)
+        self.depth += 1
+        if self.depth > _NESTED_GRAPHS:
+            message = f"with its functions expanded the model has graphs nested more than {_NESTED_GRAPHS} deep"
+            raise model_error([error("nesting-too-deep", message, Location(path), rule="protobuf, 100 levels")])
         found = self.body(graph, scope, path)
+        self.depth -= 1
         if scope.label is not None:
             for info in (*graph.output, *graph.value_info):
                 info.name = scope.find_or_foresee(info.name)

@@ -318,6 +318,26 @@ def test_what_grows_beyond_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch
         onnxc.inline(official)
 
 
+@pytest.mark.parametrize(("calls", "is_read"), [(31, True), (32, False)])
+def test_graphs_nested_deeper_than_protobuf_reads_are_an_error(calls: int, is_read: bool) -> None:
+    bodies = "".join(
+        f"""OWN f{place} (a, c) => (b) {{ b = If (c) <then_branch = t () => (p) {{ p = own.f{place + 1}(a, c) }},
+            else_branch = e () => (q) {{ q = Neg(a) }}> }}\n"""
+        for place in range(calls)
+    )
+    official = own(
+        "g (float[1,3] x, bool c) => (float[1,3] y) { y = own.f0(x, c) }\n"
+        + bodies
+        + f"OWN f{calls} (a, c) => (b) {{ b = Exp(a) }}"
+    )
+    if is_read:
+        result = ModelProto.FromString(onnxc.inline(official, limits={"nesting_depth": 100}).SerializeToString())
+        assert sum(1 for _ in all_graphs(result.graph)) == 2 * calls + 1
+        return
+    with pytest.raises(onnxc.ModelError, match="nesting-too-deep"):
+        onnxc.inline(official, limits={"nesting_depth": 100})
+
+
 # Operator sets
 
 
