@@ -53,7 +53,8 @@ def is_wrappable(case: Case, model: ModelProto) -> bool:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_an_expanded_case_is_the_case(shard: int) -> None:
     wrong, count = [], 0
-    for case in [case for case in all_cases() if case.kind in ("node", "node-expanded")][shard::SHARDS]:
+    # Of the many of one kind, every third.
+    for case in [case for case in all_cases() if case.kind in ("node", "node-expanded")][shard :: SHARDS * 3]:
         model, _ = case.load()
         if not is_wrappable(case, model):
             continue
@@ -67,4 +68,4 @@ def test_an_expanded_case_is_the_case(shard: int) -> None:
         if not is_same:
             wrong.append(case.name)
     assert not wrong
-    assert count > 600
+    assert count > 200
