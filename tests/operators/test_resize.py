@@ -179,6 +179,17 @@ def test_a_whole_scale_is_repetition(scale: int) -> None:
     assert_same(got, X.repeat(scale, 1).repeat(scale, 2))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("target", [{"scales": np.array([1, 0.5], np.float32)}, {"sizes": i64(2, 1)}])
+def test_an_axis_that_keeps_its_size_is_not_moved(way: str, target: dict[str, np.ndarray]) -> None:
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    inputs = {"x": x, "roi": np.zeros(0, np.float32), "scales": np.zeros(0, np.float32)} | target
+    how = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "ceil"}
+    (got,) = run_operator("Resize", inputs, opset=11, way=way, parameters=PARAMETERS, **how)
+    # Column 0.5 / 0.5 is 1; where the size tells the scale, 1/3, it is 1.5, and above that 2.
+    assert_same(got, x[:, 1:2] if "scales" in target else x[:, 2:])
+
+
 def test_nearest_takes_every_type() -> None:
     for x in (np.array(["a", "b"], object), np.array([True, False]), np.array([1j, 2])):
         (got,) = run_operator(

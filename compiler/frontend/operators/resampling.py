@@ -86,7 +86,8 @@ def _asymmetric(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
 
 
 def _tf_half_pixel_for_nn(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
-    return ir.div(ir.add(i, 0.5), axis.scale)
+    """An axis that keeps its size is not moved by half an element; so ONNX Runtime."""
+    return ir.select(ir.equal(axis.scale, 1.0), i, ir.div(ir.add(i, 0.5), axis.scale))
 
 
 def _tf_crop_and_resize(i: Value, axis: ResizedAxis, ir: Builder) -> Value:

@@ -32,7 +32,7 @@ def place_of(i: int, scale: float, size: int, length: int, transform: str, roi: 
         case "asymmetric":
             return i / scale
         case "tf_half_pixel_for_nn":
-            return (i + 0.5) / scale
+            return (i + 0.5) / scale if scale != 1 else i
         case "half_pixel_symmetric":
             adjustment = length / (scale * size)
             return size / 2 * (1 - adjustment) + (i + 0.5) / scale - 0.5
