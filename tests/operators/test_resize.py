@@ -190,6 +190,14 @@ def test_an_axis_that_keeps_its_size_is_not_moved(way: str, target: dict[str, np
     assert_same(got, x[:, 1:2] if "scales" in target else x[:, 2:])
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_axis_may_shrink_to_nothing(way: str, mode: str) -> None:
+    inputs = {"x": X, "roi": None, "scales": None, "sizes": i64(1, 0, 4)}
+    (got,) = run_operator("Resize", inputs, opset=19, way=way, parameters=PARAMETERS, mode=mode, antialias=1)
+    assert_same(got, np.zeros((1, 0, 4), np.float32))
+
+
 def test_nearest_takes_every_type() -> None:
     for x in (np.array(["a", "b"], object), np.array([True, False]), np.array([1j, 2])):
         (got,) = run_operator(

@@ -250,9 +250,10 @@ def _window(axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> t
     one = ir.scalar(1.0, F64)
     if not sampling.antialias:
         return ir.scalar(1.0 - sampling.support, F64), 2 * sampling.support, one
-    stretch = ir.min(axis.scale, 1.0)
+    # An axis of size 0 has a scale of 0, and no places.
+    stretch = ir.select(ir.equal(axis.scale, 0.0), 1.0, ir.min(axis.scale, 1.0))
     if axis.ratio is not None:
-        first = math.floor(-sampling.support / min(axis.ratio, 1.0)) + 1
+        first = math.floor(-sampling.support / min(axis.ratio or 1.0, 1.0)) + 1
         return ir.scalar(float(first), F64), 2 - 2 * first, stretch
     start = ir.add(ir.floor(ir.div(ir.scalar(-float(sampling.support), F64), stretch)), 1.0)
     taps = ir.cast(ir.sub(2.0, ir.mul(start, 2.0)), I64)
