@@ -115,7 +115,7 @@ TYPES: Rows = {
     "quantization-tensor": ("the annotated tensor does not exist", "ONNX IR, quantization_annotation"),
     "duplicate-quantization": ("a tensor is annotated twice", "ONNX IR, quantization_annotation"),
     "unknown-denotation": ("a denotation is not one of the standard's", "ONNX IR, denotations"),
-    "unsupported-type": ("a type cannot be fed or stored yet: opaque, sparse", "ONNX IR, TypeProto"),
+    "unsupported-type": ("a type cannot be fed or stored yet: opaque", "ONNX IR, TypeProto"),
 }
 
 TENSORS: Rows = {
@@ -132,7 +132,10 @@ TENSORS: Rows = {
     "sparse-index-order": ("indices of a sparse tensor do not ascend", "ONNX IR, SparseTensorProto"),
     "sparse-index-range": ("an index of a sparse tensor is outside its shape", "ONNX IR, SparseTensorProto"),
     "sparse-indices": ("the indices are missing, not int64 or of another shape", "ONNX IR, SparseTensorProto"),
-    "sparse-shape": ("a sparse tensor has no axis, or an empty one", "ONNX IR, SparseTensorProto"),
+    "sparse-shape": (
+        "a stored sparse tensor has no axis, or an empty one; the shape of one that a call passes is none",
+        "ONNX IR, SparseTensorProto",
+    ),
     "sparse-values": ("the values of a sparse tensor are missing or not a vector", "ONNX IR, SparseTensorProto"),
     "tensor-data-ambiguous": ("a tensor has data in two places", "ONNX IR, TensorProto"),
     "tensor-data-length": ("a tensor has more or less data than its shape takes", "ONNX IR, TensorProto"),
@@ -280,6 +283,7 @@ OPTIONS: Rows = {
     "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
     "shape-range": ("shapes gives a negative size", "onnxc.compile, shapes"),
     "shape-rank": ("shapes gives another rank than the model declares", "onnxc.compile, shapes"),
+    "sparse-default": ("a sparse input with a default is to stay an input", "onnxc.compile, freeze_params"),
     "thread-count": ("fewer than one thread", "onnxc.compile, threads"),
     "unknown-dim": ("dims names a size that no input has", "onnxc.compile, dims"),
     "unknown-dtype": ("dtypes names what is no element type", "onnxc.compile, dtypes"),
@@ -301,7 +305,7 @@ CALLS: Rows = {
     "input-range": ("a Python number does not fit the element type", "Executable"),
     "input-rank": ("an input has another rank", "Executable"),
     "input-shape": ("an axis of an input has another size than is declared", "Executable"),
-    "input-type": ("an input is no array, sequence or map", "Executable"),
+    "input-type": ("an input is no array, sparse tensor, sequence or map", "Executable"),
     "out-of-memory": ("the sizes of the inputs ask for more memory than there is", "Executable"),
     "output-mapping": ("out is no mapping from names", "Executable.run, out"),
     "output-shape": ("an array to write into has another shape than the output", "Executable.run, out"),

@@ -16,7 +16,7 @@ from compiler.ir.dims import Dim, render
 from compiler.ir.interpreter import interpret, single_symbol
 from compiler.ir.module import Function, Module, Value
 from compiler.ir.printer import print_module
-from compiler.ir.types import TensorType
+from compiler.ir.types import ShapedType, TensorType
 from compiler.model_symbols import expect_known_dims, frozen_inputs
 from compiler.options import CompileOptions, ModelSource
 from compiler.passes.pipeline import run_pipeline
@@ -106,14 +106,14 @@ def function_signature(function: Function, frozen: Sequence[str] = ()) -> Signat
 
 
 def _shape(value: Value) -> tuple[Dim, ...]:
-    return value.type.shape or () if isinstance(value.type, TensorType) else ()
+    return value.type.shape or () if isinstance(value.type, ShapedType) else ()
 
 
 def _info(name: str, value: Value, function: Function) -> TensorInfo:
     text = str(value.type)
-    if not isinstance(value.type, TensorType):
+    if not isinstance(value.type, ShapedType):
         return TensorInfo(name, None, None, text, is_optional_type(text))
-    shape = value.type.shape
+    shape, dtype = value.type.shape, value.type.dtype.numpy if isinstance(value.type, TensorType) else None
     sizes = None if shape is None else tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
     is_optional = value.op is None and name in function.defaults
-    return TensorInfo(name, value.type.dtype.numpy, sizes, text, is_optional)
+    return TensorInfo(name, dtype, sizes, text, is_optional)

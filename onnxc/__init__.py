@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from compiler.options import CacheOption, DimRange, ModelSource
     from runtime.executable import Executable
     from runtime.gpu.arrays import DeviceArray
+    from runtime.sparse_tensor import SparseTensor
 
 __all__ = [
     "DeviceArray",
@@ -31,6 +32,7 @@ __all__ = [
     "InputError",
     "ModelError",
     "OnnxcError",
+    "SparseTensor",
     "UnsupportedError",
     "check",
     "compile",
@@ -149,7 +151,9 @@ def inline(
 
 
 def __getattr__(name: str) -> object:
-    """DeviceArray, the class of arrays on a GPU; only who asks for it loads it."""
+    """The classes DeviceArray, of arrays on a GPU, and SparseTensor; only who asks for one loads it."""
     if name == "DeviceArray":
         return importlib.import_module("runtime.gpu.arrays").DeviceArray
+    if name == "SparseTensor":
+        return importlib.import_module("runtime.sparse_tensor").SparseTensor
     raise AttributeError(f"module 'onnxc' has no attribute {name!r}")

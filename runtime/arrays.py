@@ -12,6 +12,7 @@ import numpy as np
 from runtime.device_value import DeviceValue
 from runtime.dtypes import STRING, DType, dtype_kind, dtype_name
 from runtime.errors import InputError
+from runtime.sparse_tensor import SparseTensor
 
 __all__ = ["describe", "import_array", "is_ready", "type_text"]
 
@@ -61,6 +62,8 @@ def describe(value: object) -> str:
         return type_text(dtype_name(value.dtype.newbyteorder("=")), value.shape) + order
     if isinstance(value, DeviceValue):
         return f"{type_text(dtype_name(value.dtype), value.shape)} on the device"
+    if isinstance(value, SparseTensor) and isinstance(value.values, np.ndarray):
+        return f"sparse({type_text(dtype_name(value.dtype), value.shape)})"
     name = type(value).__qualname__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 

@@ -89,7 +89,8 @@ class Executable:
     def __call__(self, *inputs: object) -> "SlotValue | tuple[SlotValue, ...]":
         """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.
 
-        Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None.
+        Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None,
+        sparse tensors as `onnxc.SparseTensor`.
         Raises InputError.
         """
         outputs: Sequence[SlotValue] | None = None

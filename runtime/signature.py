@@ -15,6 +15,7 @@ from runtime.device_value import DeviceValue
 from runtime.dtypes import DTYPES, DType
 from runtime.errors import InputError
 from runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
+from runtime.sparse_tensor import SparseTensor
 from runtime.values import import_value, is_optional_type
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ ImportTensor = Callable[[object, DType, str, str], T]
 class TensorInfo:
     """An input or output: its name, element type, and shape of numbers and names of sizes.
 
-    `dtype` is None for what is no tensor, `shape` also where only data decides the rank; `text` says the type in full.
+    `dtype` is None for what is no dense tensor, `shape` for what is neither dense nor sparse and where only data
+    decides the rank; `text` says the type in full.
     """
 
     name: str
@@ -128,12 +130,14 @@ class Signature:
         if value is MISSING or value is None:
             # An optional that is left out is absent.
             return defaults.get(index)
+        what = f'input "{info.name}"'
         if info.dtype is None:
-            return import_value(value, info.text, f'input "{info.name}"')
-        array = import_tensor(value, info.dtype, f'input "{info.name}"', info.text)
-        if info.shape is not None and len(array.shape) != len(info.shape):
-            message = f'input "{info.name}" is {describe(array)} of rank {len(array.shape)}, expected {info.text}'
-            raise InputError(message, code="input-rank")
+            found = import_value(value, info.text, what)
+            if isinstance(found, SparseTensor):
+                _expect_rank(found, info)
+            return found
+        array = import_tensor(value, info.dtype, what, info.text)
+        _expect_rank(array, info)
         return array
 
     def bind_sizes(self, values: Sequence["SlotValue"]) -> tuple[int, ...]:
@@ -188,6 +192,13 @@ class Signature:
         return f"{most if least == most else f'{least} to {most}'}: {self._listed_inputs()}"
 
 
+def _expect_rank(value: np.ndarray | DeviceValue | SparseTensor, info: TensorInfo) -> None:
+    rank = len(value.shape)
+    if info.shape is not None and rank != len(info.shape):
+        message = f'input "{info.name}" is {describe(value)} of rank {rank}, expected {info.text}'
+        raise InputError(message, code="input-rank")
+
+
 def program_signature(program: Program, frozen: Iterable[str] = ()) -> Signature:
     """The signature of a program: its inputs and outputs, with the sizes that its body binds and checks."""
     body = program.body
@@ -207,8 +218,8 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
 
 
 def shapes_of(values: Sequence["SlotValue"]) -> tuple[tuple[int, ...], ...]:
-    """The shape of each array, and an empty one for what is no tensor."""
-    return tuple(value.shape if isinstance(value, np.ndarray | DeviceValue) else () for value in values)
+    """The shape of each tensor, and an empty one for what is none."""
+    return tuple(value.shape if isinstance(value, np.ndarray | DeviceValue | SparseTensor) else () for value in values)
 
 
 def default_shape(parameter: Parameter) -> tuple[int, ...] | None:

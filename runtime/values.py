@@ -4,16 +4,18 @@ The type of values is in runtime/host/values.py, which is not imported here: tha
 program of native code needs none.
 """
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.arrays import describe, import_array
+from runtime.arrays import describe, import_array, type_text
 from runtime.device_value import DeviceValue
-from runtime.dtypes import DTYPES
+from runtime.dtypes import DTYPES, DType, dtype_name
 from runtime.errors import InputError
+from runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
 
 if TYPE_CHECKING:
     from runtime.host.values import HostValue, MapKey
@@ -21,10 +23,13 @@ if TYPE_CHECKING:
     # What a slot of a program holds while it runs.
     SlotValue = HostValue | DeviceValue
 
-# The sizes of a tensor type, where it tells the rank.
-_SIZES = re.compile(r"\[((?:\d+|\?\w+)(?:, (?:\d+|\?\w+))*|)\]$")
+# The sizes of the type of a tensor, dense or sparse, where it tells the rank.
+_SIZES = re.compile(r"\[((?:\d+|\?\w+)(?:, (?:\d+|\?\w+))*|)\]\)?$")
 
-__all__ = ["as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "stack_arrays"]
+__all__ = [
+    "as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "sparse_element",
+    "stack_arrays",
+]  # fmt: skip
 
 
 def as_array(value: "SlotValue") -> np.ndarray:
@@ -41,8 +46,8 @@ def host_value(value: "SlotValue") -> "HostValue":
 
 
 def shape_of(value: "SlotValue") -> tuple[int, ...]:
-    """The shape of a value that is a tensor, wherever it lies."""
-    assert isinstance(value, np.ndarray | DeviceValue), type(value)
+    """The shape of a value that is a tensor, dense or sparse, wherever it lies."""
+    assert isinstance(value, np.ndarray | DeviceValue | SparseTensor), type(value)
     return value.shape
 
 
@@ -56,11 +61,21 @@ def is_optional_type(text: str) -> bool:
     return text.startswith("optional(")
 
 
+def sparse_element(text: str) -> DType | None:
+    """The element type of the type of a sparse tensor; None for any other type."""
+    return DTYPES[text.removeprefix("sparse(").partition("[")[0]] if text.startswith("sparse(") else None
+
+
 def import_value(value: object, text: str, what: str) -> "HostValue":
-    """`value` as one of the type `text`: a tensor, a sequence, an optional or a map, as compiler/ir/types.py writes it.
+    """`value` as one of the type `text`: a tensor, dense or sparse, a sequence, an optional or a map.
+
+    Types are written as compiler/ir/types.py does. Of the sizes only those inside of another value are looked at.
 
     Raises InputError.
     """
+    element = sparse_element(text)
+    if element is not None:
+        return _import_sparse(value, element, text, what)
     form, _, inside = text.partition("(")
     match form:
         case "sequence":
@@ -80,15 +95,36 @@ def import_value(value: object, text: str, what: str) -> "HostValue":
     return import_array(value, DTYPES[text.partition("[")[0]], what, text)
 
 
+def _import_sparse(value: object, dtype: DType, text: str, what: str) -> SparseTensor:
+    if not isinstance(value, SparseTensor):
+        raise _wrong_type(value, text, what)
+    expected = type_text(dtype_name(dtype), ("NNZ",))
+    values = import_array(value.values, dtype, f"{what}.values", expected)
+    indices = import_array(value.indices, DTYPES["i64"], f"{what}.indices", "i64[NNZ] or i64[NNZ, rank]")
+    if values.ndim != 1:
+        message = f"{what}.values is {describe(values)}, expected {expected}"
+        raise InputError(message, code="sparse-values")
+    try:
+        shape = tuple(map(operator.index, value.shape))
+        linear_indices(indices, len(values), shape)
+    except TypeError as problem:
+        message = f"{what}.shape is {value.shape!r}, expected a tuple of integers"
+        raise InputError(message, code="sparse-shape") from problem
+    except SparseIndexError as problem:
+        raise InputError(f"{what} is no sparse tensor: {problem}", code=problem.code) from problem
+    return SparseTensor(values, indices, shape)
+
+
 def _import_inner(value: object, text: str, what: str) -> "HostValue":
     """A value inside of another. Code relies on its sizes, which are numbers there, or each free for itself."""
     imported = import_value(value, text, what)
     told = _SIZES.search(text)
-    if isinstance(imported, np.ndarray) and told:
+    if isinstance(imported, np.ndarray | SparseTensor) and told:
         sizes = told[1].split(", ") if told[1] else []
         pairs = zip(sizes, imported.shape, strict=False)
-        if len(sizes) != imported.ndim or any(size.isdigit() and int(size) != own for size, own in pairs):
-            code = "input-rank" if len(sizes) != imported.ndim else "input-shape"
+        rank = len(imported.shape)
+        if len(sizes) != rank or any(size.isdigit() and int(size) != own for size, own in pairs):
+            code = "input-rank" if len(sizes) != rank else "input-shape"
             raise InputError(f"{what} is {describe(imported)}, expected {text}", code=code)
     return imported
 
@@ -116,6 +152,8 @@ def _own(result: "HostValue", seen: set[int]) -> "HostValue":
         is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
         seen.add(id(result))
         return result if is_new else result.copy(order="C")
+    if isinstance(result, SparseTensor):
+        return SparseTensor(result.values.copy(), result.indices.copy(), result.shape)
     if isinstance(result, tuple):
         # What is inside may be inside of an argument too.
         return tuple(item.copy(order="C") if isinstance(item, np.ndarray) else _own(item, seen) for item in result)

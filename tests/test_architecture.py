@@ -16,7 +16,7 @@ MAX_LINES = 800
 ALLOWED = {
     "onnxc": ("onnxc", "compiler", "runtime"),
     "runtime": ("runtime",),
-    "runtime.host": ("runtime.host", "runtime.errors"),
+    "runtime.host": ("runtime.host", "runtime.errors", "runtime.sparse_tensor"),
     "compiler": ("compiler", "runtime"),
     "compiler.diagnostics": ("runtime.errors",),
     "compiler.target": ("runtime.cpu", "runtime.errors", "compiler.diagnostics"),
@@ -28,6 +28,7 @@ ALLOWED = {
         "compiler.diagnostics",
         "compiler.limits",
         "runtime.errors",
+        "runtime.sparse_tensor",
     ),
     "compiler.passes": ("compiler.passes", "compiler.ir", "compiler.diagnostics", "compiler.limits"),
     "compiler.planning": ("compiler.planning", "compiler.ir", "compiler.diagnostics", "runtime.program"),

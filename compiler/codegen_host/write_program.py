@@ -8,7 +8,7 @@ from compiler.ir.dims import Dim, Size, render
 from compiler.ir.dtypes import DType, dtype_of
 from compiler.ir.interpreter import single_symbol
 from compiler.ir.module import Attribute, Op, Value
-from compiler.ir.types import TensorType, Type
+from compiler.ir.types import ShapedType, TensorType, Type
 from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
 from runtime.program import (
     Binding,
@@ -61,9 +61,9 @@ def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[n
 
 
 def _described(name: str, type: Type, default: int | None) -> Parameter:
-    if isinstance(type, TensorType):
+    if isinstance(type, ShapedType):
         shape = None if type.shape is None else tuple(map(str, type.shape))
-        return Parameter(name, type.dtype.name, shape, str(type), default)
+        return Parameter(name, type.dtype.name if isinstance(type, TensorType) else "", shape, str(type), default)
     return Parameter(name, "", None, str(type), default)
 
 
@@ -132,7 +132,7 @@ class _BodyWriter:
         checks: list[Check] = []
         bound: set[str] = set()
         for value in parameters:
-            if not isinstance(value.type, TensorType) or value.type.shape is None:
+            if not isinstance(value.type, ShapedType) or value.type.shape is None:
                 continue
             for axis, dim in enumerate(value.type.shape):
                 symbol = single_symbol(dim)
@@ -196,7 +196,7 @@ class _BodyWriter:
         return tuple(
             Binding(self.slot(result), axis, self.program.symbol(symbol))
             for result in op.results
-            if isinstance(result.type, TensorType) and result.type.shape is not None
+            if isinstance(result.type, ShapedType) and result.type.shape is not None
             for axis, dim in enumerate(result.type.shape)
             if (symbol := single_symbol(dim)) is not None
         )

@@ -11,12 +11,24 @@ from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto
 from compiler.frontend.size_names import lone_symbol
 from compiler.frontend.value_types import names_a_size
 from compiler.ir.dims import Dim, symbols_of
-from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import (
+    ANY_SIZE,
+    MapType,
+    OptionalType,
+    SequenceType,
+    ShapedType,
+    SparseTensorType,
+    TensorType,
+    Type,
+)
 
 __all__ = ["complete_type", "write_type"]
 
+AnyTensorProto = TypeProto.Tensor | TypeProto.SparseTensor
+
 _KINDS: Mapping[type, str] = {
     TensorType: "tensor_type",
+    SparseTensorType: "sparse_tensor_type",
     SequenceType: "sequence_type",
     OptionalType: "optional_type",
     MapType: "map_type",
@@ -38,10 +50,10 @@ def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps
     if kind is not None and kind != _KINDS[type(found)]:
         return
     match found:
-        case TensorType(dtype, shape):
-            proto.tensor_type.elem_type = proto.tensor_type.elem_type or number_of(dtype)
-            if shape is not None:
-                _complete_shape(shape, proto.tensor_type, bound, keeps=keeps)
+        case TensorType():
+            _complete_tensor(found, proto.tensor_type, bound, keeps=keeps)
+        case SparseTensorType():
+            _complete_tensor(found, proto.sparse_tensor_type, bound, keeps=keeps)
         case SequenceType(element):
             complete_type(element, proto.sequence_type.elem_type, bound, keeps=keeps)
         case OptionalType(element):
@@ -51,7 +63,13 @@ def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps
             complete_type(value, proto.map_type.value_type, bound, keeps=keeps)
 
 
-def _complete_shape(shape: tuple[Dim, ...], proto: TypeProto.Tensor, bound: frozenset[str], *, keeps: bool) -> None:
+def _complete_tensor(found: ShapedType, proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
+    proto.elem_type = proto.elem_type or number_of(found.dtype)
+    if found.shape is not None:
+        _complete_shape(found.shape, proto, bound, keeps=keeps)
+
+
+def _complete_shape(shape: tuple[Dim, ...], proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
     if not proto.HasField("shape"):
         proto.shape.SetInParent()
         for _ in shape:

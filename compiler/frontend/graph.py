@@ -52,7 +52,10 @@ class ValueInfo:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults."""
+    """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults.
+
+    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type.
+    """
 
     operator: str
     domain: str
@@ -63,6 +66,7 @@ class GraphNode:
     attributes: Mapping[str, AttributeValue]
     location: Location
     schema: Schema
+    is_copy: bool = False
 
     def __str__(self) -> str:
         attributes = [f"{name} = {_attribute_text(value)}" for name, value in self.attributes.items()]

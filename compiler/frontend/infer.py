@@ -15,7 +15,7 @@ from compiler.frontend.operators.joined_types import joined_element
 from compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from compiler.frontend.read import LoadedModel
 from compiler.frontend.size_names import ValueKey, name_sizes
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type, type_symbols
+from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type, type_symbols
 
 __all__ = ["InferredTypes", "TypedValue", "annotate_model", "infer_types"]
 
@@ -76,7 +76,7 @@ def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]
 def is_rankless(type: Type) -> bool:
     """Whether it is a tensor, or made of tensors, whose rank only data decides."""
     match type:
-        case TensorType(shape=shape):
+        case ShapedType(shape=shape):
             return shape is None
         case SequenceType(element) | OptionalType(element):
             return is_rankless(element)

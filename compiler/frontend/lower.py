@@ -7,7 +7,7 @@ it. All nodes that cannot be lowered are reported together.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import compiler.frontend.operators  # noqa: F401  (fills the registry)
 from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
@@ -26,13 +26,15 @@ from compiler.ir.types import (
     MapType,
     OptionalType,
     SequenceType,
+    ShapedType,
+    SparseTensorType,
     TensorType,
     Type,
     substitute_type,
     type_symbols,
     without_symbols,
 )
-from runtime.errors import InputError
+from runtime.errors import InputError, UnsupportedError
 
 SizeRange = tuple[int, int | None]
 
@@ -104,6 +106,9 @@ def _lowered(model: CheckedModel, options: InputOptions, walk: "_Walk") -> Lower
         parameter = ir.parameter(info.name, _input_type(info, options, ir))
         parameters.append(parameter)
         scope[info.name] = parameter
+        if tensor is not None and not isinstance(parameter.type, TensorType):
+            message = f'input "{info.name}" is {parameter.type} with a default, which is a constant only'
+            raise UnsupportedError(message, code="sparse-default")
         if tensor is not None:
             defaults[info.name] = tensor.array()
     _expect_known_names(options, [info.name for info in model.graph.inputs], ir)
@@ -120,25 +125,19 @@ def _lowered(model: CheckedModel, options: InputOptions, walk: "_Walk") -> Lower
 
 def _input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
     type = info.type
-    if not isinstance(type, TensorType):
+    if not isinstance(type, ShapedType):
         if type is None:
             raise model_error([error("input-without-type", f"input {info.name} has no type", Location())])
         return without_symbols(type)
     shape = type.shape
     if info.name in options.shapes:
         shape = _overridden_shape(info.name, options.shapes[info.name], shape)
-    type = TensorType(options.dtypes.get(info.name, type.dtype), shape)
     fixed: dict[str, Dim] = {name: size for name, size in options.dims.items() if isinstance(size, int)}
-    type = _as_declared(substitute_type(type, fixed))
-    for name in sorted(type_symbols(type)):
+    chosen = substitute_type(replace(type, dtype=options.dtypes.get(info.name, type.dtype), shape=shape), fixed)
+    for name in sorted(type_symbols(chosen)):
         span = options.dims.get(name, (0, None))
         ir.symbols.ranges[name] = span if isinstance(span, tuple) else (0, None)
-    return type
-
-
-def _as_declared(type: Type) -> TensorType:
-    assert isinstance(type, TensorType), type
-    return type
+    return chosen
 
 
 def _overridden_shape(
@@ -168,6 +167,13 @@ def _expect_known_names(options: InputOptions, inputs: Sequence[str], ir: Builde
             if name not in known:
                 listed = ", ".join(known) or "none"
                 raise InputError(f"{option} names {name!r}, the inputs are {listed}", code="unknown-input")
+
+
+def _as_sparse(value: Value | None, ir: Builder) -> Value | None:
+    """An initializer as the sparse tensor that an output is declared to be: what is stored is dense to the nodes."""
+    if value is None or not isinstance(value.type, TensorType):
+        return value
+    return ir.host("sparse_from_dense", (value,), (SparseTensorType(value.dtype, value.type.shape),), {})[0]
 
 
 class _Walk:
@@ -235,7 +241,10 @@ class _Walk:
         makers = {name: node.location for node in graph.nodes for name in node.outputs}
         for info in graph.outputs:
             with ir.at(makers.get(info.name, Location(graph.path))):
-                results.append(self._declared(info, scope.get(info.name), ir))
+                value = scope.get(info.name)
+                if info.name in graph.initializers and isinstance(info.type, SparseTensorType):
+                    value = _as_sparse(value, ir)
+                results.append(self._declared(info, value, ir))
         return results
 
     def node(self, node: GraphNode, scope: dict[str, Value | None], ir: Builder) -> Sequence[Value | None]:
@@ -519,7 +528,7 @@ class _SubgraphFailed(NotYetSupported):
 def contradiction(declared: Type, inferred: Type) -> str | None:
     """Why a value cannot have both types, or None where it can; symbols contradict nothing."""
     match declared, inferred:
-        case TensorType(), TensorType():
+        case ShapedType(), ShapedType() if declared.__class__ is inferred.__class__:
             return _tensor_contradiction(declared, inferred)
         case SequenceType(), SequenceType():
             return contradiction(declared.element, inferred.element)
@@ -532,7 +541,7 @@ def contradiction(declared: Type, inferred: Type) -> str | None:
     return "they are of different kinds"
 
 
-def _tensor_contradiction(declared: TensorType, inferred: TensorType) -> str | None:
+def _tensor_contradiction(declared: ShapedType, inferred: ShapedType) -> str | None:
     if declared.dtype != inferred.dtype:
         return "the element types differ"
     if declared.shape is None or inferred.shape is None:

@@ -12,7 +12,7 @@ from compiler.frontend.graph import GraphNode
 from compiler.frontend.schemas import Formal
 from compiler.ir.dims import at_least
 from compiler.ir.module import Value
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 
 BEYOND_ALL = 1 << 63
 """More elements than an int64 counts."""
@@ -25,6 +25,8 @@ def schema_text(type: Type) -> str:
     match type:
         case TensorType(dtype):
             return f"tensor({_NAMES[dtype]})"
+        case SparseTensorType(dtype):
+            return f"sparse_tensor({_NAMES[dtype]})"
         case SequenceType(element):
             return f"seq({schema_text(element)})"
         case OptionalType(element):
@@ -96,4 +98,4 @@ def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diag
 def _is_allowed(found: str, formal: Formal, node: GraphNode) -> bool:
     """Whether a constraint has the type; what is known to be present may stand for an optional."""
     allowed = node.schema.type_constraints.get(formal.type_str, (formal.type_str,))
-    return found in allowed or f"optional({found})" in allowed
+    return node.is_copy or found in allowed or f"optional({found})" in allowed

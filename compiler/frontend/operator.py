@@ -18,7 +18,7 @@ from compiler.frontend.schemas import Formal
 from compiler.ir.builder import Builder
 from compiler.ir.dtypes import DType
 from compiler.ir.module import Value
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
 
 Lowered = Value | tuple[Value | None, ...]
 Lowering = Callable[["Node", Builder], Lowered]
@@ -265,7 +265,7 @@ class Node:
     def value_type(self, name: str) -> Type:
         """An attribute that is the type of a value."""
         value = self._attribute(name)
-        if isinstance(value, TensorType | SequenceType | OptionalType | MapType):
+        if isinstance(value, ShapedType | SequenceType | OptionalType | MapType):
             return value
         return self._wrong(name, "a type")
 

@@ -220,7 +220,7 @@ class _Resolver:
         def type_of(inside: TypeProto) -> AttributeScalar:
             found = scope.types.read(f"{proto.name}", inside)
             if found is None:
-                message = f"attribute {proto.name} is a sparse or opaque type, which is not supported"
+                message = f"attribute {proto.name} is an opaque type, or not told in full, which is not supported"
                 self.errors.append(error("unsupported-type", message, site.location(), rule="ONNX IR, TypeProto"))
                 return ""
             return found
@@ -273,4 +273,4 @@ def _identity(source: str, target: str, site: Site, scope: Scope) -> GraphNode:
     chosen = schema("", "Identity", opset)
     assert chosen is not None, opset
     since = chosen.since_version
-    return GraphNode("Identity", "", since, opset, (source,), (target,), {}, site.location(), chosen)
+    return GraphNode("Identity", "", since, opset, (source,), (target,), {}, site.location(), chosen, is_copy=True)

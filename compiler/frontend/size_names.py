@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from compiler.ir.dims import Dim, Size, render, substitute, symbols_of
-from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, ShapedType, Type
 
 ValueKey = tuple[str, str]
 """The path of a graph, and the name of a value in it."""
@@ -63,9 +63,9 @@ class _Names:
 
     def renamed(self, type: Type, value: str) -> Type:
         match type:
-            case TensorType(dtype, shape):
+            case ShapedType(shape=shape):
                 sizes = None if shape is None else tuple(self._size(d, f"{value}_dim{i}") for i, d in enumerate(shape))
-                return TensorType(dtype, sizes)
+                return type.with_shape(sizes)
             case SequenceType(element):
                 return SequenceType(self._element(element, value))
             case OptionalType(element):
@@ -74,12 +74,12 @@ class _Names:
                 return MapType(key, self._element(element, value))
 
     def _element(self, type: Type, value: str) -> Type:
-        if not isinstance(type, TensorType):
+        if not isinstance(type, ShapedType):
             return self.renamed(type, value)
         if type.shape is None:
             return type
         sizes = (dim if dim == ANY_SIZE else self._size(dim, f"{value}_dim{i}") for i, dim in enumerate(type.shape))
-        return TensorType(type.dtype, tuple(sizes))
+        return type.with_shape(tuple(sizes))
 
     def _size(self, dim: Dim, hint: str) -> Dim:
         if dim == ANY_SIZE:
@@ -113,5 +113,5 @@ class _Names:
 def _paired_sizes(type: Type, declared: Type | None) -> Iterator[tuple[Dim, Dim]]:
     """The sizes of a value, each with what is declared of it."""
     match type, declared:
-        case TensorType(shape=tuple() as shape), TensorType(shape=tuple() as told) if len(shape) == len(told):
+        case ShapedType(shape=tuple() as shape), ShapedType(shape=tuple() as told) if len(shape) == len(told):
             yield from zip(shape, told, strict=True)

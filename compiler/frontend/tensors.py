@@ -17,6 +17,7 @@ from compiler.frontend.graph import Tensor
 from compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from compiler.frontend.tensor_error import TensorError
 from compiler.limits import DEFAULT_LIMITS, Limits
+from runtime.sparse_tensor import SparseIndexError, linear_indices
 
 Buffer = bytes | memoryview
 
@@ -264,24 +265,10 @@ def _positions(proto: SparseTensorProto, count: int, shape: tuple[int, ...], sto
     if proto.indices.data_type != TensorProto.INT64:
         raise TensorError("sparse-indices", "the indices of a sparse tensor are not int64")
     indices = read_tensor(proto.indices, store).array()
-    inside: np.ndarray
-    if indices.shape == (count,):
-        positions = indices
-        inside = (indices >= 0) & (indices < math.prod(shape))
-    elif indices.shape == (count, len(shape)):
-        positions = indices @ np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
-        inside = np.all((indices >= 0) & (indices < np.array(shape, np.int64)), axis=1)
-    else:
-        wanted = f"[{count}] or [{count}, {len(shape)}]"
-        raise TensorError(
-            "sparse-indices", f"the indices of a sparse tensor have shape {list(indices.shape)}, not {wanted}"
-        )
-    if not inside.all():
-        outside = int(inside.argmin())
-        raise TensorError("sparse-index-range", f"index {indices[outside]} is outside the shape {list(shape)}")
-    if (positions[1:] <= positions[:-1]).any():
-        raise TensorError("sparse-index-order", "the indices of a sparse tensor do not ascend, or one is there twice")
-    return positions
+    try:
+        return linear_indices(indices, count, shape)
+    except SparseIndexError as problem:
+        raise TensorError(problem.code, str(problem)) from problem
 
 
 def _densify(values: Tensor, positions: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

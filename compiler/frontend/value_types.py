@@ -8,7 +8,7 @@ from compiler.frontend.element_types import ELEMENT_TYPES
 from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
 from compiler.frontend.size_names import identifier
 from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, substitute, symbols_of
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 
 # Deeper types exist only in hostile models.
 TYPE_DEPTH_LIMIT = 16
@@ -81,19 +81,19 @@ class TypeReader:
     @staticmethod
     def of_inputs(inputs: Iterable[ValueInfoProto]) -> "TypeReader":
         """The reader for a model with these graph inputs."""
-        shapes = (info.type.tensor_type.shape for info in inputs)
+        types = [info.type for info in inputs]
+        shapes = (kind.shape for type in types for kind in (type.tensor_type, type.sparse_tensor_type))
         return TypeReader(frozenset(dim.dim_param.strip() for shape in shapes for dim in shape.dim if dim.dim_param))
 
     def read(self, name: str, proto: TypeProto, depth: int = TYPE_DEPTH_LIMIT) -> Type | None:
-        """The type of the value `name`; None where it is not told in full, or is sparse or opaque."""
+        """The type of the value `name`; None where it is not told in full, or is opaque."""
         if depth == 0:
             return None
         match proto.WhichOneof("value"):
             case "tensor_type":
-                tensor = proto.tensor_type
-                element = ELEMENT_TYPES.get(tensor.elem_type)
-                shape = self._shape(name, tensor.shape) if tensor.HasField("shape") else None
-                return TensorType(element.dtype, shape) if element else None
+                return self._tensor(TensorType, name, proto.tensor_type)
+            case "sparse_tensor_type":
+                return self._tensor(SparseTensorType, name, proto.sparse_tensor_type)
             case "sequence_type":
                 inner = self.read(name, proto.sequence_type.elem_type, depth - 1)
                 return SequenceType(inner) if inner else None
@@ -105,6 +105,13 @@ class TypeReader:
                 value = self.read(name, proto.map_type.value_type, depth - 1)
                 return MapType(key.dtype, value) if key and value else None
         return None
+
+    def _tensor(
+        self, kind: type[TensorType | SparseTensorType], name: str, proto: TypeProto.Tensor | TypeProto.SparseTensor
+    ) -> Type | None:
+        element = ELEMENT_TYPES.get(proto.elem_type)
+        shape = self._shape(name, proto.shape) if proto.HasField("shape") else None
+        return kind(element.dtype, shape) if element else None
 
     def _shape(self, name: str, shape: TensorShapeProto) -> tuple[Dim, ...]:
         return tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape.dim))

@@ -11,7 +11,7 @@ from compiler.diagnostics import Location
 from compiler.ir.builder import Builder
 from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
 from runtime.errors import UnsupportedError
 
 
@@ -84,7 +84,7 @@ def carries_gradient(type: Type) -> bool:
 def holds_floats(type: Type) -> bool:
     """Whether what is computed from a value of `type` may have a slope: one with gradients, or one that lacks them."""
     match type:
-        case TensorType(dtype):
+        case ShapedType(dtype):
             return dtype.is_float or dtype.is_complex
         case SequenceType(element) | OptionalType(element):
             return holds_floats(element)

@@ -10,9 +10,9 @@ import numpy as np
 from compiler.ir.dims import Dim, Size, evaluate
 from compiler.ir.meanings import apply_function, apply_meaning
 from compiler.ir.module import Block, Function, Module, Op, Value
-from compiler.ir.types import TensorType
+from compiler.ir.types import ShapedType
 from runtime.errors import InputError, expect_one_shape, located
-from runtime.host.values import HostValue, as_array
+from runtime.host.values import HostValue, as_array, shape_of
 
 Array = np.ndarray
 Observer = Callable[[Op, Sequence[HostValue]], None]
@@ -41,7 +41,7 @@ def _argument(function: Function, parameter: Value, inputs: Mapping[str, HostVal
     return function.defaults[name]
 
 
-def bind_parameter(type: TensorType, shape: Sequence[int], sizes: dict[str, int], name: str) -> None:
+def bind_parameter(type: ShapedType, shape: Sequence[int], sizes: dict[str, int], name: str) -> None:
     """Binds the symbols that stand alone in `type` to the numbers in `shape`; InputError where they disagree."""
     if len(shape) != type.rank:
         raise InputError(f"{name} has rank {len(shape)}, its type is {type}", code="input-rank")
@@ -51,7 +51,7 @@ def bind_parameter(type: TensorType, shape: Sequence[int], sizes: dict[str, int]
             sizes.setdefault(symbol, size)
 
 
-def check_parameter(type: TensorType, shape: Sequence[int], sizes: Mapping[str, int], name: str) -> None:
+def check_parameter(type: ShapedType, shape: Sequence[int], sizes: Mapping[str, int], name: str) -> None:
     """InputError unless `shape` is what `type` says under `sizes`."""
     for axis, (dim, size) in enumerate(zip(type.known_shape, shape, strict=True)):
         expected = evaluate(dim, sizes)
@@ -79,15 +79,15 @@ class _Run:
         """The results of `block`; its parameters bind symbols anew, over those of `outer`."""
         own: dict[str, int] = {}
         tensors = [
-            (parameter.producer.name, parameter.type, as_array(argument))
+            (parameter.producer.name, parameter.type, shape_of(argument))
             for parameter, argument in zip(block.parameters, arguments, strict=True)
-            if isinstance(parameter.type, TensorType) and parameter.type.shape is not None
+            if isinstance(parameter.type, ShapedType) and parameter.type.shape is not None
         ]
-        for name, type, argument in tensors:
-            bind_parameter(type, argument.shape, own, name)
+        for name, type, shape in tensors:
+            bind_parameter(type, shape, own, name)
         sizes = {**outer, **own}
-        for name, type, argument in tensors:
-            check_parameter(type, argument.shape, sizes, name)
+        for name, type, shape in tensors:
+            check_parameter(type, shape, sizes, name)
         values: dict[Value, HostValue] = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops:
             try:
@@ -121,8 +121,8 @@ class _Run:
             case _:
                 results = apply_meaning(op.name, [as_array(operand) for operand in operands], op.attributes, sizes)
         for value, array in zip(op.results, results, strict=True):
-            if isinstance(value.type, TensorType) and value.type.shape is not None:
-                bind_parameter(value.type, as_array(array).shape, sizes, op.name)
+            if isinstance(value.type, ShapedType) and value.type.shape is not None:
+                bind_parameter(value.type, shape_of(array), sizes, op.name)
         return results
 
     def _while(self, op: Op, operands: Sequence[HostValue], sizes: dict[str, int]) -> tuple[HostValue, ...]:

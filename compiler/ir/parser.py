@@ -18,7 +18,7 @@ from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
 from compiler.ir.dtypes import BOOL, DTYPES, F64, DType, dtype_of
 from compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value
 from compiler.ir.printer import PLAIN_WORD, digest_of, read_float
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from compiler.ir.verifier import op_findings
 from runtime.errors import ModelError
 
@@ -217,6 +217,13 @@ class _Parser:
         word = self._match(PLAIN_WORD, "a type")
         if word in DTYPES:
             return TensorType(DTYPES[word], self._shape())
+        if word == "sparse":
+            self._expect("(")
+            tensor = self._type(depth + 1)
+            self._expect(")")
+            if not isinstance(tensor, TensorType):
+                self._fail(f"{tensor} is no type of a tensor", start)
+            return SparseTensorType(tensor.dtype, tensor.shape)
         if word in ("sequence", "optional"):
             self._expect("(")
             element = self._type(depth + 1)

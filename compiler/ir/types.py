@@ -1,21 +1,21 @@
-"""Types of IR values: tensors with symbolic shapes, and the host-only sequences, optionals and maps."""
+"""Types of IR values: tensors with symbolic shapes, and the host-only sparse tensors, sequences, optionals and maps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Union
+from typing import Self, Union
 
 from compiler.ir.dims import Dim, Size, product, substitute, symbols_of
 from compiler.ir.dtypes import DType
 
-Type = Union["TensorType", "SequenceType", "OptionalType", "MapType"]
+Type = Union["TensorType", "SparseTensorType", "SequenceType", "OptionalType", "MapType"]
 
 ANY_SIZE = Size.symbol("?any")
 """The size of an axis that may differ between the elements of a sequence; it stands nowhere else, and binds nothing."""
 
 
 @dataclass(frozen=True)
-class TensorType:
-    """A dense tensor; `shape` is None where only data decides the rank, which makes it a host value."""
+class ShapedType:
+    """What dense and sparse tensors have in common; `shape` is None where only data decides the rank."""
 
     dtype: DType
     shape: tuple[Dim, ...] | None
@@ -24,6 +24,10 @@ class TensorType:
         if self.shape is None:
             return f"{self.dtype}[...]"
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def with_shape(self, shape: tuple[Dim, ...] | None) -> Self:
+        """The same type in another shape."""
+        return self.__class__(self.dtype, shape)
 
     @property
     def rank(self) -> int:
@@ -42,6 +46,19 @@ class TensorType:
     @property
     def elements(self) -> Dim:
         return product(self.known_shape)
+
+
+@dataclass(frozen=True)
+class TensorType(ShapedType):
+    """A dense tensor; one whose rank is not known is a host value."""
+
+
+@dataclass(frozen=True)
+class SparseTensorType(ShapedType):
+    """A tensor of `shape` of which only some elements are stored; the others are 0, or empty texts."""
+
+    def __str__(self) -> str:
+        return f"sparse({super().__str__()})"
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,7 @@ def is_host_type(type: Type) -> bool:
 def type_symbols(type: Type) -> frozenset[str]:
     """The symbols in the sizes of `type`."""
     match type:
-        case TensorType(shape=shape):
+        case ShapedType(shape=shape):
             return frozenset().union(*(symbols_of(dim) for dim in shape or () if dim != ANY_SIZE))
         case SequenceType(element) | OptionalType(element):
             return type_symbols(element)
@@ -94,9 +111,9 @@ def type_symbols(type: Type) -> frozenset[str]:
 def without_symbols(type: Type) -> Type:
     """`type` with any size in place of each that is not a number: what is told of the elements of a sequence."""
     match type:
-        case TensorType(dtype, shape):
+        case ShapedType(shape=shape):
             sizes = None if shape is None else tuple(dim if isinstance(dim, int) else ANY_SIZE for dim in shape)
-            return TensorType(dtype, sizes)
+            return type.with_shape(sizes)
         case SequenceType(element):
             return SequenceType(without_symbols(element))
         case OptionalType(element):
@@ -108,8 +125,8 @@ def without_symbols(type: Type) -> Type:
 def substitute_type(type: Type, replacements: Mapping[str, Dim]) -> Type:
     """`type` with symbols replaced in its sizes."""
     match type:
-        case TensorType(dtype, shape):
-            return TensorType(dtype, None if shape is None else tuple(substitute(dim, replacements) for dim in shape))
+        case ShapedType(shape=shape):
+            return type.with_shape(None if shape is None else tuple(substitute(dim, replacements) for dim in shape))
         case SequenceType(element):
             return SequenceType(substitute_type(element, replacements))
         case OptionalType(element):

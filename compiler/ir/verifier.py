@@ -15,7 +15,16 @@ from compiler.ir.dims import Size, symbols_of
 from compiler.ir.dtypes import BOOL, I64, DType, dtype_of
 from compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from compiler.ir.primitive import PRIMITIVES, TypeRuleError
-from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type, type_symbols
+from compiler.ir.types import (
+    ANY_SIZE,
+    MapType,
+    OptionalType,
+    SequenceType,
+    ShapedType,
+    TensorType,
+    Type,
+    type_symbols,
+)
 
 
 class InvalidModule(AssertionError):
@@ -371,7 +380,7 @@ def _stacked(element: Type, symbol: str) -> Type:
 def _fits(declared: Type, actual: Type, free: Iterable[str]) -> bool:
     """Whether a value of type `actual` may stand under `declared`, where sizes with `free` symbols stand for any."""
     match declared, actual:
-        case TensorType(), TensorType():
+        case ShapedType(), ShapedType() if declared.__class__ is actual.__class__:
             if declared.dtype != actual.dtype or declared.shape is None or actual.shape is None:
                 return declared.dtype == actual.dtype and declared.shape is None
             if len(declared.shape) != len(actual.shape):

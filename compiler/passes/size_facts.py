@@ -17,7 +17,7 @@ from compiler.ir.dims import (
     symbols_of,
 )
 from compiler.ir.module import Attribute, Op
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type
 
 FUNCTIONS: Mapping[str, Callable[..., Dim]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast}
 
@@ -79,8 +79,8 @@ class SizeFacts:
     def type(self, type: Type) -> Type:
         """`type` with its sizes simplified."""
         match type:
-            case TensorType(dtype, shape):
-                return TensorType(dtype, None if shape is None else tuple(map(self.dim, shape)))
+            case ShapedType(shape=shape):
+                return type.with_shape(None if shape is None else tuple(map(self.dim, shape)))
             case SequenceType(element):
                 return SequenceType(self.type(element))
             case OptionalType(element):

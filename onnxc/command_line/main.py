@@ -41,6 +41,7 @@ from runtime.artifact import Artifact, write_artifact
 from runtime.errors import OnnxcError
 from runtime.executable import Executable
 from runtime.load import read_artifact
+from runtime.sparse_tensor import SparseTensor
 from runtime.values import import_value
 
 P = ParamSpec("P")
@@ -464,12 +465,15 @@ def write_npz(path: Path, values: Mapping[str, object]) -> None:
 
 
 def named_arrays(values: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays among the values; those in a sequence or a map, with their place behind the name."""
+    """The arrays among the values; those in another value, with their place behind the name."""
     for name, value in values.items():
         if isinstance(value, np.ndarray):
             yield name, value
         elif isinstance(value, Mapping):
             yield from named_arrays({f"{name}.{key}": item for key, item in value.items()})
+        elif isinstance(value, SparseTensor):
+            parts = {"values": value.values, "indices": value.indices, "shape": np.array(value.shape, np.int64)}
+            yield from named_arrays({name: parts})
         elif isinstance(value, tuple | list):
             yield from named_arrays({f"{name}.{index}": item for index, item in enumerate(value)})
 

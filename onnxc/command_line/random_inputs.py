@@ -1,13 +1,17 @@
 """Inputs for a call from the command line: the given ones, and seeded draws for the others."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import click
 import numpy as np
 
 from compiler.ir.dims import evaluate, parse_dim, symbols_of
+from runtime.dtypes import DType
 from runtime.host.elements import is_float, is_integer
 from runtime.signature import TensorInfo
+from runtime.sparse_tensor import SparseTensor
+from runtime.values import sparse_element
 
 
 def complete_inputs(
@@ -41,7 +45,7 @@ def bound_sizes(infos: Sequence[TensorInfo], known: Mapping[str, tuple[int, ...]
 
 
 def shape_of(info: TensorInfo, symbols: Mapping[str, int]) -> tuple[int, ...]:
-    if info.dtype is None or info.shape is None:
+    if info.shape is None:
         raise click.UsageError(f'input "{info.name}" is {info.text}; give it with --input {info.name}=...')
     return tuple(size if isinstance(size, int) else size_of(size, symbols) for size in info.shape)
 
@@ -54,14 +58,23 @@ def size_of(text: str, symbols: Mapping[str, int]) -> int:
     return evaluate(size, {name: symbols.get(name, 1) for name in symbols_of(size)})
 
 
-def draw(info: TensorInfo, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Normal for floats and complex numbers, 0 or 1 for integers and bools, empty for texts."""
+def draw(info: TensorInfo, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray | SparseTensor:
+    """A tensor, dense or sparse, as `info` says; of a sparse one every other element is stored."""
+    element = sparse_element(info.text)
+    if element is not None:
+        indices = np.arange(0, math.prod(shape), 2)
+        return SparseTensor(draw_array(element, indices.shape, rng), indices, shape)
     assert info.dtype is not None, info
-    if info.dtype.kind == "O":
+    return draw_array(info.dtype, shape, rng)
+
+
+def draw_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Normal for floats and complex numbers, 0 or 1 for integers and bools, empty for texts."""
+    if dtype.kind == "O":
         return np.full(shape, "", object)
-    if info.dtype.kind == "b" or is_integer(info.dtype):
-        return rng.integers(0, 2, shape).astype(info.dtype)
-    if info.dtype.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(info.dtype)
-    assert is_float(info.dtype), info
-    return rng.standard_normal(shape).astype(info.dtype)
+    if dtype.kind == "b" or is_integer(dtype):
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    assert is_float(dtype), dtype
+    return rng.standard_normal(shape).astype(dtype)

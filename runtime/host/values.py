@@ -1,7 +1,7 @@
 """What a host step handles: arrays, and what is no array.
 
 A sequence is a tuple of values, a map is a dict from Python integers or texts to NumPy scalars or arrays, an absent
-optional is None; a present one is its value. Texts are arrays of `str` objects.
+optional is None; a present one is its value. A sparse tensor is a SparseTensor. Texts are arrays of `str` objects.
 """
 
 from collections.abc import Mapping
@@ -9,14 +9,24 @@ from typing import Union
 
 import numpy as np
 
+from runtime.sparse_tensor import SparseTensor
+
 MapKey = int | str
-HostValue = Union[np.ndarray, np.generic, tuple["HostValue", ...], Mapping[MapKey, "HostValue"], None]  # noqa: UP007
+HostValue = Union[  # noqa: UP007
+    np.ndarray, np.generic, SparseTensor, tuple["HostValue", ...], Mapping[MapKey, "HostValue"], None
+]
 
 
 def as_array(value: HostValue) -> np.ndarray:
     """A value that is a tensor; any other is a broken invariant of the compiler."""
     assert isinstance(value, np.ndarray), type(value)
     return value
+
+
+def shape_of(value: HostValue) -> tuple[int, ...]:
+    """The shape of a value that is a tensor, dense or sparse."""
+    assert isinstance(value, np.ndarray | SparseTensor), type(value)
+    return value.shape
 
 
 def as_sequence(value: HostValue) -> tuple[HostValue, ...]:

@@ -97,6 +97,22 @@ def test_run_draws_inputs_and_writes_outputs(artifact: Path, tmp_path: Path) -> 
         }
 
 
+def test_run_draws_sparse_inputs_and_writes_the_parts_of_sparse_outputs(tmp_path: Path) -> None:
+    path, output = tmp_path / "sparse.onnx", tmp_path / "out.npz"
+    info = helper.make_value_info("s", helper.make_sparse_tensor_type_proto(TensorProto.DOUBLE, ["N", 3]))
+    path.write_bytes(
+        helper.make_model(helper.make_graph([], "main", [info], [info]), ir_version=10).SerializeToString()
+    )
+    assert "sparse(f64[N, 3])" in onnxc("inspect", path).output
+    assert onnxc("run", path, "--dim", "N=2", "-o", output).exit_code == 0
+    with np.load(output) as arrays:
+        assert {name: (arrays[name].dtype, arrays[name].tolist()) for name in arrays if name != "s.values"} == {
+            "s.indices": (np.int64, [0, 2, 4]),
+            "s.shape": (np.int64, [2, 3]),
+        }
+        assert (arrays["s.values"].dtype, arrays["s.values"].shape) == (np.float64, (3,))
+
+
 def test_run_takes_arrays_from_files(digits: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 1, 8, 8), np.float32))
     result = onnxc("run", digits, "--target", "interpreter", "--input", f"pixels=@{tmp_path / 'x.npy'}")

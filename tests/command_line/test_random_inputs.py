@@ -7,6 +7,8 @@ import pytest
 
 from onnxc.command_line.random_inputs import complete_inputs
 from runtime.signature import TensorInfo
+from runtime.sparse_tensor import SparseTensor
+from tests.support.arrays import assert_same
 
 IDS = TensorInfo("ids", np.dtype(np.int64), ("batch", "sequence"), "i64[batch, sequence]")
 MASK = TensorInfo("mask", np.dtype(np.bool_), ("batch", "past + sequence"), "bool[batch, past + sequence]")
@@ -52,6 +54,15 @@ def test_texts_are_empty() -> None:
     made = complete_inputs((TensorInfo("x", np.dtype(object), (2,), "string[2]"),), {}, {}, {}, 0)["x"]
     assert isinstance(made, np.ndarray)
     assert made.tolist() == ["", ""]
+
+
+@pytest.mark.parametrize(("rows", "stored"), [(0, []), (1, [0, 2]), (2, [0, 2, 4])])
+def test_every_other_element_of_a_sparse_tensor_is_drawn(rows: int, stored: list[int]) -> None:
+    info = TensorInfo("x", None, ("N", 3), "sparse(bf16[N, 3])")
+    made = complete_inputs((info,), {}, {}, {"N": rows}, 0)["x"]
+    assert isinstance(made, SparseTensor)
+    assert (made.dtype, made.values.shape, made.shape) == (ml_dtypes.bfloat16, (len(stored),), (rows, 3))
+    assert_same(made.indices, np.array(stored, np.int64))
 
 
 def test_the_seed_decides() -> None:

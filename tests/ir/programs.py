@@ -11,7 +11,7 @@ from compiler.ir.builder import Builder
 from compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum, mod
 from compiler.ir.dtypes import DTYPES, F32, I64, STRING, DType
 from compiler.ir.module import Attribute, Function, Module, Value
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type, type_symbols
+from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type, type_symbols
 
 texts = st.text(max_size=6) | st.sampled_from(["x", "x", "x_1", "a/b:0", '"', "\\", "\n", "`", "//", "f32", "%0", "é"])
 symbol_names = st.sampled_from(
@@ -60,7 +60,8 @@ def arrays(draw: DrawFn, dtype: DType | None = None, shape: Sequence[int] | None
 
 def _types(depth: int) -> st.SearchStrategy[Type]:
     shapes = st.none() | st.lists(dims(depth=1), max_size=3).map(tuple)
-    tensors = st.builds(TensorType, st.sampled_from(list(DTYPES.values())), shapes)
+    dtypes = st.sampled_from(list(DTYPES.values()))
+    tensors = st.builds(TensorType, dtypes, shapes) | st.builds(SparseTensorType, dtypes, shapes)
     if depth == 0:
         return tensors
     inner = _types(depth - 1)

@@ -11,7 +11,7 @@ from compiler.ir.dtypes import F32, I64, STRING
 from compiler.ir.module import Attribute, Module, Op
 from compiler.ir.parser import IrSyntaxError, parse_module
 from compiler.ir.printer import digest_of, print_module
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from runtime.errors import ModelError
 from tests.ir.cases import STRUCTURAL
 
@@ -76,6 +76,8 @@ def test_a_location_belongs_to_the_op_of_its_line() -> None:
         ("string[ N,2 * N ]", TensorType(STRING, (Size.symbol("N"), Size.symbol("N") * 2))),
         ("f32[`...`]", TensorType(F32, (Size.symbol("..."),))),
         ("sequence(optional(i64[1]))", SequenceType(OptionalType(TensorType(I64, (1,))))),
+        ("sparse(f32[N, 3])", SparseTensorType(F32, (Size.symbol("N"), 3))),
+        ("sequence(sparse(i64[...]))", SequenceType(SparseTensorType(I64, None))),
         ("map(i64, map(string, f32[]))", MapType(I64, MapType(STRING, TensorType(F32, ())))),
     ],
 )

@@ -8,6 +8,7 @@ from compiler.ir.types import (
     MapType,
     OptionalType,
     SequenceType,
+    SparseTensorType,
     TensorType,
     Type,
     is_host_type,
@@ -26,6 +27,8 @@ MATRIX = TensorType(F32, (N, 4 * M))
         (TensorType(F32, (0, 1)), "f32[0, 1]"),
         (MATRIX, "f32[N, 4*M]"),
         (TensorType(STRING, None), "string[...]"),
+        (SparseTensorType(F32, (N, 3)), "sparse(f32[N, 3])"),
+        (SparseTensorType(STRING, None), "sparse(string[...])"),
         (SequenceType(OptionalType(MATRIX)), "sequence(optional(f32[N, 4*M]))"),
         (MapType(STRING, TensorType(I64, ())), "map(string, i64[])"),
     ],
@@ -62,6 +65,7 @@ def test_types_are_compared_by_value() -> None:
     assert TensorType(F32, (N,)) != TensorType(F32, (M,))
     assert TensorType(F32, ()) != TensorType(F32, None)
     assert SequenceType(MATRIX) != OptionalType(MATRIX)
+    assert SparseTensorType(MATRIX.dtype, MATRIX.shape) != MATRIX
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,7 @@ def test_types_are_compared_by_value() -> None:
         (TensorType(STRING, (1,)), True),
         (SequenceType(MATRIX), True),
         (OptionalType(MATRIX), True),
+        (SparseTensorType(F32, (2,)), True),
         (MapType(I64, MATRIX), True),
     ],
 )
@@ -79,7 +84,10 @@ def test_what_lives_on_the_host_only(type: Type, host: bool) -> None:
     assert is_host_type(type) is host
 
 
-@pytest.mark.parametrize("wrap", [lambda t: t, SequenceType, OptionalType, lambda t: MapType(I64, t)])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda t: t, lambda t: SparseTensorType(t.dtype, t.shape), SequenceType, OptionalType, lambda t: MapType(I64, t)],
+)
 def test_symbols_are_found_and_replaced_at_any_depth(wrap: type) -> None:
     type = wrap(TensorType(F32, (N, floordiv(N * M, 2), 3)))
     assert type_symbols(type) == {"N", "M"}

@@ -9,7 +9,7 @@ from compiler.frontend.operator import OPERATORS
 from compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
 from compiler.ir.dims import Size
 from compiler.ir.dtypes import F32, I64, STRING
-from compiler.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from tests.support.models import model_from_text
 
 N = Size.symbol("N")
@@ -26,6 +26,7 @@ def infer(model: ModelProto) -> ModelProto:
         (TensorType(I64, ()), helper.make_tensor_type_proto(7, [])),
         (TensorType(F32, (2 * N + 1,)), helper.make_tensor_type_proto(1, ["2*N + 1"])),
         (TensorType(STRING, None), helper.make_tensor_type_proto(8, None)),
+        (SparseTensorType(F32, (N, 3)), helper.make_sparse_tensor_type_proto(1, ["N", 3])),
         (SequenceType(TensorType(F32, (0,))), helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [0]))),
         (
             OptionalType(SequenceType(TensorType(F32, (1,)))),

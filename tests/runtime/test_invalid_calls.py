@@ -33,10 +33,12 @@ ELEMENT = "g (seq(float[N]) s, int64 k) => (float[M] y) { y = SequenceAt(s, k) }
 TEXTS = "g (string[N] s) => (float[N] y) { y = Cast<to = 1>(s) }"
 PIECES = "g (float[N] x, int64[K] k) => (seq(float[M]) y) { y = SplitToSequence(x, k) }"
 TABLE = 'g (map(int64, float) m) => (float[1, K] y) { y = ai.onnx.ml.CastMap<map_form = "SPARSE", max_map = 3>(m) }'
+SPARSE = "g (sparse_tensor(float[N, 3]) s, float[N] x) => (sparse_tensor(float[N, 3]) s, float[N] y) { y = Neg(x) }"
 SIGNAL = "g (float[1, N, C] x, int64 n) => (float[1, M, 2] y) { y = DFT<onesided = 1>(x, n) }"
 
 X = np.ones((2, 3), np.float32)
 V = np.ones(3, np.float32)
+PLACES = np.array([0, 2, 5])
 FROZEN = np.ones(3, np.float32)
 FROZEN.flags.writeable = False
 
@@ -82,6 +84,7 @@ CASES: dict[str, Case] = {
     "bytes": Case("input-type", PAIR, lambda exe: exe(X, b"abc")),
     "an array in place of a sequence": Case("input-type", ELEMENT, lambda exe: exe(V, np.array(0))),
     "a list in place of a map": Case("input-type", TABLE, lambda exe: exe([1.0])),
+    "an array in place of a sparse tensor": Case("input-type", SPARSE, lambda exe: exe(X, V[:2])),
     "an array on a device": Case("input-device", PAIR, lambda exe: exe(X, OnDevice())),
     # Element types
     "doubles for floats": Case("input-dtype", PAIR, lambda exe: exe(X, X.astype(np.float64))),
@@ -95,11 +98,35 @@ CASES: dict[str, Case] = {
     "a number among texts": Case("input-dtype", TEXTS, lambda exe: exe(np.array(["1", 2], object))),
     "a text key for a number": Case("input-dtype", TABLE, lambda exe: exe({"a": np.float32(1)})),
     "a text in a sequence of floats": Case("input-dtype", ELEMENT, lambda exe: exe([V, "a"], np.array(0))),
+    "sparse doubles for floats": Case(
+        "input-dtype", SPARSE, lambda exe: exe(onnxc.SparseTensor(V.astype(np.float64), PLACES, (2, 3)), V[:2])
+    ),
     "Python integers that are too large": Case("input-range", BYTES, lambda exe: exe([1, 300])),
     "Python integers that are too small": Case("input-range", BYTES, lambda exe: exe([-129])),
     # Shapes
     "a vector for a matrix": Case("input-rank", PAIR, lambda exe: exe(X, V)),
     "a scalar for a vector": Case("input-rank", WEIGHTED, lambda exe: exe(np.float32(1))),
+    "a sparse vector for a matrix": Case(
+        "input-rank", SPARSE, lambda exe: exe(onnxc.SparseTensor(V, PLACES, (6,)), V[:2])
+    ),
+    "sparse rows for another size of one name": Case(
+        "sizes-disagree", SPARSE, lambda exe: exe(onnxc.SparseTensor(V, PLACES, (3, 3)), V[:2])
+    ),
+    "sparse values of two axes": Case(
+        "sparse-values", SPARSE, lambda exe: exe(onnxc.SparseTensor(X, PLACES[:2], (2, 3)), V[:2])
+    ),
+    "a sparse shape that is none": Case(
+        "sparse-shape", SPARSE, lambda exe: exe(onnxc.SparseTensor(V, PLACES, (-2, 3)), V[:2])
+    ),
+    "fewer sparse indices than values": Case(
+        "sparse-indices", SPARSE, lambda exe: exe(onnxc.SparseTensor(V, PLACES[:2], (2, 3)), V[:2])
+    ),
+    "a sparse index that is too large": Case(
+        "sparse-index-range", SPARSE, lambda exe: exe(onnxc.SparseTensor(V, PLACES + 1, (2, 3)), V[:2])
+    ),
+    "sparse indices that descend": Case(
+        "sparse-index-order", SPARSE, lambda exe: exe(onnxc.SparseTensor(V, PLACES[::-1], (2, 3)), V[:2])
+    ),
     "another fixed size": Case("input-shape", PAIR, lambda exe: exe(X, np.ones((2, 4), np.float32))),
     "an empty axis for a fixed size": Case("input-shape", PAIR, lambda exe: exe(X, np.ones((2, 0), np.float32))),
     "two sizes of one name": Case("sizes-disagree", SQUARE, lambda exe: exe(X)),

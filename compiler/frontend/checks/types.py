@@ -183,11 +183,12 @@ def _check_main_info(info: ValueInfoProto, what: str, location: Location, contex
         report("missing-type", f"{what} has no type", location, rule=_INTERFACE_RULE)
         return
     check_type(info.type, what, location, context, complete=True)
-    if kind == "tensor_type" and not info.type.tensor_type.HasField("shape"):
+    tensor = _tensor_of(info.type)
+    if tensor is not None and not tensor.HasField("shape"):
         message = f"{what} has no shape, so its rank is known only when the model runs"
         findings.warning("missing-shape", message, location, rule=_INTERFACE_RULE)
-    if is_input and kind in ("opaque_type", "sparse_tensor_type"):
-        message = f"{what} is of {kind.removesuffix('_type').replace('_', ' ')} type, which cannot be fed"
+    if is_input and kind == "opaque_type":
+        message = f"{what} is of opaque type, which cannot be fed"
         findings.error("unsupported-type", message, location, rule=_RULE)
 
 
@@ -208,12 +209,13 @@ def _check_initializer(
     info = info or others.get(name)
     if info is None or info.type.WhichOneof("value") is None:
         return
-    tensor = info.type.tensor_type
-    declared, stored = ELEMENT_TYPES.get(tensor.elem_type), ELEMENT_TYPES.get(data_type)
-    if info.type.WhichOneof("value") not in ("tensor_type", "sparse_tensor_type"):
+    tensor = _tensor_of(info.type)
+    if tensor is None:
         message = f'{kind} "{name}" is declared {type_text(info.type)} and its initializer is a tensor'
         context.findings.error("initializer-type", message, location, rule="ONNX IR, initializers")
-    elif declared and stored and declared != stored:
+        return
+    declared, stored = ELEMENT_TYPES.get(tensor.elem_type), ELEMENT_TYPES.get(data_type)
+    if declared and stored and declared != stored:
         message = f'{kind} "{name}" is declared {declared} and its initializer is {stored}'
         context.findings.error("initializer-type", message, location, rule="ONNX IR, initializers")
     if tensor.HasField("shape") and not _fits(dims, tensor.shape):
@@ -221,6 +223,16 @@ def _check_initializer(
         declared_shape, stored_shape = listed(sizes, none=""), listed(dims, none="")
         message = f'{kind} "{name}" is declared [{declared_shape}] and its initializer has shape [{stored_shape}]'
         context.findings.error("initializer-shape", message, location, rule="ONNX IR, initializers")
+
+
+def _tensor_of(proto: TypeProto) -> TypeProto.Tensor | TypeProto.SparseTensor | None:
+    """What is told of a tensor, dense or sparse; None of any other value."""
+    match proto.WhichOneof("value"):
+        case "tensor_type":
+            return proto.tensor_type
+        case "sparse_tensor_type":
+            return proto.sparse_tensor_type
+    return None
 
 
 def _fits(dims: tuple[int, ...], shape: TensorShapeProto) -> bool:
