@@ -511,8 +511,8 @@ class _Subgraph:
 
 def _elements_differ(declared: Type, given: Type) -> bool:
     match declared, given:
-        case TensorType(), TensorType():
-            return declared.dtype != given.dtype
+        case ShapedType(), ShapedType():
+            return declared.__class__ is not given.__class__ or declared.dtype != given.dtype
         case SequenceType(), SequenceType():
             return _elements_differ(declared.element, given.element)
     return False

@@ -179,6 +179,16 @@ def test_what_is_dense_is_not_declared_sparse() -> None:
         onnxc.compile(through)
 
 
+def test_a_body_does_not_take_a_dense_tensor_for_a_sparse_one() -> None:
+    text = """g (int64 n, bool c, float[N] x) => (y) {
+      y = Loop (n, c, x) <body = b (int64 i, bool k, sparse_tensor(float[N]) p) => (bool k2, float[N] q) {
+        k2 = Identity(k) q = own.f(p, x) }>
+    }
+    <domain: "own", opset_import: ["": 21]> f (p, q) => (r) { r = Relu(q) }"""
+    with pytest.raises(onnxc.ModelError, match="subgraph-input-type"):
+        onnxc.compile(model(text))
+
+
 def stored(name: str) -> SparseTensorProto:
     """[0, 7, 0, -0.0]"""
     values = numpy_helper.from_array(np.array([7, -0.0], np.float32), name)
