@@ -35,7 +35,7 @@ def shape_of_text(text: str) -> list[list[str]]:
 
 
 def test_the_document_shows_what_is_printed(digits: Path) -> None:
-    (shown,) = re.findall(r"```console\n\$ onnxc (.*?)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (shown,) = re.findall(r"```console\n\$ onnxc (precision .*?)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     command, printed = shown
     words = [str(digits) if word.endswith("digits.onnx") else word for word in shlex.split(command)]
     result = onnxc(*words)
