@@ -50,6 +50,12 @@ QUANTIZED = """g (float[N, 4] x) => (float[N, 4] y) <float s = {0.5}, uint8 z = 
   y = ReduceSum<keepdims = 0>(e, j)
 }"""
 
+SPARSE = """g (sparse_tensor(float[N, 4]) s, float[N] x) => (sparse_tensor(float[N, 4]) t, float[N] y) {
+  t = own.keep(s)
+  y = Relu(x)
+}
+<domain: "own", opset_import: ["": 23]> keep (a) => (a) { b = Constant<value = float {1}>() }"""
+
 
 @cache
 def seeds() -> tuple[ModelProto, ...]:
@@ -58,7 +64,7 @@ def seeds() -> tuple[ModelProto, ...]:
     texts = [
         model(text, header=newer) for text in (ADD, CALL, IF, LEAKY, LOOP, NESTED, SCAN, CHAIN, ATTENTION, SEQUENCES)
     ]
-    texts.append(model(QUANTIZED, header=newer))
+    texts += [model(text, header=newer) for text in (QUANTIZED, SPARSE)]
     texts += [model(devices.MATRIX, edit, devices.NEWER) for edit in devices.LEGAL.values()]
     texts += [model(ADD, edit) for edit in training.LEGAL.values()]
     for tensor in (tensor for text in texts for tensor in text.graph.initializer if not tensor.ByteSize() > 2000):
