@@ -13,8 +13,8 @@ import numpy as np
 
 from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum
 from compiler.ir.dtypes import F32, F64
-from compiler.ir.known_elements import LIMIT, as_elements, known_elements, static_shape
-from compiler.ir.module import Attributes, Op, Value
+from compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
+from compiler.ir.module import Op, Value
 from compiler.ir.primitive import PRIMITIVES
 from compiler.ir.types import TensorType
 from runtime.host import MEANINGS
@@ -267,9 +267,4 @@ def _moved(op: Op, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
     known = [array for array in operands if array is not None]
     if PRIMITIVES[op.name].kind != "movement" or op.name == "pad" or len(known) != len(operands):
         return None
-    return None if _picks_by_size(op.attributes) else MEANINGS[op.name](known, op.attributes)[0]
-
-
-def _picks_by_size(attributes: Attributes) -> bool:
-    tuples = (value for value in attributes.values() if isinstance(value, tuple))
-    return any(isinstance(item, Size) for value in tuples for item in value)
+    return None if picks_by_size(op.attributes) else MEANINGS[op.name](known, op.attributes)[0]

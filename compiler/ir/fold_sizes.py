@@ -14,7 +14,7 @@ import numpy as np
 from compiler.ir.derived_sizes import chosen_elements, truncated_elements
 from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product, symbols_of
 from compiler.ir.dtypes import I32, I64
-from compiler.ir.known_elements import LIMIT, as_elements, known_elements, static_shape
+from compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
 from compiler.ir.meanings import apply_meaning
 from compiler.ir.module import Attributes, Value
 from compiler.ir.primitive import PRIMITIVES
@@ -50,7 +50,7 @@ def fold_known(
         return None
     if not isinstance(type, TensorType) or type.shape is None or not type.is_static:
         return None
-    if type.dtype.is_string or _count(type) > LIMIT or _picks_by_size(attributes) or _window(attributes) > LIMIT:
+    if type.dtype.is_string or _count(type) > LIMIT or picks_by_size(attributes) or _window(attributes) > LIMIT:
         return None
     constants = [array for operand in operands if (array := _small_constant(operand)) is not None]
     if len(constants) == len(operands) and PRIMITIVES[name].kind != "collective":
@@ -76,12 +76,6 @@ def _small_constant(value: Value) -> np.ndarray | None:
     if op is None or op.name != "constant" or value.dtype.is_string or op.array().size > LIMIT:
         return None
     return op.array()
-
-
-def _picks_by_size(attributes: Attributes) -> bool:
-    """Whether a size that only the call knows decides which elements are meant, as the start of a slice does."""
-    tuples = (value for value in attributes.values() if isinstance(value, tuple))
-    return any(isinstance(item, Size) for value in tuples for item in value)
 
 
 def _count(type: TensorType) -> int:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Dim
-from compiler.ir.module import Value
+from compiler.ir.dims import Dim, Size
+from compiler.ir.module import Attributes, Value
 from compiler.ir.types import TensorType
 
-__all__ = ["LIMIT", "as_elements", "known_elements", "static_shape"]
+__all__ = ["LIMIT", "as_elements", "known_elements", "picks_by_size", "static_shape"]
 
 LIMIT = 1024
 """The most elements a tensor may have to be followed as sizes; longer integer tensors are data."""
@@ -42,3 +42,9 @@ def as_elements(elements: Sequence[Dim]) -> np.ndarray:
 def static_shape(type: TensorType) -> tuple[int, ...]:
     """The sizes that are numbers: the shape, where the type is static."""
     return tuple(size for size in type.known_shape if isinstance(size, int))
+
+
+def picks_by_size(attributes: Attributes) -> bool:
+    """Whether a size that only the call knows decides which elements are meant, as the start of a slice does."""
+    tuples = (value for value in attributes.values() if isinstance(value, tuple))
+    return any(isinstance(item, Size) for value in tuples for item in value)
