@@ -16,6 +16,9 @@ from compiler.ir.module import Module, Op, Value
 from compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
 from compiler.passes.notes import note_refusal
 
+# Phases beyond this multiple of the taps have none of their own: they are zeros, to be stored and multiplied.
+PHASES_PER_TAP = 8
+
 
 def split_dilated_convolution(module: Module) -> Module:
     """Turns transposed convolutions with constant filters into ordinary ones whose results are interleaved."""
@@ -33,6 +36,8 @@ def split(op: Op, build: Rewriter) -> Outcome:
         return Refusal("the channels are last")
     if weights is None or set(op.ints("strides")) | set(op.ints("dilations")) != {1}:
         return Refusal("the filters are no constant, or the windows have steps")
+    if prod(spread) > PHASES_PER_TAP * prod(weights.shape[2:]):
+        return Refusal("most of the places have no taps")
     if not all(isinstance(low, int) for low in lows):
         return Refusal("the padding is not a number")
     low = [size for size in lows if isinstance(size, int)]

@@ -100,6 +100,12 @@ FOUND = {
             }>(trips, c, y)
         }""",
     ),
+    "a transposed convolution whose elements are far apart": (
+        22,
+        """g (float[1, 1, 3, 3] x) => (y) <float[1, 1, 2, 2] w = {1, 2, 3, 4}> {
+            y = ConvTranspose<output_shape = [10, 8], strides = [127, 2147483648]>(x, w)
+        }""",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

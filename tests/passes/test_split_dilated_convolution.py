@@ -54,6 +54,11 @@ def test_the_results_stay(
         assert found.dtype == np.float32
 
 
+def test_elements_that_are_far_apart_are_left_so() -> None:
+    module = transposed(np.ones((2, 1, 1, 2), np.float32), (1, 1 << 31), (0, 1), (0, 1), 1, 2)
+    assert split_dilated_convolution(module).main.body.ops == module.main.body.ops
+
+
 def test_filters_that_are_data_are_left_alone() -> None:
     ir = Builder()
     x, w = (ir.parameter(name, TensorType(F32, (1, 2, 4, 4))) for name in "xw")
