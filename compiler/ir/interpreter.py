@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size, evaluate
+from compiler.ir.dims import Dim, Size, evaluate, symbols_of
 from compiler.ir.meanings import apply_function, apply_meaning
 from compiler.ir.module import Block, Function, Module, Op, Value
 from compiler.ir.types import ShapedType
@@ -119,6 +119,7 @@ class _Run:
             case "host":
                 results = apply_function(op.text("function"), operands, op.attributes, sizes)
             case _:
+                expect_sizes(op, sizes)
                 results = apply_meaning(op.name, [as_array(operand) for operand in operands], op.attributes, sizes)
         for value, array in zip(op.results, results, strict=True):
             if isinstance(value.type, ShapedType) and value.type.shape is not None:
@@ -161,6 +162,16 @@ def _size_or_zero(dim: Dim, sizes: Mapping[str, int]) -> int:
         return evaluate(dim, sizes)
     except KeyError:
         return 0
+
+
+def expect_sizes(op: Op, sizes: Mapping[str, int]) -> None:
+    """InputError where a result would have a size below 0."""
+    for type in op.result_types:
+        shape = type.shape if isinstance(type, ShapedType) else None
+        for dim in shape or ():
+            if isinstance(dim, Size) and symbols_of(dim) <= sizes.keys() and evaluate(dim, sizes) < 0:
+                message = f"the inputs make a size of {evaluate(dim, sizes)}, {dim}"
+                raise InputError(message, code="impossible-size")
 
 
 def check_guard(op: Op, sizes: Mapping[str, int]) -> None:

@@ -106,6 +106,12 @@ FOUND = {
             y = ConvTranspose<output_shape = [10, 8], strides = [127, 2147483648]>(x, w)
         }""",
     ),
+    "a transposed convolution that crops more than there is": (
+        22,
+        """g (float[1, 1, 3, N] x, float[1, 2, 3, 3] w) => (y) {
+            y = ConvTranspose<pads = [1, 1099511627776, 1, 2], strides = [3, 2]>(x, w)
+        }""",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',
