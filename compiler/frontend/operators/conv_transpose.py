@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.conv import groups_of, per_channel, with_kernel_shape
+from compiler.frontend.operators.conv import expect_ranks, groups_of, per_channel, with_kernel_shape
 from compiler.frontend.operators.precision import wide_type
 from compiler.frontend.operators.sliding_window import auto_pad, expect_one_padding, given_padding, per_axis
 from compiler.ir.builder import Builder
@@ -27,8 +27,7 @@ def conv_transpose(node: Node, ir: Builder) -> Value:
 
 
 def _convolved(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Value:
-    if x.rank < 3 or x.rank != w.rank:
-        node.fail("convolution-rank", f"X has {x.rank} axes and W {w.rank}", rule="ONNX ConvTranspose")
+    expect_ranks(x, w, node)
     channels = ir.require_equal(x.shape[1], w.shape[0], "the channels of X and W differ", "convolution-channels")
     groups = groups_of(node, ir, channels)
     w = with_kernel_shape(ir.with_shape(w, (channels, *w.shape[1:])), node, ir)

@@ -33,9 +33,6 @@ def linear_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html
     """
     labels = class_labels(node)
-    if not labels.size:
-        message = "neither classlabels_ints nor classlabels_strings is given"
-        node.fail("class-labels", message, rule="ONNX LinearClassifier, classlabels_*")
     x = rows_of_features(node, ir)
     width = len(node.floats("coefficients"))
     features = x.shape[1]

@@ -17,18 +17,17 @@ ZERO_SCORE = 1e-7
 
 
 def class_labels(node: Node, integers: str = "classlabels_ints", words: str = "classlabels_strings") -> np.ndarray:
-    """The labels of the classes, one of two attributes: i64 or texts; none where neither is given."""
-    if node.ints(integers, ()) and node.strings(words, ()):
-        message = f"both {integers} and {words} are given"
-        node.fail("class-labels", message, rule=f"ONNX {node.operator}, classlabels_*")
-    if node.has(words) and node.strings(words):
-        return texts(node.strings(words))
-    return np.array(node.ints(integers, ()), np.int64)
+    """The labels of the classes, at least one: i64 or texts, of which one and only one attribute tells."""
+    numbers, names = node.ints(integers, ()), node.strings(words, ())
+    if bool(numbers) == bool(names):
+        given = "both {} and {} are given" if numbers else "neither {} nor {} is given"
+        node.fail("class-labels", given.format(integers, words), rule=f"ONNX {node.operator}, classlabels_*")
+    return texts(names) if names else np.array(numbers, np.int64)
 
 
 def labelled(places: Value, labels: np.ndarray, ir: Builder) -> Value:
-    """The label at each place; the place itself where there are no labels."""
-    return ir.gather(ir.constant(labels), places, 0) if labels.size else places
+    """The label at each place."""
+    return ir.gather(ir.constant(labels), places, 0)
 
 
 def transformed(scores: Value, node: Node, ir: Builder) -> Value:

@@ -30,13 +30,13 @@ def svm_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html
     """
     x, labels = rows_of_features(node, ir), class_labels(node)
-    count = max(labels.size, 1)
+    count = labels.size
     sizes = node.ints("vectors_per_class", ())
     if min(sizes, default=0) < 0:
         message = f"vectors_per_class is {list(sizes)}, which has a negative number"
         node.fail("svm-classes", message, rule=f"{RULE}, vectors_per_class")
-    if labels.size == 0 or (any(sizes) and labels.size != len(sizes)):
-        message = f"{labels.size} labels stand for {len(sizes) or 'the'} classes"
+    if any(sizes) and labels.size != len(sizes):
+        message = f"{labels.size} labels stand for {len(sizes)} classes"
         node.fail("class-labels", message, rule=f"{RULE}, classlabels_*")
     if not node.floats("rho"):
         node.fail("svm-rho", "rho has no entry", rule=f"{RULE}, rho")

@@ -44,9 +44,6 @@ def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
     """
     x, labels = rows_of_features(node, ir), class_labels(node, "classlabels_int64s")
-    if not labels.size:
-        message = "neither classlabels_int64s nor classlabels_strings is given"
-        node.fail("class-labels", message, rule="ONNX TreeEnsembleClassifier, classlabels_*")
     votes, leaves = _voted(x, "class", labels.size, node, ir)
     scores = aggregated(leaves, votes, "SUM", x, ir)
     if labels.size == 2 and len(set(node.ints("class_ids"))) == 1:
