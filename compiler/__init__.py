@@ -10,5 +10,5 @@
 | `KernelPlan`: kernels, launches, buffers | `emit` | `compiler/codegen_cpu/` |
 | `Artifact`: code, program, weights | `load` | `runtime/load.py` |
 
-`compiler.driver` is this table as code. Importing this package loads none of it.
+`onnxc.compiler.driver` is this table as code. Importing this package loads none of it.
 """

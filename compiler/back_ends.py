@@ -3,22 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_cpu.emit import emit as emit_for_cpu
-from compiler.codegen_cpu.plan_target import cpu_plan_target
-from compiler.codegen_gpu.compile_kernels import compile_kernels
-from compiler.codegen_gpu.emit import emit as emit_for_gpu
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.codegen_gpu.plan_target import gpu_plan_target
-from compiler.options import CompileOptions
-from compiler.passes.pipeline import Pass
-from compiler.passes.pipelines import OPTIMIZE, target_pipeline
-from compiler.planning.kernel_plan import KernelPlan, PlanTarget
-from compiler.target import Target, parse_target
-from runtime.artifact import Artifact
-from runtime.cpu import host_architecture
-from runtime.device_code import DeviceKernel
-from runtime.gpu.device import properties_of
-from runtime.gpu.load import this_driver
+from onnxc.compiler.codegen_cpu.emit import emit as emit_for_cpu
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.emit import emit as emit_for_gpu
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.options import CompileOptions
+from onnxc.compiler.passes.pipeline import Pass
+from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
+from onnxc.compiler.planning.kernel_plan import KernelPlan, PlanTarget
+from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.cpu import host_architecture
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.gpu.device import properties_of
+from onnxc.runtime.gpu.load import this_driver
 
 __all__ = ["BackEnd", "back_end"]
 

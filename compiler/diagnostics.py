@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from runtime.errors import ModelError, UnsupportedError
+from onnxc.runtime.errors import ModelError, UnsupportedError
 
 __all__ = ["DiagnosedModelError", "Diagnostic", "Location", "error", "model_error", "unsupported_error", "warning"]
 

@@ -11,19 +11,19 @@ emit       machine code                      -> Artifact
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.back_ends import BackEnd, back_end
-from compiler.frontend.check import check_model
-from compiler.frontend.graph import CheckedModel
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import LoadedModel, read_model
-from compiler.ir.module import Module
-from compiler.limits import limited_to
-from compiler.model_symbols import expect_known_dims, frozen_inputs
-from compiler.options import CompileOptions, ModelSource
-from compiler.passes.pipeline import run_pipeline
-from compiler.planning.kernel_plan import KernelPlan
-from compiler.planning.plan import plan_kernels
-from runtime.artifact import Artifact
+from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.limits import limited_to
+from onnxc.compiler.model_symbols import expect_known_dims, frozen_inputs
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.runtime.artifact import Artifact
 
 __all__ = ["STAGES", "Noun", "compile_model", "run_stages"]
 

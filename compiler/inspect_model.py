@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Mapping
 
-from compiler.diagnostics import DiagnosedModelError, Diagnostic, error, warning
-from compiler.frontend.check import check_model, collect_findings
-from compiler.frontend.infer import annotate_model, infer_types
-from compiler.frontend.inline import inline_functions
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
-from compiler.frontend.read import read_model
-from compiler.limits import Limits, make_limits
-from compiler.model_symbols import expect_known_dims
-from compiler.options import CompileOptions, ModelSource
-from runtime.errors import ModelError, UnsupportedError
+from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, warning
+from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.infer import annotate_model, infer_types
+from onnxc.compiler.frontend.inline import inline_functions
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.limits import Limits, make_limits
+from onnxc.compiler.model_symbols import expect_known_dims
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.runtime.errors import ModelError, UnsupportedError
 
 __all__ = ["declare_types", "expand_functions", "find_all"]
 

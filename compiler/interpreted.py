@@ -9,27 +9,27 @@ from threading import Lock
 
 import numpy as np
 
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.dims import Dim, render
-from compiler.ir.interpreter import interpret, single_symbol
-from compiler.ir.module import Function, Module, Value
-from compiler.ir.printer import print_module
-from compiler.ir.types import ShapedType, TensorType
-from compiler.model_symbols import expect_known_dims, frozen_inputs
-from compiler.options import CompileOptions, ModelSource
-from compiler.passes.pipeline import run_pipeline
-from compiler.passes.pipelines import precision_passes
-from runtime.engine import FastFunction
-from runtime.errors import DeviceError
-from runtime.executable import Executable
-from runtime.fast_call import Shapes
-from runtime.host.values import HostValue
-from runtime.program import Binding, Check, Symbol
-from runtime.signature import Signature, TensorInfo
-from runtime.stats import Stats
-from runtime.values import is_optional_type, own_values
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dims import Dim, render
+from onnxc.compiler.ir.interpreter import interpret, single_symbol
+from onnxc.compiler.ir.module import Function, Module, Value
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.types import ShapedType, TensorType
+from onnxc.compiler.model_symbols import expect_known_dims, frozen_inputs
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.passes.pipelines import precision_passes
+from onnxc.runtime.engine import FastFunction
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.fast_call import Shapes
+from onnxc.runtime.host.values import HostValue
+from onnxc.runtime.program import Binding, Check, Symbol
+from onnxc.runtime.signature import Signature, TensorInfo
+from onnxc.runtime.stats import Stats
+from onnxc.runtime.values import is_optional_type, own_values
 
 __all__ = ["interpret_model"]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 
-from runtime.errors import InputError
+from onnxc.runtime.errors import InputError
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "limited_to", "limits_in_force", "make_limits"]
 

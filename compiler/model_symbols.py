@@ -1,9 +1,9 @@
 """What options say of the inputs, held against the model: the sizes that they name, the inputs that they freeze."""
 
-from compiler.frontend.graph import CheckedModel
-from compiler.frontend.lower import InputOptions
-from compiler.ir.types import type_symbols
-from runtime.errors import InputError
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.lower import InputOptions
+from onnxc.compiler.ir.types import type_symbols
+from onnxc.runtime.errors import InputError
 
 __all__ = ["expect_known_dims", "frozen_inputs"]
 

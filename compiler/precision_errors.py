@@ -8,17 +8,17 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from compiler.diagnostics import Location
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module, Op, Value
-from compiler.options import CompileOptions, ModelSource
-from compiler.passes.pipeline import run_pipeline
-from compiler.passes.pipelines import OPTIMIZE, precision_passes
-from runtime.errors import InputError
-from runtime.host.values import HostValue, as_array
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.passes.pipelines import OPTIMIZE, precision_passes
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.values import HostValue, as_array
 
 __all__ = ["LayerError", "OutputError", "layer_errors", "output_errors"]
 

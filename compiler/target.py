@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from runtime.cpu import host_architecture, host_features
-from runtime.errors import InputError
+from onnxc.runtime.cpu import host_architecture, host_features
+from onnxc.runtime.errors import InputError
 
 __all__ = ["Target", "known_targets", "parse_target"]
 

@@ -13,18 +13,18 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from compiler.diagnostics import Diagnostic
-    from compiler.frontend.proto.onnxc_pb2 import ModelProto
-    from compiler.limits import Limits
-    from compiler.options import CacheOption, DimRange, ModelSource
-    from runtime.executable import Executable
-    from runtime.gpu.arrays import DeviceArray
-    from runtime.sparse_tensor import SparseTensor
+    from onnxc.compiler.diagnostics import Diagnostic
+    from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from onnxc.compiler.limits import Limits
+    from onnxc.compiler.options import CacheOption, DimRange, ModelSource
+    from onnxc.runtime.executable import Executable
+    from onnxc.runtime.gpu.arrays import DeviceArray
+    from onnxc.runtime.sparse_tensor import SparseTensor
 
 __all__ = [
     "DeviceArray",
@@ -74,15 +74,15 @@ def compile(
 
     Raises ModelError, UnsupportedError, InputError.
     """
-    checked = importlib.import_module("compiler.options").make_options(
+    checked = importlib.import_module("onnxc.compiler.options").make_options(
         target, dims, shapes, dtypes, precision, specialize, freeze_params, config, devices, threads, cache, limits
     )
     executable: Executable
     if checked.target.kind == "interpreter":
-        executable = importlib.import_module("compiler.interpreted").interpret_model(model, checked)
+        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, checked)
     else:
-        artifact = importlib.import_module("compiler.driver").compile_model(model, checked)
-        executable = importlib.import_module("runtime.load").make_compiled(artifact, checked.threads)
+        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, checked)
+        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, checked.threads)
     return executable
 
 
@@ -100,7 +100,7 @@ def load(
 
     Raises DeviceError where the file is damaged or made for another machine.
     """
-    found = importlib.import_module("runtime.load")
+    found = importlib.import_module("onnxc.runtime.load")
     executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs)
     return executable
 
@@ -110,7 +110,7 @@ def check(model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = No
 
     limits: as for `compile`.
     """
-    findings: tuple[Diagnostic, ...] = importlib.import_module("compiler.inspect_model").find_all(model, limits)
+    findings: tuple[Diagnostic, ...] = importlib.import_module("onnxc.compiler.inspect_model").find_all(model, limits)
     return findings
 
 
@@ -124,8 +124,8 @@ def infer(
 
     Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
     """
-    options = importlib.import_module("compiler.options").make_options("interpreter", dims, shapes, dtypes)
-    typed: ModelProto = importlib.import_module("compiler.inspect_model").declare_types(model, options)
+    options = importlib.import_module("onnxc.compiler.options").make_options("interpreter", dims, shapes, dtypes)
+    typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
 
 
@@ -146,14 +146,16 @@ def inline(
     Raises ModelError where the model is wrong or would grow too large, InputError where it has no such function,
     UnsupportedError where no version of an operator set serves all nodes that come together.
     """
-    inlined: ModelProto = importlib.import_module("compiler.inspect_model").expand_functions(model, functions, limits)
+    inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
+        model, functions, limits
+    )
     return inlined
 
 
 def __getattr__(name: str) -> object:
     """The classes DeviceArray, of arrays on a GPU, and SparseTensor; only who asks for one loads it."""
     if name == "DeviceArray":
-        return importlib.import_module("runtime.gpu.arrays").DeviceArray
+        return importlib.import_module("onnxc.runtime.gpu.arrays").DeviceArray
     if name == "SparseTensor":
-        return importlib.import_module("runtime.sparse_tensor").SparseTensor
+        return importlib.import_module("onnxc.runtime.sparse_tensor").SparseTensor
     raise AttributeError(f"module 'onnxc' has no attribute {name!r}")

@@ -12,17 +12,17 @@ from functools import cached_property
 import numpy as np
 
 import onnxc
-from compiler.frontend.check import check_model
-from compiler.frontend.infer import infer_types
-from compiler.frontend.node_model import model_of_node, node_inputs
-from compiler.frontend.read import SupportsSerialize, read_model
-from compiler.ir.dtypes import dtype_of
-from compiler.ir.types import TensorType
-from compiler.options import ModelSource
-from runtime.errors import InputError, OnnxcError, UnsupportedError
-from runtime.executable import Executable
-from runtime.host.values import HostValue
-from runtime.values import host_value
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.infer import infer_types
+from onnxc.compiler.frontend.node_model import model_of_node, node_inputs
+from onnxc.compiler.frontend.read import SupportsSerialize, read_model
+from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.options import ModelSource
+from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.host.values import HostValue
+from onnxc.runtime.values import host_value
 
 __all__ = ["Prepared", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 

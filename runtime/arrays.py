@@ -9,10 +9,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from runtime.device_value import DeviceValue
-from runtime.dtypes import STRING, DType, dtype_kind, dtype_name
-from runtime.errors import InputError
-from runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.dtypes import STRING, DType, dtype_kind, dtype_name
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.sparse_tensor import SparseTensor
 
 __all__ = ["describe", "import_array", "is_ready", "type_text"]
 

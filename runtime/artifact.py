@@ -27,10 +27,10 @@ from pathlib import Path
 
 import numpy as np
 
-from runtime.device_code import DeviceCode, encode_device_code
-from runtime.encoding import encode_program
-from runtime.errors import DeviceError
-from runtime.program import JsonValue, Parameter, Program
+from onnxc.runtime.device_code import DeviceCode, encode_device_code
+from onnxc.runtime.encoding import encode_program
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.program import JsonValue, Parameter, Program
 
 __all__ = [
     "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError
 
 CACHE_LINE_BYTES = 64
 HUGE_PAGE_BYTES = 2 << 20

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from runtime.encoding import DecodeError
-from runtime.program import JsonValue
+from onnxc.runtime.encoding import DecodeError
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["DeviceCode", "DeviceKernel", "decode_device_code", "decode_kernel", "encode_device_code", "encode_kernel"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from runtime.dtypes import DType
+from onnxc.runtime.dtypes import DType
 
 __all__ = ["DeviceValue"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from runtime.program import numpy_dtype
+from onnxc.runtime.program import numpy_dtype
 
 DType = np.dtype[np.generic]
 

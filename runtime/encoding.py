@@ -11,8 +11,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Union, get_args, get_origin, get_type_hints
 
-from runtime.dtypes import DTYPES
-from runtime.program import (
+from onnxc.runtime.dtypes import DTYPES
+from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Body,
@@ -29,8 +29,8 @@ from runtime.program import (
     compile_attributes,
     compile_sizes,
 )
-from runtime.signature import default_shape
-from runtime.texts import LENGTH_BYTES
+from onnxc.runtime.signature import default_shape
+from onnxc.runtime.texts import LENGTH_BYTES
 
 __all__ = ["DecodeError", "decode_program", "encode_program"]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from runtime.addresses import read_address
-from runtime.cpu import Image
-from runtime.dtypes import DTYPES, DType
-from runtime.errors import DeviceError
-from runtime.fast_call import FastCall, Shapes, write_fast_call
-from runtime.launch import NativeLaunch
-from runtime.program import Body, Constant, Guard, If, Launch, Program, Release, Step, While
-from runtime.signature import default_shape
-from runtime.stats import Stats
-from runtime.steps import (
+from onnxc.runtime.addresses import read_address
+from onnxc.runtime.cpu import Image
+from onnxc.runtime.dtypes import DTYPES, DType
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.fast_call import FastCall, Shapes, write_fast_call
+from onnxc.runtime.launch import NativeLaunch
+from onnxc.runtime.program import Body, Constant, Guard, If, Launch, Program, Release, Step, While
+from onnxc.runtime.signature import default_shape
+from onnxc.runtime.stats import Stats
+from onnxc.runtime.steps import (
     PreparedBody,
     Surroundings,
     guard_check,
@@ -25,12 +25,12 @@ from runtime.steps import (
     symbols_in,
     weights_view,
 )
-from runtime.thread_pool import PoolHandle
-from runtime.values import as_array, own_values, stack_arrays
-from runtime.workspaces import Workspace, WorkspacePool
+from onnxc.runtime.thread_pool import PoolHandle
+from onnxc.runtime.values import as_array, own_values, stack_arrays
+from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 if TYPE_CHECKING:
-    from runtime.host.values import HostValue
+    from onnxc.runtime.host.values import HostValue
 
 __all__ = [
     "Engine", "ProgramEngine", "constant_view", "default_arrays", "is_direct", "launch_orders", "launches_of",

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.arrays import describe, is_ready
-from runtime.artifact import Artifact, write_artifact
-from runtime.engine import Engine
-from runtime.errors import InputError, UnsupportedError
-from runtime.fast_call import SHAPES_KEPT, Shapes
-from runtime.program import JsonValue
-from runtime.signature import Signature, TensorInfo, shapes_of
-from runtime.stats import Stats
+from onnxc.runtime.arrays import describe, is_ready
+from onnxc.runtime.artifact import Artifact, write_artifact
+from onnxc.runtime.engine import Engine
+from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.fast_call import SHAPES_KEPT, Shapes
+from onnxc.runtime.program import JsonValue
+from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
+from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:
-    from runtime.host.values import HostValue
-    from runtime.values import SlotValue
+    from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["Executable", "copy_into"]
 

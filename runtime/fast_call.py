@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runtime.addresses import ADDRESS, memory
-from runtime.arrays import READY_FLAGS
-from runtime.dtypes import DType
-from runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
-from runtime.workspaces import Workspace, WorkspacePool
+from onnxc.runtime.addresses import ADDRESS, memory
+from onnxc.runtime.arrays import READY_FLAGS
+from onnxc.runtime.dtypes import DType
+from onnxc.runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
+from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 __all__ = ["FastCall", "Shapes", "write_fast_call"]
 

@@ -12,11 +12,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from runtime.addresses import read_address
-from runtime.dtypes import DTYPES, DType
-from runtime.errors import DeviceError, InputError
-from runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
-from runtime.workspaces import AnyWorkspace, Workspace
+from onnxc.runtime.addresses import read_address
+from onnxc.runtime.dtypes import DTYPES, DType
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
+from onnxc.runtime.workspaces import AnyWorkspace, Workspace
 
 __all__ = ["LaunchSizes", "NativeLaunch", "illegal_data"]
 

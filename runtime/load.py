@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from runtime.artifact import (
+from onnxc.runtime.artifact import (
     FORMAT,
     FORMAT_VERSION,
     KERNELS,
@@ -31,19 +31,19 @@ from runtime.artifact import (
     cubin_member,
     source_member,
 )
-from runtime.cpu import CACHE_LINE_BYTES, allocate_aligned, host_features, load_image
-from runtime.device_code import DeviceCode, decode_device_code
-from runtime.encoding import DecodeError, decode_program
-from runtime.engine import ProgramEngine, launches_of
-from runtime.errors import DeviceError, InputError
-from runtime.executable import Executable
-from runtime.program import JsonValue
-from runtime.signature import program_signature
-from runtime.thread_pool import pool_handle
-from runtime.unavailable import UnavailableEngine
+from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned, host_features, load_image
+from onnxc.runtime.device_code import DeviceCode, decode_device_code
+from onnxc.runtime.encoding import DecodeError, decode_program
+from onnxc.runtime.engine import ProgramEngine, launches_of
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.program import JsonValue
+from onnxc.runtime.signature import program_signature
+from onnxc.runtime.thread_pool import pool_handle
+from onnxc.runtime.unavailable import UnavailableEngine
 
 if TYPE_CHECKING:
-    from runtime.gpu.driver import Driver
+    from onnxc.runtime.gpu.driver import Driver
 
 __all__ = ["load", "make_compiled", "make_executable", "read_artifact", "verify_artifact"]
 
@@ -93,7 +93,7 @@ def make_executable(
     signature = program_signature(artifact.program, frozen)
     if artifact.device is not None:
         # Programs for the CPU do without all that is needed for a device.
-        make = importlib.import_module("runtime.gpu.load").make_device_executable
+        make = importlib.import_module("onnxc.runtime.gpu.load").make_device_executable
         made: Executable = make(artifact, image, signature, locations, compilations, device, graphs, driver)
         return made
     if image is not None:

@@ -46,7 +46,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Host:
-    """A function of `runtime.host` over arrays; `attributes` are in the form that `compile_attributes` reads."""
+    """A function of `onnxc.runtime.host` over arrays; `attributes` are in the form that `compile_attributes` reads."""
 
     function: str
     inputs: tuple[int, ...]

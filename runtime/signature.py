@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from runtime.arrays import describe, import_array
-from runtime.device_value import DeviceValue
-from runtime.dtypes import DTYPES, DType
-from runtime.errors import InputError
-from runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
-from runtime.sparse_tensor import SparseTensor
-from runtime.values import import_value, is_optional_type
+from onnxc.runtime.arrays import describe, import_array
+from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.dtypes import DTYPES, DType
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
+from onnxc.runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.values import import_value, is_optional_type
 
 if TYPE_CHECKING:
-    from runtime.host.values import HostValue
-    from runtime.values import SlotValue
+    from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["MISSING", "ImportTensor", "Signature", "TensorInfo", "program_signature", "shapes_of", "tensor_info"]
 
 
 T = TypeVar("T", bound=np.ndarray | DeviceValue)
 
-# How a tensor that a caller passes becomes one that native code can read: as `runtime.arrays.import_array`.
+# How a tensor that a caller passes becomes one that native code can read: as `onnxc.runtime.arrays.import_array`.
 ImportTensor = Callable[[object, DType, str, str], T]
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from runtime.arrays import is_ready
-from runtime.dtypes import DTYPES, STRING, DType
-from runtime.errors import DeviceError, InputError, expect_one_shape, located
-from runtime.launch import LARGEST_BYTES, NativeLaunch
-from runtime.program import (
+from onnxc.runtime.arrays import is_ready
+from onnxc.runtime.dtypes import DTYPES, STRING, DType
+from onnxc.runtime.errors import DeviceError, InputError, expect_one_shape, located
+from onnxc.runtime.launch import LARGEST_BYTES, NativeLaunch
+from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Body,
@@ -35,14 +35,14 @@ from runtime.program import (
     compile_attributes,
     compile_sizes,
 )
-from runtime.texts import decode_texts
-from runtime.values import as_array, host_value, shape_of
-from runtime.workspaces import Workspace
+from onnxc.runtime.texts import decode_texts
+from onnxc.runtime.values import as_array, host_value, shape_of
+from onnxc.runtime.workspaces import Workspace
 
 if TYPE_CHECKING:
-    from runtime.host import Meaning
-    from runtime.host.functions import HostFunction
-    from runtime.values import SlotValue
+    from onnxc.runtime.host import Meaning
+    from onnxc.runtime.host.functions import HostFunction
+    from onnxc.runtime.values import SlotValue
 
 __all__ = [
     "PreparedBody", "RunStep", "Slots", "Surroundings", "Symbols", "guard_check", "native_step", "prepare_body",
@@ -181,8 +181,8 @@ def _expect_room(attributes: Mapping[str, object]) -> None:
 
 def _host_function(name: str) -> "Callable[[Sequence[SlotValue], Mapping[str, object]], Sequence[SlotValue]]":
     """A host function, or the meaning of a primitive, by its name; only a program that has one loads them."""
-    functions: Mapping[str, HostFunction] = importlib.import_module("runtime.host.functions").FUNCTIONS
-    meanings: Mapping[str, Meaning] = importlib.import_module("runtime.host").MEANINGS
+    functions: Mapping[str, HostFunction] = importlib.import_module("onnxc.runtime.host.functions").FUNCTIONS
+    meanings: Mapping[str, Meaning] = importlib.import_module("onnxc.runtime.host").MEANINGS
     if name in functions:
         function = functions[name]
         return lambda values, attributes: function([host_value(value) for value in values], attributes)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import numpy.typing as npt
 
-from runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError
 
 __all__ = ["LENGTH_BYTES", "decode_texts", "encode_texts"]
 

@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.cpu import Image
-from runtime.errors import DeviceError, InputError
+from onnxc.runtime.cpu import Image
+from onnxc.runtime.errors import DeviceError, InputError
 
 __all__ = ["MAX_WORKERS", "POOL_LAYOUT", "PoolHandle", "PoolState", "available_threads", "pool_handle"]
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from runtime.engine import default_arrays
-from runtime.errors import DeviceError
-from runtime.program import Program
-from runtime.stats import Stats
+from onnxc.runtime.engine import default_arrays
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.program import Program
+from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:
-    from runtime.values import SlotValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["UnavailableEngine"]
 

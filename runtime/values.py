@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.arrays import describe, import_array, type_text
-from runtime.device_value import DeviceValue
-from runtime.dtypes import DTYPES, DType, dtype_name
-from runtime.errors import InputError
-from runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
+from onnxc.runtime.arrays import describe, import_array, type_text
+from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
 
 if TYPE_CHECKING:
-    from runtime.host.values import HostValue, MapKey
+    from onnxc.runtime.host.values import HostValue, MapKey
 
     # What a slot of a program holds while it runs.
     SlotValue = HostValue | DeviceValue

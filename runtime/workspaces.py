@@ -11,10 +11,10 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from runtime.addresses import WORD_BYTES, read_address
-from runtime.cpu import HUGE_PAGE_BYTES, allocate_aligned
-from runtime.errors import DeviceError
-from runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
+from onnxc.runtime.addresses import WORD_BYTES, read_address
+from onnxc.runtime.cpu import HUGE_PAGE_BYTES, allocate_aligned
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
 __all__ = ["STATUS_WORDS", "AnyWorkspace", "Workspace", "WorkspacePool"]
 

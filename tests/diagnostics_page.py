@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from compiler.diagnostic_codes import CODES, SECTIONS
+from onnxc.compiler.diagnostic_codes import CODES, SECTIONS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "diagnostics.md"

@@ -6,9 +6,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import compiler.frontend.operators  # noqa: F401  (fills the registry)
-from compiler.frontend.operator import OPERATORS
-from compiler.frontend.schemas import all_schemas
+import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
+from onnxc.compiler.frontend.operator import OPERATORS
+from onnxc.compiler.frontend.schemas import all_schemas
 
 PATH = Path(__file__).with_name("operators_not_yet.txt")
 HEADER = """\

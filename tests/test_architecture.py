@@ -9,42 +9,70 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("onnxc", "compiler", "runtime")
+# What is installed is one package: the folders of the top level are linked into it, and imported by its name alone.
+PACKAGES = {"onnxc": "onnxc", "compiler": "onnxc.compiler", "runtime": "onnxc.runtime"}
+TOP_LEVEL = ("compiler", "runtime")
+OTHER_FOLDERS = ("tests", "benchmarks", "examples", "tools")
 MAX_LINES = 800
 
 # The longest prefix that fits a module says which of our modules it may import.
 ALLOWED = {
-    "onnxc": ("onnxc", "compiler", "runtime"),
-    "runtime": ("runtime",),
-    "runtime.host": ("runtime.host", "runtime.errors", "runtime.sparse_tensor"),
-    "compiler": ("compiler", "runtime"),
-    "compiler.diagnostics": ("runtime.errors",),
-    "compiler.target": ("runtime.cpu", "runtime.errors", "compiler.diagnostics"),
-    "compiler.ir": ("compiler.ir", "compiler.diagnostics", "runtime.host", "runtime.errors"),
-    "compiler.limits": ("runtime.errors",),
-    "compiler.frontend": (
-        "compiler.frontend",
-        "compiler.ir",
-        "compiler.diagnostics",
-        "compiler.limits",
-        "runtime.errors",
-        "runtime.sparse_tensor",
+    "onnxc": ("onnxc",),
+    "onnxc.runtime": ("onnxc.runtime",),
+    "onnxc.runtime.host": ("onnxc.runtime.host", "onnxc.runtime.errors", "onnxc.runtime.sparse_tensor"),
+    "onnxc.compiler": ("onnxc.compiler", "onnxc.runtime"),
+    "onnxc.compiler.diagnostics": ("onnxc.runtime.errors",),
+    "onnxc.compiler.target": ("onnxc.runtime.cpu", "onnxc.runtime.errors", "onnxc.compiler.diagnostics"),
+    "onnxc.compiler.ir": (
+        "onnxc.compiler.ir",
+        "onnxc.compiler.diagnostics",
+        "onnxc.runtime.host",
+        "onnxc.runtime.errors",
     ),
-    "compiler.passes": ("compiler.passes", "compiler.ir", "compiler.diagnostics", "compiler.limits"),
-    "compiler.planning": ("compiler.planning", "compiler.ir", "compiler.diagnostics", "runtime.program"),
+    "onnxc.compiler.limits": ("onnxc.runtime.errors",),
+    "onnxc.compiler.frontend": (
+        "onnxc.compiler.frontend",
+        "onnxc.compiler.ir",
+        "onnxc.compiler.diagnostics",
+        "onnxc.compiler.limits",
+        "onnxc.runtime.errors",
+        "onnxc.runtime.sparse_tensor",
+    ),
+    "onnxc.compiler.passes": (
+        "onnxc.compiler.passes",
+        "onnxc.compiler.ir",
+        "onnxc.compiler.diagnostics",
+        "onnxc.compiler.limits",
+    ),
+    "onnxc.compiler.planning": (
+        "onnxc.compiler.planning",
+        "onnxc.compiler.ir",
+        "onnxc.compiler.diagnostics",
+        "onnxc.runtime.program",
+    ),
 }
-SHARED_BY_CODEGEN = ("compiler.codegen_host", "compiler.planning", "compiler.ir", "compiler.target")
+SHARED_BY_CODEGEN = (
+    "onnxc.compiler.codegen_host",
+    "onnxc.compiler.planning",
+    "onnxc.compiler.ir",
+    "onnxc.compiler.target",
+)
 ALLOWED |= {
-    f"compiler.codegen_{name}": (f"compiler.codegen_{name}", *SHARED_BY_CODEGEN, "compiler.diagnostics", "runtime")
+    f"onnxc.compiler.codegen_{name}": (
+        f"onnxc.compiler.codegen_{name}",
+        *SHARED_BY_CODEGEN,
+        "onnxc.compiler.diagnostics",
+        "onnxc.runtime",
+    )
     for name in ("host", "cpu", "gpu")
 }
 
 # Where each library that is not for everyone may be imported; those of the last row, nowhere.
 LIBRARIES = {
-    "google": ("compiler.frontend",),
-    "llvmlite": ("compiler.codegen_host", "compiler.codegen_cpu"),
-    "triton": ("compiler.codegen_gpu",),
-    "cupy": ("runtime",),
+    "google": ("onnxc.compiler.frontend",),
+    "llvmlite": ("onnxc.compiler.codegen_host", "onnxc.compiler.codegen_cpu"),
+    "triton": ("onnxc.compiler.codegen_gpu",),
+    "cupy": ("onnxc.runtime",),
     "click": ("onnxc",),
     "rich": ("onnxc",),
     **dict.fromkeys(("onnx", "onnxruntime", "torch", "transformers", "pytest", "hypothesis"), ()),
@@ -55,8 +83,11 @@ OPTIONAL = ("triton", "cupy", "cupyx")
 @cache
 def modules() -> Mapping[str, Path]:
     """Every hand-written module by its dotted name."""
-    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
-    named = ((".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path) for path in files)
+    named = (
+        (".".join((package, *path.relative_to(ROOT / folder).with_suffix("").parts)).removesuffix(".__init__"), path)
+        for folder, package in PACKAGES.items()
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    )
     return {name: path for name, path in named if not name.endswith("_pb2")}
 
 
@@ -86,8 +117,19 @@ def tree(module: str) -> ast.Module:
 @pytest.mark.parametrize("module", modules())
 def test_imports_point_down_the_layers(module: str) -> None:
     layer = max((prefix for prefix in ALLOWED if within(module, (prefix,))), key=len)
-    ours = (name for name in imports(tree(module), module) if name.split(".")[0] in PACKAGES)
+    ours = (name for name in imports(tree(module), module) if name.split(".")[0] == "onnxc")
     assert not [name for name in ours if not within(name, ALLOWED[layer])]
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, *OTHER_FOLDERS])
+def test_no_file_imports_the_top_level_names(folder: str) -> None:
+    found = [
+        (str(path), name)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in imports(ast.parse(path.read_text()), str(path))
+        if name.split(".")[0] in TOP_LEVEL
+    ]
+    assert not found
 
 
 @pytest.mark.parametrize("module", modules())

@@ -1,6 +1,6 @@
 """docs/coverage.md is current, and tells of every operator version and type."""
 
-from compiler.frontend.schemas import all_schemas
+from onnxc.compiler.frontend.schemas import all_schemas
 from tests.support.coverage import PAGE, coverage_page, type_support
 
 

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from compiler.diagnostic_codes import CODES, SECTIONS
+from onnxc.compiler.diagnostic_codes import CODES, SECTIONS
 from tests.diagnostics_page import CODE, DERIVED, PAGE, TABLED, page, sources
 
 TESTS = Path(__file__).parent

@@ -9,15 +9,15 @@ import onnx
 import pytest
 
 import onnxc
-from compiler.driver import compile_model
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
-from compiler.frontend.read import LoadedModel
-from compiler.options import make_options
 from onnxc.backend import prepare
-from runtime.engine import native_launches
-from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
-from runtime.host.functions import FUNCTIONS
-from runtime.launch import illegal_data
+from onnxc.compiler.driver import compile_model
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import LoadedModel
+from onnxc.compiler.options import make_options
+from onnxc.runtime.engine import native_launches
+from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.host.functions import FUNCTIONS
+from onnxc.runtime.launch import illegal_data
 from tests.frontend.model_texts import LOOP, RELU, model
 
 

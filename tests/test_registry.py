@@ -2,11 +2,11 @@
 
 import pytest
 
-import compiler.ir  # noqa: F401  (fills the registry)
-from compiler.frontend.operator import OPERATORS
-from compiler.ir.builder import Builder
-from compiler.ir.primitive import PRIMITIVES
-from runtime.host import MEANINGS
+import onnxc.compiler.ir  # noqa: F401  (fills the registry)
+from onnxc.compiler.frontend.operator import OPERATORS
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.runtime.host import MEANINGS
 from tests import operators_not_yet
 from tests.ir.cases import CASES, STRUCTURAL, structural_ops
 

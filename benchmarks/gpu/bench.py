@@ -14,13 +14,13 @@ from typing import Literal
 
 import numpy as np
 
-from compiler.codegen_gpu.cards import Card, card_of
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.target import Target, parse_target
-from runtime.device_code import DeviceCode, DeviceKernel
-from runtime.gpu.device import Device, LoadedCode, load_code
-from runtime.gpu.driver import Driver, read_pointer
-from runtime.gpu.memory import Buffer
+from onnxc.compiler.codegen_gpu.cards import Card, card_of
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.device_code import DeviceCode, DeviceKernel
+from onnxc.runtime.gpu.device import Device, LoadedCode, load_code
+from onnxc.runtime.gpu.driver import Driver, read_pointer
+from onnxc.runtime.gpu.memory import Buffer
 
 __all__ = ["Bench", "Row", "Size", "Work", "attempt"]
 

@@ -12,14 +12,14 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.others import cublas_of_cupy, torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
-from compiler.codegen_gpu.cards import Unit
-from compiler.codegen_gpu.emit import emit
-from compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
-from compiler.target import parse_target
-from runtime.cpu import load_image
-from runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, FRAME_SYMBOLS, Launch
+from onnxc.compiler.codegen_gpu.cards import Unit
+from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.cpu import load_image
+from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, FRAME_SYMBOLS, Launch
 from tests.codegen_gpu.support import make
 
 __all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "write_calibration"]

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 
 from benchmarks.gpu.bench import Bench, Row, attempt
-from runtime.gpu.driver import version_text
+from onnxc.runtime.gpu.driver import version_text
 
 PACKAGES = ("numpy", "triton", "torch", "cupy-cuda13x", "cupy-cuda12x", "llvmlite", "onnxc")
 QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu,ecc.mode.current"

@@ -11,10 +11,10 @@ from benchmarks.gpu.calibration import copy_bandwidth
 from benchmarks.gpu.kernel_values import draw, module_of
 from benchmarks.gpu.others import torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner, compile_ahead
-from compiler.codegen_gpu.cards import Unit
-from compiler.codegen_gpu.kernel_work import work_of
-from compiler.ir.dims import evaluate, substitute
-from compiler.planning.kernel_plan import Segment
+from onnxc.compiler.codegen_gpu.cards import Unit
+from onnxc.compiler.codegen_gpu.kernel_work import work_of
+from onnxc.compiler.ir.dims import evaluate, substitute
+from onnxc.compiler.planning.kernel_plan import Segment
 
 Sizes = Mapping[str, tuple[str, ...]]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.plan_runner import PlanRunner, compile_ahead
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module
-from runtime.host.values import as_array
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module
+from onnxc.runtime.host.values import as_array
 from tests.codegen_gpu.kinds import KINDS
 from tests.codegen_gpu.support import make
 

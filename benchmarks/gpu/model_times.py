@@ -14,8 +14,8 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.model_values import Make, on_this_device
 from benchmarks.gpu.others import torch_or_none
 from benchmarks.inputs import ModelSpec, make_inputs, read_manifest
-from runtime.executable import Executable
-from runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.gpu.arrays import DeviceArray
 
 MODELS = {
     "full": ("bert_base", "resnet50", "gpt2_decode", "mobilenet_v2"), "quick": ("bert_tiny", "mnist_cnn"), "tiny": (),

@@ -10,7 +10,7 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import worst_error
 from benchmarks.inputs import ModelSpec, make_inputs, read_manifest
 from onnxc.backend import Prepared
-from runtime.executable import Executable
+from onnxc.runtime.executable import Executable
 from tests.conformance.cases import all_cases
 from tests.conformance.worker import run_case
 from tests.models.builders import Built, decoder, encoder, llama, mlp, mobile, resnet, unet

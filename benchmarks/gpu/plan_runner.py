@@ -8,19 +8,19 @@ from math import prod
 import numpy as np
 
 from benchmarks.gpu.bench import Bench
-from compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode
-from compiler.codegen_gpu.kernels import EMITTERS
-from compiler.codegen_gpu.packed_weights import PACKERS
-from compiler.codegen_gpu.plan_target import gpu_plan_target
-from compiler.ir.dims import evaluate
-from compiler.ir.interpreter import single_symbol
-from compiler.ir.module import Module
-from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import Buffer as Place
-from compiler.planning.kernel_plan import Launch, Segment, Weight
-from compiler.planning.plan import plan_kernels
-from runtime.device_code import DeviceKernel
-from runtime.errors import UnsupportedError
+from onnxc.compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.packed_weights import PACKERS
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.interpreter import single_symbol
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.kernel_plan import Buffer as Place
+from onnxc.compiler.planning.kernel_plan import Launch, Segment, Weight
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.errors import UnsupportedError
 
 __all__ = ["PlanRunner", "compile_ahead"]
 

@@ -26,14 +26,14 @@ from benchmarks.gpu.model_times import model_times
 from benchmarks.gpu.model_values import model_values, official_cases
 from benchmarks.gpu.tile_sweep import tile_sweep
 from benchmarks.isolation import last_message
-from compiler.codegen_gpu.compile_kernels import compile_kernels
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.options import make_options
-from compiler.target import parse_target
-from runtime.device_code import DeviceKernel
-from runtime.errors import DeviceError
-from runtime.gpu.device import properties_of
-from runtime.gpu.driver import load_driver
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.options import make_options
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.device import properties_of
+from onnxc.runtime.gpu.driver import load_driver
 
 __all__ = ["SECTIONS", "failures_of", "run_section", "run_suite"]
 

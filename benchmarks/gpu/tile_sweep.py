@@ -6,13 +6,13 @@ from functools import partial
 from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.plan_runner import PlanRunner
-from compiler.codegen_gpu.kernels.contraction import emit_products_with
-from compiler.codegen_gpu.matrix_tiles import MatrixProducts, rank_tiles
-from compiler.codegen_gpu.plan_target import gpu_plan_target
-from compiler.codegen_gpu.product_tiles import TileChoice
-from compiler.ir.dtypes import DTYPES
-from compiler.planning.matrix_products import find_problem
-from compiler.planning.plan import plan_kernels
+from onnxc.compiler.codegen_gpu.kernels.contraction import emit_products_with
+from onnxc.compiler.codegen_gpu.matrix_tiles import MatrixProducts, rank_tiles
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.product_tiles import TileChoice
+from onnxc.compiler.ir.dtypes import DTYPES
+from onnxc.compiler.planning.matrix_products import find_problem
+from onnxc.compiler.planning.plan import plan_kernels
 from tests.codegen_gpu.support import make
 
 SHAPES: Sequence[tuple[int, int, int]] = (

@@ -1,9 +1,9 @@
 """Casts between native element types, all total: out of range saturates, NaN becomes 0, integers wrap."""
 
-from compiler.codegen_cpu.element_types import from_memory, register_type, round_register, to_memory
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, vector_type
-from compiler.ir.dtypes import BF16, DType
+from onnxc.compiler.codegen_cpu.element_types import from_memory, register_type, round_register, to_memory
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, vector_type
+from onnxc.compiler.ir.dtypes import BF16, DType
 
 
 def emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from compiler.codegen_cpu.element_types import memory_type
-from compiler.codegen_cpu.evaluate import Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for
-from compiler.codegen_cpu.kernels.contraction import write_result
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Op
-from compiler.planning.views import operand_view
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for
+from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.views import operand_view
 
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:

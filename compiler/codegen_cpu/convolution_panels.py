@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
-from compiler.codegen_cpu.element_types import memory_type, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from compiler.codegen_cpu.kernels.contraction import GRAIN_PRODUCTS
-from compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
-from compiler.ir.module import Op
-from compiler.planning.domain import epilogue_leaves
-from compiler.planning.views import operand_view, row_major
+from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.kernels.contraction import GRAIN_PRODUCTS
+from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.domain import epilogue_leaves
+from onnxc.compiler.planning.views import operand_view, row_major
 
 FILTERS = 512
 """The most filters in a unit: their tile of 64 pixels takes 128 KiB of the second-level cache."""

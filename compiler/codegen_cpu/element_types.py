@@ -4,9 +4,9 @@ f16 and bf16 are computed in f32 and rounded after each op, as the primitives me
 bit in a register. Types narrower than a byte, 8-bit floats and complex numbers have no native kernels.
 """
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg, vector_type
-from compiler.ir.dtypes import (
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.ir.dtypes import (
     BF16,
     BOOL,
     F16,

@@ -1,18 +1,18 @@
 """KernelPlan to Artifact: kernels to object code, segments to native functions, steps to a program."""
 
-from compiler.codegen_cpu.kernels import EMITTERS, PACKERS
-from compiler.codegen_cpu.micro_kernels import write_micro_kernel
-from compiler.codegen_host.image import build_image
-from compiler.codegen_host.llvm_ir import ModuleBuilder
-from compiler.codegen_host.machine import compile_object
-from compiler.codegen_host.segments import NativeKernel, segment_function
-from compiler.codegen_host.weights import WeightBlock
-from compiler.codegen_host.write_program import Entries, write_program
-from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import Kernel, KernelPlan
-from compiler.target import Target
-from runtime.artifact import Artifact
+from onnxc.compiler.codegen_cpu.kernels import EMITTERS, PACKERS
+from onnxc.compiler.codegen_cpu.micro_kernels import write_micro_kernel
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.segments import NativeKernel, segment_function
+from onnxc.compiler.codegen_host.weights import WeightBlock
+from onnxc.compiler.codegen_host.write_program import Entries, write_program
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
+from onnxc.compiler.target import Target
+from onnxc.runtime.artifact import Artifact
 
 
 def emit(plan: KernelPlan, target: Target) -> Artifact:

@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from compiler.codegen_cpu.conversions import emit_cast
-from compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
-from compiler.codegen_cpu.random_words import random_word
-from compiler.codegen_cpu.scalars import emit_pointwise
-from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.codegen_host.sizes import emit_size
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64, DType
-from compiler.ir.module import Op, Value
-from compiler.planning.block_evaluator import BlockEvaluator
-from compiler.planning.indices import given_indices
-from compiler.planning.views import row_major
-from runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
+from onnxc.compiler.codegen_cpu.random_words import random_word
+from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.sizes import emit_size
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.block_evaluator import BlockEvaluator
+from onnxc.compiler.planning.indices import given_indices
+from onnxc.compiler.planning.views import row_major
+from onnxc.runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ The arguments are 64-bit words: the status block, the inputs, the outputs, then 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_cpu.evaluate import Evaluator
-from compiler.codegen_cpu.micro_kernels import MicroKernel
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg
-from compiler.codegen_host.sizes import emit_size
-from compiler.ir.dims import Dim, floordiv, maximum
-from compiler.ir.module import Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator
+from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.sizes import emit_size
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.target import Target
 
 GRAIN_ELEMENTS = 16384
 """About how many elements a thread takes at once: a few microseconds of work, against 0.1 us to claim it."""

@@ -7,10 +7,10 @@ that taps that fall into the same vectors share their loads; else they are gathe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_cpu.element_types import from_memory, memory_type
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dtypes import DType
+from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dtypes import DType
 
 LARGEST_SHUFFLED_STRIDE = 4
 """Beyond it a gather touches less memory than whole vectors would."""

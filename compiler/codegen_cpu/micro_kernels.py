@@ -7,9 +7,9 @@ They are shared by all kernels of an image. Strides of A are arguments, so one f
 from dataclasses import dataclass
 from functools import partial
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.target import Target
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.target import Target
 
 # How many rows fit the registers beside the vectors of a panel, for 32 and for 16 vector registers.
 FULL_ROWS = {32: {4: 6, 3: 8, 2: 12, 1: 14}, 16: {4: 2, 3: 4, 2: 6, 1: 8}}

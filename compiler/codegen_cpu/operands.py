@@ -1,11 +1,11 @@
 """Operands that a kernel reads from memory itself, as strided views of its inputs."""
 
-from compiler.codegen_cpu.element_types import memory_type, to_memory
-from compiler.codegen_cpu.evaluate import Index
-from compiler.codegen_cpu.kernel_function import KernelFrame
-from compiler.codegen_host.llvm_values import Reg
-from compiler.ir.module import Value
-from compiler.planning.views import View, operand_view
+from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
+from onnxc.compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.views import View, operand_view
 
 
 def operand_in_memory(frame: KernelFrame, operand: Value) -> tuple[Reg, View]:

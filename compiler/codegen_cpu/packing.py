@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 
 
 def write_panels(

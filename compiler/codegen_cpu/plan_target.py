@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from compiler.codegen_cpu.element_types import NATIVE_DTYPES
-from compiler.codegen_cpu.kernels import EMITTERS, contraction, convolution
-from compiler.codegen_cpu.scalars import table_of
-from compiler.ir.module import Block, Op
-from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
-from compiler.planning.native_ops import native_rule
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_cpu.kernels import EMITTERS, contraction, convolution
+from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
+from onnxc.compiler.planning.native_ops import native_rule
+from onnxc.compiler.target import Target
 
 
 def cpu_plan_target(target: Target) -> PlanTarget:

@@ -1,8 +1,8 @@
 """Random words as LLVM IR."""
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from compiler.codegen_host.llvm_values import Reg, vector_type
-from compiler.codegen_host.philox import WordArithmetic, philox
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.codegen_host.philox import WordArithmetic, philox
 
 
 def random_word(counter: Reg, seed: int, f: FunctionBuilder) -> Reg:

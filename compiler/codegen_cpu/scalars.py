@@ -5,13 +5,13 @@ Each function takes the builder, the element type of the operands and the operan
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compiler.codegen_cpu.conversions import emit_bitcast, emit_cast
-from compiler.codegen_cpu.element_types import round_register
-from compiler.codegen_cpu.elementary import ELEMENTARY
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op
+from onnxc.compiler.codegen_cpu.conversions import emit_bitcast, emit_cast
+from onnxc.compiler.codegen_cpu.element_types import round_register
+from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op
 
 Emit = Callable[..., Reg]
 

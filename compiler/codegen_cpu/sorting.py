@@ -5,9 +5,9 @@ The least key comes first. Equal keys are ordered by their places, so that every
 
 from dataclasses import dataclass
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg
-from compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 
 DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS

@@ -6,13 +6,13 @@ It wants one dimension that is dense, another whose stride is a multiple of 16 b
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.cards import card_of
-from compiler.codegen_gpu.source_builder import is_multiple
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import BF16, F16
-from compiler.planning.matrix_products import Problem
-from compiler.planning.views import View
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.cards import card_of
+from onnxc.compiler.codegen_gpu.source_builder import is_multiple
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.views import View
+from onnxc.compiler.target import Target
 
 LEAST_ARCHITECTURE, LEAST_COPIED_ROWS = 90, 64
 """The first cards that have the engine; tiles of fewer rows are not worth describing an operand."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from compiler.target import Target
-from runtime.errors import UnsupportedError
+from onnxc.compiler.target import Target
+from onnxc.runtime.errors import UnsupportedError
 
 __all__ = ["CARDS", "Card", "Unit", "card_of"]
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from compiler.codegen_gpu.cards import Card, card_of
-from compiler.codegen_gpu.compile_job import Compiled, Failed, Job
-from compiler.codegen_gpu.cubin import Cubin, CubinParameter, read_cubin
-from compiler.codegen_gpu.kernel_cache import KernelCache, kernel_key
-from compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
-from compiler.codegen_gpu.worker_pool import WorkerPool, shared_pool
-from compiler.target import Target
-from runtime.device_code import DeviceKernel
-from runtime.errors import DeviceError, UnsupportedError
+from onnxc.compiler.codegen_gpu.cards import Card, card_of
+from onnxc.compiler.codegen_gpu.compile_job import Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.cubin import Cubin, CubinParameter, read_cubin
+from onnxc.compiler.codegen_gpu.kernel_cache import KernelCache, kernel_key
+from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.codegen_gpu.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.target import Target
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.errors import DeviceError, UnsupportedError
 
 __all__ = ["compile_kernels", "parameter_table"]
 

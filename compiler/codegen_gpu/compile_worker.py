@@ -1,6 +1,6 @@
 """The program of a compiling process: Triton source text in, cubin and launch metadata out. The only user of triton.
 
-`python -m compiler.codegen_gpu.compile_worker FD` answers one `Job` after another over the connection of that
+`python -m onnxc.compiler.codegen_gpu.compile_worker FD` answers one `Job` after another over the connection of that
 descriptor, until the other end closes it or has no more jobs for a while. Standard error is a file of the parent's,
 emptied before each job: what a compiler prints there, whole modules if it fails, is read from it when it is needed.
 Nothing here touches a device.
@@ -20,7 +20,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.language.extra import libdevice
 
-from compiler.codegen_gpu.compile_job import OPTIONS, Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile_job import OPTIONS, Compiled, Failed, Job
 
 __all__ = ["compile_job", "main"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.cost_model import cost_model
-from compiler.codegen_gpu.product_tiles import MatrixTile, Products, TileChoice, choose_fastest, splits
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import BF16, F16, F32, I8, DType
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.cost_model import cost_model
+from onnxc.compiler.codegen_gpu.product_tiles import MatrixTile, Products, TileChoice, choose_fastest, splits
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.target import Target
 
 TYPICAL_CHANNELS, TYPICAL_PIXELS, TYPICAL_TAPS = 64, 8 * 28 * 28, 9
 """What sizes are taken for that only a call decides."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from compiler.codegen_gpu.cards import Card, Unit, card_of
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.cards import Card, Unit, card_of
+from onnxc.compiler.target import Target
 
 __all__ = ["Calibration", "CostModel", "Estimate", "Work", "cost_model"]
 

@@ -4,7 +4,7 @@ f16 and bf16 are computed in f32 and rounded where they are stored or cast; bool
 register. Types narrower than a byte, 8-bit floats and complex numbers have no kernels.
 """
 
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 
 _MEMORY = {
     F64: "fp64", F32: "fp32", F16: "fp16", BF16: "bf16", I64: "i64", I32: "i32", I16: "i16", I8: "i8",

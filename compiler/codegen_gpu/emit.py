@@ -3,22 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
-from compiler.codegen_gpu.kernels import EMITTERS
-from compiler.codegen_gpu.packed_weights import PACKERS
-from compiler.codegen_gpu.report import make_report
-from compiler.codegen_gpu.segments import programs_memory, segment_function
-from compiler.codegen_host.image import build_image
-from compiler.codegen_host.llvm_ir import ModuleBuilder
-from compiler.codegen_host.machine import compile_object
-from compiler.codegen_host.weights import WeightBlock
-from compiler.codegen_host.write_program import Entries, write_program
-from compiler.ir.dims import Dim, maximum, product, substitute
-from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
-from compiler.target import Target
-from runtime.artifact import Artifact
-from runtime.device_code import DeviceCode, DeviceKernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.packed_weights import PACKERS
+from onnxc.compiler.codegen_gpu.report import make_report
+from onnxc.compiler.codegen_gpu.segments import programs_memory, segment_function
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.weights import WeightBlock
+from onnxc.compiler.codegen_host.write_program import Entries, write_program
+from onnxc.compiler.ir.dims import Dim, maximum, product, substitute
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
+from onnxc.compiler.target import Target
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 
 CompileKernels = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
 

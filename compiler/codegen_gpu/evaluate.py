@@ -7,16 +7,16 @@ A load is masked along just the tile dimensions that its address varies along.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.codegen_gpu.random_words import random_word
-from compiler.codegen_gpu.scalars import emit_cast, emit_pointwise, from_memory, literal, to_memory
-from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64, DType
-from compiler.ir.module import Op, Value
-from compiler.planning.block_evaluator import BlockEvaluator
-from compiler.planning.indices import given_indices
-from compiler.planning.views import row_major
-from runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
+from onnxc.compiler.codegen_gpu.random_words import random_word
+from onnxc.compiler.codegen_gpu.scalars import emit_cast, emit_pointwise, from_memory, literal, to_memory
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.block_evaluator import BlockEvaluator
+from onnxc.compiler.planning.indices import given_indices
+from onnxc.compiler.planning.views import row_major
+from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
 
 
 @dataclass

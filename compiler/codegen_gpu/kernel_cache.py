@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from compiler.codegen_gpu.compile_job import OPTIONS
-from compiler.codegen_gpu.kernel_source import KernelSource
-from runtime.artifact import to_json
-from runtime.device_code import DeviceKernel, decode_kernel, encode_kernel
-from runtime.encoding import DecodeError
-from runtime.program import JsonValue
+from onnxc.compiler.codegen_gpu.compile_job import OPTIONS
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.runtime.artifact import to_json
+from onnxc.runtime.device_code import DeviceKernel, decode_kernel, encode_kernel
+from onnxc.runtime.encoding import DecodeError
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["KernelCache", "default_cache_folder", "kernel_key"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.element_types import pointer_type
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode
-from compiler.codegen_gpu.source_builder import (
+from onnxc.compiler.codegen_gpu.element_types import pointer_type
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode
+from onnxc.compiler.codegen_gpu.source_builder import (
     MOST_ELEMENTS_I32,
     Expr,
     Int,
@@ -14,11 +14,11 @@ from compiler.codegen_gpu.source_builder import (
     is_multiple,
     power_of_two,
 )
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.target import Target
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.target import Target
 
 BLOCK = 1024
 """Elements in a flat tile: 8 for each thread of 4 warps."""

@@ -7,7 +7,7 @@ them; nothing here imports triton.
 from dataclasses import dataclass
 from typing import Literal
 
-from compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim
 
 __all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource", "SizeRange"]
 

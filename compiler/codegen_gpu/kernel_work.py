@@ -7,13 +7,13 @@ counted than what comes out.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.cards import Unit
-from compiler.ir.dims import Dim, minimum, product
-from compiler.ir.dtypes import BF16, F16, F32, I8, DType
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.codegen_gpu.cards import Unit
+from onnxc.compiler.ir.dims import Dim, minimum, product
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.kernel_plan import Kernel
 
 __all__ = ["KernelWork", "work_of"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.cost_model import CostModel, cost_model
-from compiler.codegen_gpu.product_tiles import (
+from onnxc.compiler.codegen_gpu.cost_model import CostModel, cost_model
+from onnxc.compiler.codegen_gpu.product_tiles import (
     MatrixTile,
     Products,
     TileChoice,
@@ -12,10 +12,10 @@ from compiler.codegen_gpu.product_tiles import (
     rank_choices,
     splits,
 )
-from compiler.codegen_gpu.source_builder import power_of_two
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import BF16, F16, F32, I8, DType
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.source_builder import power_of_two
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.target import Target
 
 TILED_DTYPES = frozenset((F32, F16, BF16, I8))
 """Element types that tensor cores multiply; f32 in three products of its parts, or in one less exact."""

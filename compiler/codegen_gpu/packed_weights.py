@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.codegen_host.weights import Layout, Packers
-from compiler.ir.dims import Dim
-from compiler.planning.views import row_major
+from onnxc.compiler.codegen_host.weights import Layout, Packers
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.planning.views import row_major
 
 _TRANSPOSED = "transposed"
 

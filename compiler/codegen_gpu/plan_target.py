@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from compiler.codegen_gpu.element_types import NATIVE_DTYPES
-from compiler.codegen_gpu.kernels import EMITTERS, attention, convolution, reduction, scan
-from compiler.codegen_gpu.scalars import table_of
-from compiler.ir.module import Block
-from compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
-from compiler.planning.native_ops import native_rule
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS, attention, convolution, reduction, scan
+from onnxc.compiler.codegen_gpu.scalars import table_of
+from onnxc.compiler.ir.module import Block
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
+from onnxc.compiler.planning.native_ops import native_rule
+from onnxc.compiler.target import Target
 
 INPUT_PRECISIONS = {"fp32": "tf32x3", "tf32": "tf32"}
 """How f32 operands of a product meet the tensor cores: three products are as accurate as f32 itself."""

@@ -6,9 +6,9 @@ Which tiles there are is not known here: matrix_tiles.py and convolution_tiles.p
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.codegen_gpu.cards import Unit
-from compiler.codegen_gpu.cost_model import CostModel, Work
-from compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.codegen_gpu.cards import Unit
+from onnxc.compiler.codegen_gpu.cost_model import CostModel, Work
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
 
 __all__ = ["MatrixTile", "Products", "TileChoice", "choose_fastest", "rank_choices", "splits"]
 

@@ -1,7 +1,7 @@
 """Random words as Triton expressions."""
 
-from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of
-from compiler.codegen_host.philox import WordArithmetic, philox
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of
+from onnxc.compiler.codegen_host.philox import WordArithmetic, philox
 
 
 def random_word(counter: Int, seed: int, b: SourceBuilder) -> Expr:

@@ -7,15 +7,15 @@ JSON values throughout. A size that only a call decides is a text in the names o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.cost_model import CostModel, Work, cost_model
-from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, KernelSource, SizeRange
-from compiler.codegen_gpu.kernel_work import KernelWork, work_of
-from compiler.codegen_gpu.transfers import Transfer, find_transfers, host_reason, op_text
-from compiler.ir.dims import Dim, evaluate, product, substitute, symbols_of
-from compiler.planning.kernel_plan import HostStep, KernelPlan, Launch, PlanBody, Segment
-from compiler.target import Target
-from runtime.device_code import DeviceKernel
-from runtime.program import JsonValue
+from onnxc.compiler.codegen_gpu.cost_model import CostModel, Work, cost_model
+from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, KernelSource, SizeRange
+from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
+from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers, host_reason, op_text
+from onnxc.compiler.ir.dims import Dim, evaluate, product, substitute, symbols_of
+from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, Launch, PlanBody, Segment
+from onnxc.compiler.target import Target
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["TYPICAL_SIZE", "make_report"]
 

@@ -1,10 +1,10 @@
 """Folds of a tile of rows by columns along its columns, in the order that the tile alone decides."""
 
-from compiler.codegen_gpu.element_types import register_type
-from compiler.codegen_gpu.scalars import literal
-from compiler.codegen_gpu.source_builder import Expr, SourceBuilder
-from compiler.ir.dtypes import BOOL, DType
-from compiler.planning.rows import identity
+from onnxc.compiler.codegen_gpu.element_types import register_type
+from onnxc.compiler.codegen_gpu.scalars import literal
+from onnxc.compiler.codegen_gpu.source_builder import Expr, SourceBuilder
+from onnxc.compiler.ir.dtypes import BOOL, DType
+from onnxc.compiler.planning.rows import identity
 
 ROWS, COLUMNS = 0, 1
 """The dimensions of a tile."""

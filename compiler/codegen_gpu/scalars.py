@@ -7,10 +7,10 @@ Signed division and remainder of Triton truncate, as the primitives do.
 from collections.abc import Callable, Mapping, Sequence
 from struct import pack, unpack
 
-from compiler.codegen_gpu.element_types import is_widened, memory_type, register_type
-from compiler.codegen_gpu.source_builder import Expr, SourceBuilder, dims_of
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, DType
-from compiler.ir.module import Op
+from onnxc.compiler.codegen_gpu.element_types import is_widened, memory_type, register_type
+from onnxc.compiler.codegen_gpu.source_builder import Expr, SourceBuilder, dims_of
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, DType
+from onnxc.compiler.ir.module import Op
 
 Emit = Callable[..., Expr]
 

@@ -8,15 +8,15 @@ The frame is laid out in runtime/program.py. The result is 0, the first error of
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode, KernelSource
-from compiler.codegen_gpu.source_builder import MOST_ELEMENTS_I32
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg
-from compiler.codegen_host.segment_frame import SegmentFrame
-from compiler.ir.dims import Dim, evaluate, floordiv, substitute
-from compiler.planning.kernel_plan import Launch, Segment
-from runtime.device_code import DeviceKernel
-from runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, TOO_MANY_ELEMENTS
+from onnxc.compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.source_builder import MOST_ELEMENTS_I32
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
+from onnxc.compiler.ir.dims import Dim, evaluate, floordiv, substitute
+from onnxc.compiler.planning.kernel_plan import Launch, Segment
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, TOO_MANY_ELEMENTS
 
 # CUlaunchConfig of cuda.h: the grid, the block, dynamic shared memory, the stream, attributes and their number.
 _CONFIG_BYTES = 56

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Op
-from compiler.ir.primitives.contractions import spatial_axes
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import spatial_axes
 
 WINDOW_BLOCK = 512
 """Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""

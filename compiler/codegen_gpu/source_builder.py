@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compiler.codegen_gpu.kernel_source import Argument, KernelParameter, KernelSource
-from compiler.ir.dims import Dim
+from onnxc.compiler.codegen_gpu.kernel_source import Argument, KernelParameter, KernelSource
+from onnxc.compiler.ir.dims import Dim
 
 MOST_ELEMENTS_I32 = (1 << 31) - (1 << 24)
 """Buffers of fewer elements are indexed in 32 bits, with room for the lanes behind their end."""

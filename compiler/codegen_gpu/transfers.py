@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from compiler.codegen_gpu.element_types import NATIVE_DTYPES
-from compiler.ir.dims import Dim
-from compiler.ir.module import Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType, is_host_type
-from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
+from onnxc.compiler.codegen_gpu.element_types import NATIVE_DTYPES
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType, is_host_type
+from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
 
 __all__ = ["Direction", "Transfer", "find_transfers", "host_reason", "op_text"]
 

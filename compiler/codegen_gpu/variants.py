@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from compiler.codegen_gpu.kernel_source import KernelCode, SizeRange
-from compiler.ir.dims import Dim, at_least, maximum, minimum
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode, SizeRange
+from onnxc.compiler.ir.dims import Dim, at_least, maximum, minimum
 
 __all__ = ["few_and_long"]
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
-from compiler.codegen_gpu.compile_job import Compiled, Failed, Job
-from runtime.errors import DeviceError
+from onnxc.compiler.codegen_gpu.compile_job import Compiled, Failed, Job
+from onnxc.runtime.errors import DeviceError
 
 __all__ = ["WorkerPool", "shared_pool", "worker_environment"]
 
 TIMEOUT_SECONDS = 60.0
-COMMAND = (sys.executable, "-P", "-m", "compiler.codegen_gpu.compile_worker")
+COMMAND = (sys.executable, "-P", "-m", "onnxc.compiler.codegen_gpu.compile_worker")
 
 # Compilers print whole modules before the line that matters.
 _TAIL_BYTES = 4000

@@ -4,7 +4,7 @@ The libraries that usually bring them (libgcc, compiler-rt) are not on every sys
 All round to the nearest, ties to even.
 """
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
 
 _INFINITY, _SIGN = 0x7F800000, 0x80000000
 

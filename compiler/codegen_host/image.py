@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import cache
 
-from compiler.codegen_host.conversions import conversion_functions
-from compiler.codegen_host.link import link_image
-from compiler.codegen_host.llvm_ir import ModuleBuilder
-from compiler.codegen_host.machine import compile_object
-from compiler.codegen_host.pool import POOL_EXPORTS, pool_functions
-from compiler.target import Target
+from onnxc.compiler.codegen_host.conversions import conversion_functions
+from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.pool import POOL_EXPORTS, pool_functions
+from onnxc.compiler.target import Target
 
 
 def build_image(objects: Sequence[bytes], exports: Sequence[str], target: Target) -> bytes:

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from compiler.codegen_host.elf_object import ElfObject, Relocation, Section, parse_object
-from compiler.codegen_host.relocations import MACHINES, Machine, RelocationType, relax_got_load
+from onnxc.compiler.codegen_host.elf_object import ElfObject, Relocation, Section, parse_object
+from onnxc.compiler.codegen_host.relocations import MACHINES, Machine, RelocationType, relax_got_load
 
 # What LLVM may call on its own, or for an intrinsic without an instruction; the f forms are for float.
 _LIBM_STEMS = (

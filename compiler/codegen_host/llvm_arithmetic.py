@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, overload
 
-from compiler.codegen_host.llvm_values import Float, Int, Reg, constant, literal
+from onnxc.compiler.codegen_host.llvm_values import Float, Int, Reg, constant, literal
 
 
 def _wrap(value: int) -> int:

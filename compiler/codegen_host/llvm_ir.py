@@ -13,7 +13,7 @@ arithmetic on numbers known while writing is done here; everything else is left 
 from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
-from compiler.codegen_host.llvm_arithmetic import (
+from onnxc.compiler.codegen_host.llvm_arithmetic import (
     COMPARISONS,
     ClosedOperation,
     FloatOperation,
@@ -23,7 +23,7 @@ from compiler.codegen_host.llvm_arithmetic import (
     flagged,
     operand_text,
 )
-from compiler.codegen_host.llvm_values import (
+from onnxc.compiler.codegen_host.llvm_values import (
     Float,
     Int,
     Reg,

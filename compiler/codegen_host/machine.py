@@ -4,8 +4,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from compiler.target import Target
-from runtime.cpu import host_architecture
+from onnxc.compiler.target import Target
+from onnxc.runtime.cpu import host_architecture
 
 _TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 

@@ -11,9 +11,9 @@ plain addition, since the loop cannot end before it reports.
 
 from collections.abc import Callable
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
-from compiler.target import Target
-from runtime.thread_pool import POOL_LAYOUT, PoolState
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from onnxc.compiler.target import Target
+from onnxc.runtime.thread_pool import POOL_LAYOUT, PoolState
 
 __all__ = ["PARALLEL_FOR", "POOL_EXPORTS", "call_parallel_for", "pool_functions"]
 

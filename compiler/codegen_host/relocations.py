@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from compiler.codegen_host.elf_object import AARCH64, X86_64
+from onnxc.compiler.codegen_host.elf_object import AARCH64, X86_64
 
 # symbol: its address; call: the address, or that of a stub which jumps there if the symbol is imported;
 # got: the address of a word that holds the address, or the address itself if the instruction can be relaxed;

@@ -9,12 +9,12 @@ its inputs, its outputs, its sizes; and its units of work go to the thread pool.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.pool import call_parallel_for
-from compiler.codegen_host.segment_frame import SegmentFrame
-from compiler.ir.dims import Dim, substitute
-from compiler.planning.kernel_plan import Launch, Segment
-from runtime.program import STATUS_CODE, STATUS_LOCATION
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.pool import call_parallel_for
+from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
+from onnxc.compiler.ir.dims import Dim, substitute
+from onnxc.compiler.planning.kernel_plan import Launch, Segment
+from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int
-from compiler.ir.dims import Apply, Dim, Monomial, lower_bound
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int
+from onnxc.compiler.ir.dims import Apply, Dim, Monomial, lower_bound
 
 Known = dict[Dim | Monomial, Int]
 

@@ -6,8 +6,8 @@ from math import prod
 
 import numpy as np
 
-from runtime.cpu import allocate_aligned
-from runtime.texts import encode_texts
+from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.texts import encode_texts
 
 ALIGNMENT_BYTES = 64
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size, render
-from compiler.ir.dtypes import DType, dtype_of
-from compiler.ir.interpreter import single_symbol
-from compiler.ir.module import Attribute, Op, Value
-from compiler.ir.types import ShapedType, TensorType, Type
-from compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
-from runtime.program import (
+from onnxc.compiler.ir.dims import Dim, Size, render
+from onnxc.compiler.ir.dtypes import DType, dtype_of
+from onnxc.compiler.ir.interpreter import single_symbol
+from onnxc.compiler.ir.module import Attribute, Op, Value
+from onnxc.compiler.ir.types import ShapedType, TensorType, Type
+from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
+from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Body,

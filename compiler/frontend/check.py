@@ -7,31 +7,31 @@ proportion to the model.
 from dataclasses import replace
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic, model_error
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.devices import check_configurations
-from compiler.frontend.checks.findings import Findings
-from compiler.frontend.checks.functions import (
+from onnxc.compiler.diagnostics import Diagnostic, model_error
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.devices import check_configurations
+from onnxc.compiler.frontend.checks.findings import Findings
+from onnxc.compiler.frontend.checks.functions import (
     UNREACHED,
     CallGraph,
     check_compatible_opsets,
     check_signature,
     find_functions,
 )
-from compiler.frontend.checks.graphs import check_graph, check_nodes
-from compiler.frontend.checks.known_types import KnownTypes
-from compiler.frontend.checks.model import check_header, check_imports
-from compiler.frontend.checks.names import check_function_names, check_graph_names
-from compiler.frontend.checks.training import check_training
-from compiler.frontend.external_data import ExternalFiles
-from compiler.frontend.functions import ModelFunction, imported_opsets
-from compiler.frontend.graph import CheckedModel
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
-from compiler.frontend.read import LoadedModel, wrap_model
-from compiler.frontend.resolve import resolve_model
-from compiler.frontend.schemas import newest_opset
-from compiler.frontend.tensors import TensorStore
-from compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.compiler.frontend.checks.graphs import check_graph, check_nodes
+from onnxc.compiler.frontend.checks.known_types import KnownTypes
+from onnxc.compiler.frontend.checks.model import check_header, check_imports
+from onnxc.compiler.frontend.checks.names import check_function_names, check_graph_names
+from onnxc.compiler.frontend.checks.training import check_training
+from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.functions import ModelFunction, imported_opsets
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import LoadedModel, wrap_model
+from onnxc.compiler.frontend.resolve import resolve_model
+from onnxc.compiler.frontend.schemas import newest_opset
+from onnxc.compiler.frontend.tensors import TensorStore
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
 
 
 def check_model(

@@ -7,7 +7,7 @@ besides the values that the node is given.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.graph import Graph, GraphNode
+from onnxc.compiler.frontend.graph import Graph, GraphNode
 
 TRAINING = "ai.onnx.preview.training"
 

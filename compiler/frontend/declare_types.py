@@ -6,12 +6,12 @@ never replaced.
 
 from collections.abc import Mapping
 
-from compiler.frontend.element_types import number_of
-from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto
-from compiler.frontend.size_names import lone_symbol
-from compiler.frontend.value_types import names_a_size
-from compiler.ir.dims import Dim, symbols_of
-from compiler.ir.types import (
+from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto
+from onnxc.compiler.frontend.size_names import lone_symbol
+from onnxc.compiler.frontend.value_types import names_a_size
+from onnxc.compiler.ir.dims import Dim, symbols_of
+from onnxc.compiler.ir.types import (
     ANY_SIZE,
     MapType,
     OptionalType,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from compiler.ir import dtypes
-from compiler.ir.dtypes import DType
+from onnxc.compiler.ir import dtypes
+from onnxc.compiler.ir.dtypes import DType
 
 __all__ = ["ELEMENT_TYPES", "DataField", "ElementType", "dtype_of_element_type", "number_of"]
 

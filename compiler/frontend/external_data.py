@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from compiler.frontend.tensor_error import TensorError
+from onnxc.compiler.frontend.tensor_error import TensorError
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 

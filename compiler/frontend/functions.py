@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from compiler.frontend.proto.onnxc_pb2 import (
+from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
     FunctionProto,
     GraphProto,
     NodeProto,
     OperatorSetIdProto,
 )
-from compiler.frontend.schemas import normal_domain
-from compiler.frontend.value_types import TypeReader
-from compiler.limits import DEFAULT_LIMITS
+from onnxc.compiler.frontend.schemas import normal_domain
+from onnxc.compiler.frontend.value_types import TypeReader
+from onnxc.compiler.limits import DEFAULT_LIMITS
 
 FunctionKey = tuple[str, str, str]
 

@@ -10,10 +10,10 @@ from typing import Union
 
 import numpy as np
 
-from compiler.diagnostics import Diagnostic, Location
-from compiler.frontend.schemas import Schema
-from compiler.ir.dtypes import DType
-from compiler.ir.types import Type
+from onnxc.compiler.diagnostics import Diagnostic, Location
+from onnxc.compiler.frontend.schemas import Schema
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.types import Type
 
 AttributeScalar = Union[int, float, str, "Tensor", "Graph", Type]
 AttributeValue = AttributeScalar | tuple[AttributeScalar, ...]

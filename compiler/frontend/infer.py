@@ -7,15 +7,15 @@ several calls of a function, becomes one type for each value, and its sizes get 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.declare_types import complete_type
-from compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
-from compiler.frontend.graph import CheckedModel, Graph, GraphNode
-from compiler.frontend.lower import FoundType, InputOptions, lower_typed
-from compiler.frontend.operators.joined_types import joined_element
-from compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
-from compiler.frontend.read import LoadedModel
-from compiler.frontend.size_names import ValueKey, name_sizes
-from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type, type_symbols
+from onnxc.compiler.frontend.declare_types import complete_type
+from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from onnxc.compiler.frontend.lower import FoundType, InputOptions, lower_typed
+from onnxc.compiler.frontend.operators.joined_types import joined_element
+from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnxc.compiler.frontend.read import LoadedModel
+from onnxc.compiler.frontend.size_names import ValueKey, name_sizes
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type, type_symbols
 
 __all__ = ["InferredTypes", "TypedValue", "annotate_model", "infer_types"]
 

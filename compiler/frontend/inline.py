@@ -7,10 +7,10 @@ configurations; behind it comes what the function says. The standard leaves this
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from compiler.diagnostics import Location, error, model_error
-from compiler.frontend.checks.findings import Site, listed
-from compiler.frontend.fresh_names import FreshNames
-from compiler.frontend.functions import (
+from onnxc.compiler.diagnostics import Location, error, model_error
+from onnxc.compiler.frontend.checks.findings import Site, listed
+from onnxc.compiler.frontend.fresh_names import FreshNames
+from onnxc.compiler.frontend.functions import (
     NAMING,
     Binding,
     FunctionKey,
@@ -23,8 +23,8 @@ from compiler.frontend.functions import (
     own_names,
     subgraphs,
 )
-from compiler.frontend.merge_opsets import Chosen, merge_opsets
-from compiler.frontend.proto.onnxc_pb2 import (
+from onnxc.compiler.frontend.merge_opsets import Chosen, merge_opsets
+from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
     FunctionProto,
     GraphProto,
@@ -35,10 +35,10 @@ from compiler.frontend.proto.onnxc_pb2 import (
     TypeProto,
     ValueInfoProto,
 )
-from compiler.frontend.schemas import normal_domain, schema
-from compiler.frontend.size_names import identifier
-from compiler.frontend.value_types import TypeReader, renamed_size
-from runtime.errors import InputError, UnsupportedError
+from onnxc.compiler.frontend.schemas import normal_domain, schema
+from onnxc.compiler.frontend.size_names import identifier
+from onnxc.compiler.frontend.value_types import TypeReader, renamed_size
+from onnxc.runtime.errors import InputError, UnsupportedError
 
 __all__ = ["inline_functions"]
 

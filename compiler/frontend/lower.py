@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import compiler.frontend.operators  # noqa: F401  (fills the registry)
-from compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
-from compiler.frontend.computation import Computation
-from compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
-from compiler.frontend.operand_types import operand_findings, result_findings, size_findings
-from compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
-from compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
-from compiler.frontend.operators.host_values import of_case, of_declared_shape, with_element
-from compiler.frontend.operators.joined_types import is_never_filled
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Block, Function, Module, Value
-from compiler.ir.types import (
+import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
+from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
+from onnxc.compiler.frontend.computation import Computation
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
+from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
+from onnxc.compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
+from onnxc.compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
+from onnxc.compiler.frontend.operators.host_values import of_case, of_declared_shape, with_element
+from onnxc.compiler.frontend.operators.joined_types import is_never_filled
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Block, Function, Module, Value
+from onnxc.compiler.ir.types import (
     MapType,
     OptionalType,
     SequenceType,
@@ -34,7 +34,7 @@ from compiler.ir.types import (
     type_symbols,
     without_symbols,
 )
-from runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.errors import InputError, UnsupportedError
 
 SizeRange = tuple[int, int | None]
 

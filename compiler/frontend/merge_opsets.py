@@ -3,13 +3,20 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location, error
-from compiler.frontend.checks.findings import Site
-from compiler.frontend.functions import FunctionKey, ModelFunction, all_nodes, imported_opsets, node_key, subgraphs
-from compiler.frontend.proto.onnxc_pb2 import NodeProto, OperatorSetIdProto
-from compiler.frontend.same_operator import keeps_meaning
-from compiler.frontend.schemas import newest_opset, normal_domain, schema
-from runtime.errors import UnsupportedError
+from onnxc.compiler.diagnostics import Location, error
+from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.functions import (
+    FunctionKey,
+    ModelFunction,
+    all_nodes,
+    imported_opsets,
+    node_key,
+    subgraphs,
+)
+from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, OperatorSetIdProto
+from onnxc.compiler.frontend.same_operator import keeps_meaning
+from onnxc.compiler.frontend.schemas import newest_opset, normal_domain, schema
+from onnxc.runtime.errors import UnsupportedError
 
 __all__ = ["Chosen", "merge_opsets"]
 

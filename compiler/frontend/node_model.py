@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.declare_types import write_type
-from compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
-from compiler.frontend.read import SupportsSerialize
-from compiler.frontend.schemas import newest_opset
-from compiler.ir.types import TensorType
-from runtime.errors import InputError
+from onnxc.compiler.frontend.declare_types import write_type
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
+from onnxc.compiler.frontend.read import SupportsSerialize
+from onnxc.compiler.frontend.schemas import newest_opset
+from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.errors import InputError
 
 __all__ = ["model_of_node", "node_inputs"]
 

@@ -6,13 +6,13 @@ What is declared is checked before (checks/operators.py); this is about values t
 from collections.abc import Sequence
 from math import prod
 
-from compiler.diagnostics import Diagnostic, error
-from compiler.frontend.element_types import ELEMENT_TYPES
-from compiler.frontend.graph import GraphNode
-from compiler.frontend.schemas import Formal
-from compiler.ir.dims import at_least
-from compiler.ir.module import Value
-from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.compiler.diagnostics import Diagnostic, error
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.frontend.schemas import Formal
+from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 
 BEYOND_ALL = 1 << 63
 """More elements than an int64 counts."""

@@ -10,15 +10,15 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from compiler.diagnostics import Diagnostic, Location, error, model_error
-from compiler.frontend.computation import Computation
-from compiler.frontend.element_types import dtype_of_element_type
-from compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
-from compiler.frontend.schemas import Formal
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Value
-from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
+from onnxc.compiler.diagnostics import Diagnostic, Location, error, model_error
+from onnxc.compiler.frontend.computation import Computation
+from onnxc.compiler.frontend.element_types import dtype_of_element_type
+from onnxc.compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
+from onnxc.compiler.frontend.schemas import Formal
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
 
 Lowered = Value | tuple[Value | None, ...]
 Lowering = Callable[["Node", Builder], Lowered]

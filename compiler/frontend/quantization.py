@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.functions import subgraphs
-from compiler.frontend.graph import CheckedModel, Graph, Tensor
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorAnnotation
-from compiler.frontend.read import LoadedModel
-from compiler.ir.dtypes import DType
+from onnxc.compiler.frontend.functions import subgraphs
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, Tensor
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorAnnotation
+from onnxc.compiler.frontend.read import LoadedModel
+from onnxc.compiler.ir.dtypes import DType
 
 __all__ = ["QuantizationHint", "quantization_hints"]
 

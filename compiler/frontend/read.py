@@ -16,10 +16,10 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from google.protobuf.message import DecodeError, EncodeError
 
-from compiler.diagnostics import error, model_error
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
-from compiler.frontend.wire import WireError, explain, lift_tensors
-from runtime.errors import ModelError
+from onnxc.compiler.diagnostics import error, model_error
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
+from onnxc.runtime.errors import ModelError
 
 # Files from this size on are mapped; smaller ones are read, which protects against changes under our feet.
 MAP_BYTES = 16 << 20

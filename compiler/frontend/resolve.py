@@ -6,11 +6,11 @@ graph and also around it is replaced, so that afterwards a name means one thing 
 
 from collections.abc import Mapping, Sequence
 
-from compiler.diagnostics import Diagnostic, error, model_error
-from compiler.frontend.checks.attributes import attribute_type, kind_name
-from compiler.frontend.checks.findings import Site
-from compiler.frontend.fresh_names import FreshNames
-from compiler.frontend.functions import (
+from onnxc.compiler.diagnostics import Diagnostic, error, model_error
+from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
+from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.fresh_names import FreshNames
+from onnxc.compiler.frontend.functions import (
     NAMING,
     FunctionKey,
     ModelFunction,
@@ -20,8 +20,16 @@ from compiler.frontend.functions import (
     node_key,
     own_names,
 )
-from compiler.frontend.graph import AttributeScalar, AttributeValue, CheckedModel, Graph, GraphNode, Tensor, ValueInfo
-from compiler.frontend.proto.onnxc_pb2 import (
+from onnxc.compiler.frontend.graph import (
+    AttributeScalar,
+    AttributeValue,
+    CheckedModel,
+    Graph,
+    GraphNode,
+    Tensor,
+    ValueInfo,
+)
+from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
     GraphProto,
     ModelProto,
@@ -29,10 +37,10 @@ from compiler.frontend.proto.onnxc_pb2 import (
     TypeProto,
     ValueInfoProto,
 )
-from compiler.frontend.read import LoadedModel
-from compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema
-from compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
-from compiler.frontend.value_types import TypeReader
+from onnxc.compiler.frontend.read import LoadedModel
+from onnxc.compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema
+from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
+from onnxc.compiler.frontend.value_types import TypeReader
 
 
 def resolve_model(loaded: LoadedModel, store: TensorStore, findings: Sequence[Diagnostic]) -> CheckedModel:

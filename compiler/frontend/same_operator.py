@@ -7,7 +7,7 @@ attributes whose defaults mean what was before. Where the signature tells it oth
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from compiler.frontend.schemas import Formal, Schema, schema, versions
+from onnxc.compiler.frontend.schemas import Formal, Schema, schema, versions
 
 __all__ = ["keeps_meaning"]
 

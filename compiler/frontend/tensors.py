@@ -11,13 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from compiler.frontend.element_types import ELEMENT_TYPES, ElementType
-from compiler.frontend.external_data import ExternalFiles
-from compiler.frontend.graph import Tensor
-from compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
-from compiler.frontend.tensor_error import TensorError
-from compiler.limits import DEFAULT_LIMITS, Limits
-from runtime.sparse_tensor import SparseIndexError, linear_indices
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType
+from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.graph import Tensor
+from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
+from onnxc.compiler.frontend.tensor_error import TensorError
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.runtime.sparse_tensor import SparseIndexError, linear_indices
 
 Buffer = bytes | memoryview
 

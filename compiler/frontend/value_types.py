@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from compiler.frontend.element_types import ELEMENT_TYPES
-from compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
-from compiler.frontend.size_names import identifier
-from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, substitute, symbols_of
-from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
+from onnxc.compiler.frontend.size_names import identifier
+from onnxc.compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, substitute, symbols_of
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 
 # Deeper types exist only in hostile models.
 TYPE_DEPTH_LIMIT = 16

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 
 __all__ = ["WireError", "explain", "lift_tensors"]
 

@@ -1,3 +1,3 @@
 """What a program is and what it means: sizes, types, ops, their tables, printing, checking and interpreting."""
 
-from compiler.ir import primitives as primitives
+from onnxc.compiler.ir import primitives as primitives

@@ -10,15 +10,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from compiler.diagnostics import Location, error, model_error
-from compiler.ir.dims import Dim, Size, always_broadcast, at_least, bcast, product, symbols_of
-from compiler.ir.dtypes import I64, DType
-from compiler.ir.fold_sizes import fold_known
-from compiler.ir.known_elements import known_elements
-from compiler.ir.module import Attribute, Attributes, Block, Op, Parameter, Value
-from compiler.ir.primitive import PRIMITIVES, TypeRuleError
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.diagnostics import Location, error, model_error
+from onnxc.compiler.ir.dims import Dim, Size, always_broadcast, at_least, bcast, product, symbols_of
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.fold_sizes import fold_known
+from onnxc.compiler.ir.known_elements import known_elements
+from onnxc.compiler.ir.module import Attribute, Attributes, Block, Op, Parameter, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.types import TensorType, Type
 
 Number = int | float | bool
 Operand = Value | Number
@@ -689,5 +689,5 @@ class Builder:
     def host(
         self, function: str, operands: Sequence[Value], types: Sequence[Type], attributes: Mapping[str, Attribute]
     ) -> tuple[Value, ...]:
-        """The results of a function of runtime.host."""
+        """The results of a function of onnxc.runtime.host."""
         return self.op("host", operands, {"function": function, **attributes}, (), types)

@@ -5,7 +5,7 @@ Constants and known sizes are not passed but made again inside, so that a nested
 
 from collections.abc import Mapping, Sequence
 
-from compiler.ir.module import Block, Op, Parameter, Value
+from onnxc.compiler.ir.module import Block, Op, Parameter, Value
 
 
 def close_blocks(blocks: Sequence[Block]) -> tuple[tuple[Value, ...], tuple[Block, ...]]:

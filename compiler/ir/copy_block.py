@@ -6,10 +6,10 @@ Symbols that the ops bind get new names, as a symbol is bound once in a function
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, substitute
-from compiler.ir.module import Attribute, Block, Op, Parameter, Value
-from compiler.ir.types import substitute_type
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, substitute
+from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from onnxc.compiler.ir.types import substitute_type
 
 
 def copy_block(block: Block, arguments: Sequence[Value], build: Builder) -> tuple[Value, ...]:

@@ -7,12 +7,12 @@ builds what flows back to its operands.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
-from runtime.errors import UnsupportedError
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
+from onnxc.runtime.errors import UnsupportedError
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum
-from compiler.ir.dtypes import F32, F64
-from compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType
-from runtime.host import MEANINGS
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum
+from onnxc.compiler.ir.dtypes import F32, F64
+from onnxc.compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.host import MEANINGS
 
 __all__ = ["Truth", "choice", "chosen_elements", "truncated_elements", "truth_elements"]
 

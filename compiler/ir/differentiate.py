@@ -5,11 +5,11 @@ The gradients are ordinary values, so they can be differentiated again.
 
 from collections.abc import Sequence
 
-import compiler.ir.derivatives  # noqa: F401  (fills the table of rules)
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import carries_gradient, zeros_like
-from compiler.ir.module import Value
-from compiler.ir.pull_back import pull_back
+import onnxc.compiler.ir.derivatives  # noqa: F401  (fills the table of rules)
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import carries_gradient, zeros_like
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.pull_back import pull_back
 
 
 def gradients(y: Value, xs: Sequence[Value], build: Builder, seed: Value | None = None) -> tuple[Value, ...]:

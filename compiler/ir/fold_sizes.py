@@ -11,15 +11,15 @@ from itertools import accumulate
 
 import numpy as np
 
-from compiler.ir.derived_sizes import chosen_elements, truncated_elements
-from compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product, symbols_of
-from compiler.ir.dtypes import I32, I64
-from compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
-from compiler.ir.meanings import apply_meaning
-from compiler.ir.module import Attributes, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType, Type
-from runtime.host import MEANINGS
+from onnxc.compiler.ir.derived_sizes import chosen_elements, truncated_elements
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product, symbols_of
+from onnxc.compiler.ir.dtypes import I32, I64
+from onnxc.compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
+from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.module import Attributes, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.host import MEANINGS
 
 Undecided = None
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size, evaluate, symbols_of
-from compiler.ir.meanings import apply_function, apply_meaning
-from compiler.ir.module import Block, Function, Module, Op, Value
-from compiler.ir.types import ShapedType
-from runtime.errors import InputError, expect_one_shape, located
-from runtime.host.values import HostValue, as_array, shape_of
+from onnxc.compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from onnxc.compiler.ir.meanings import apply_function, apply_meaning
+from onnxc.compiler.ir.module import Block, Function, Module, Op, Value
+from onnxc.compiler.ir.types import ShapedType
+from onnxc.runtime.errors import InputError, expect_one_shape, located
+from onnxc.runtime.host.values import HostValue, as_array, shape_of
 
 Array = np.ndarray
 Observer = Callable[[Op, Sequence[HostValue]], None]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size
-from compiler.ir.module import Attributes, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.module import Attributes, Value
+from onnxc.compiler.ir.types import TensorType
 
 __all__ = ["LIMIT", "as_elements", "known_elements", "picks_by_size", "static_shape"]
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Size, evaluate
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Attribute, Attributes
-from runtime.errors import InputError
-from runtime.host import MEANINGS
-from runtime.host.functions import FUNCTIONS
-from runtime.host.values import HostValue
+from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Attribute, Attributes
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host import MEANINGS
+from onnxc.runtime.host.functions import FUNCTIONS
+from onnxc.runtime.host.values import HostValue
 
 # No memory has so many elements, and NumPy fails on them in many ways.
 IMPOSSIBLE = 1 << 59

@@ -11,10 +11,10 @@ from typing import Union
 
 import numpy as np
 
-from compiler.diagnostics import Location
-from compiler.ir.dims import Dim, Size
-from compiler.ir.dtypes import DType
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.types import TensorType, Type
 
 Scalar = int | float | str | bool | DType | Size
 Attribute = Union[Scalar, np.ndarray, tuple["Attribute", ...]]  # noqa: UP007 (a string is no operand of |)

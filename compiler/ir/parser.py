@@ -13,14 +13,14 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
-from compiler.diagnostics import Location
-from compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
-from compiler.ir.dtypes import BOOL, DTYPES, F64, DType, dtype_of
-from compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value
-from compiler.ir.printer import PLAIN_WORD, digest_of, read_float
-from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
-from compiler.ir.verifier import op_findings
-from runtime.errors import ModelError
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
+from onnxc.compiler.ir.dtypes import BOOL, DTYPES, F64, DType, dtype_of
+from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value
+from onnxc.compiler.ir.printer import PLAIN_WORD, digest_of, read_float
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.compiler.ir.verifier import op_findings
+from onnxc.runtime.errors import ModelError
 
 Item = TypeVar("Item")
 Scope = dict[str, Value]

@@ -1,18 +1,18 @@
 """What a primitive is: the tables that every op name must answer. The primitives themselves are in `primitives/`.
 
-The meaning of a primitive is `runtime.host.MEANINGS[name]`; primitives without one (`if`, `guard`, ...) are run by
-the interpreter itself and are marked `structural`.
+The meaning of a primitive is `onnxc.runtime.host.MEANINGS[name]`; primitives without one (`if`, `guard`, ...) are run
+by the interpreter itself and are marked `structural`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from compiler.ir.module import Attributes, Block, Op, Value
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.module import Attributes, Block, Op, Value
+from onnxc.compiler.ir.types import TensorType, Type
 
 if TYPE_CHECKING:
-    from compiler.ir.builder import Builder
+    from onnxc.compiler.ir.builder import Builder
 
 Kind = Literal[
     "pointwise",

@@ -23,10 +23,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from compiler.diagnostics import Location
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import DTYPES, F16, F32, DType, dtype_of
-from compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Parameter, Value, walk
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import DTYPES, F16, F32, DType, dtype_of
+from onnxc.compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Parameter, Value, walk
 
 INLINE_LIMIT = 16
 """The most elements of an array that stand in the text."""

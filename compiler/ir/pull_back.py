@@ -6,8 +6,8 @@ order of the visits, so the same program gives the same sums.
 
 from collections.abc import Collection, Sequence
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import (
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import (
     DERIVATIVES,
     Gradients,
     NotDifferentiable,
@@ -16,8 +16,8 @@ from compiler.ir.derivative import (
     holds_floats,
     independent,
 )
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
 
 
 def pull_back(results: Sequence[Value], seeds: Gradients, xs: Sequence[Value], build: Builder) -> Gradients:

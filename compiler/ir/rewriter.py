@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NoReturn
 
-from compiler.ir.builder import Builder, SymbolTable
-from compiler.ir.capture import replace_operands
-from compiler.ir.dims import Dim, Size, symbols_of
-from compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Value, walk
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import Type, type_symbols
+from onnxc.compiler.ir.builder import Builder, SymbolTable
+from onnxc.compiler.ir.capture import replace_operands
+from onnxc.compiler.ir.dims import Dim, Size, symbols_of
+from onnxc.compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import Type, type_symbols
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.ir.dims import Size, symbols_of
-from compiler.ir.dtypes import BOOL, I64, DType, dtype_of
-from compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
-from compiler.ir.primitive import PRIMITIVES, TypeRuleError
-from compiler.ir.types import (
+from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.dtypes import BOOL, I64, DType, dtype_of
+from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
+from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
+from onnxc.compiler.ir.types import (
     ANY_SIZE,
     MapType,
     OptionalType,

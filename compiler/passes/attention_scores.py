@@ -6,12 +6,12 @@ from math import inf, isnan
 
 import numpy as np
 
-from compiler.ir.dims import Bounds, Dim, at_least
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import Refusal, Rewriter
-from compiler.passes.counters import Counter, counter_of
-from compiler.passes.matching import constant_of, is_number, made_by, number_of, unbroadcast
-from compiler.passes.ranges import range_of
+from onnxc.compiler.ir.dims import Bounds, Dim, at_least
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter
+from onnxc.compiler.passes.counters import Counter, counter_of
+from onnxc.compiler.passes.matching import constant_of, is_number, made_by, number_of, unbroadcast
+from onnxc.compiler.passes.ranges import range_of
 
 ABSORBS = -1e30
 """A score added to a number below this, in f32, is that number."""

@@ -1,9 +1,9 @@
 """Canonicalisation: the rules of `rules/`, to a fixpoint."""
 
-from compiler.ir.module import Module
-from compiler.ir.rewriter import rewrite
-from compiler.passes.notes import note_refusal
-from compiler.passes.rules import RULES
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.rewriter import rewrite
+from onnxc.compiler.passes.notes import note_refusal
+from onnxc.compiler.passes.rules import RULES
 
 
 def canonicalize(module: Module) -> Module:

@@ -11,16 +11,16 @@ three channels of an image through such a view; padding them to what its loads w
 
 from dataclasses import replace
 
-from compiler.ir.dims import Dim
-from compiler.ir.module import Attribute, Function, Module, Op, Value, walk
-from compiler.ir.rewriter import Rewriter, Rule, rewrite, rule
-from compiler.passes.flattened_products import contract_as_it_lies
-from compiler.passes.matching import made_by
-from compiler.passes.moved_layouts import MOVED, Layout, layout_of
-from compiler.passes.notes import note_refusal
-from compiler.passes.rules import RULES
-from compiler.passes.rules.broadcasts import transpose_broadcast
-from compiler.passes.rules.reshapes import transpose_units
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Attribute, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite, rule
+from onnxc.compiler.passes.flattened_products import contract_as_it_lies
+from onnxc.compiler.passes.matching import made_by
+from onnxc.compiler.passes.moved_layouts import MOVED, Layout, layout_of
+from onnxc.compiler.passes.notes import note_refusal
+from onnxc.compiler.passes.rules import RULES
+from onnxc.compiler.passes.rules.broadcasts import transpose_broadcast
+from onnxc.compiler.passes.rules.reshapes import transpose_units
 
 # These make something else of a transpose, and so would end its way: at what repeats rows and columns, and at the one
 # pixel that a pooled image has.

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.ir.dims import Dim
-from compiler.ir.module import Op, Value
-from compiler.passes.matching import made_by, moved_axes, number_of
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.passes.matching import made_by, moved_axes, number_of
 
 
 @dataclass(frozen=True)

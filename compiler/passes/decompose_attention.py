@@ -1,8 +1,8 @@
 """Attention taken apart into products, a softmax and pointwise ops, for targets without a kernel for it."""
 
-from compiler.ir.module import Module, Op
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 
 def decompose_attention(module: Module) -> Module:

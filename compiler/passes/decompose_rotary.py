@@ -1,8 +1,8 @@
 """Rotary embeddings taken apart into pointwise ops, which are part of the kernels around them."""
 
-from compiler.ir.module import Module, Op
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 
 def decompose_rotary(module: Module) -> Module:

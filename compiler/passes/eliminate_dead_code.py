@@ -1,7 +1,7 @@
 """Dead code: ops of which no result, effect or symbol is needed."""
 
-from compiler.ir.module import Module
-from compiler.ir.rewriter import map_bodies, prune
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.rewriter import map_bodies, prune
 
 
 def eliminate_dead_code(module: Module) -> Module:

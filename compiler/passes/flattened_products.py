@@ -10,13 +10,13 @@ from math import prod
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Op, Value
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import axis_groups, constant_of, made_by, unbroadcast
-from compiler.passes.moved_layouts import layout_of
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.matching import axis_groups, constant_of, made_by, unbroadcast
+from onnxc.compiler.passes.moved_layouts import layout_of
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.primitives.contractions import channel_axis, parse_equation
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import constant_of, made_by, unbroadcast
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitives.contractions import channel_axis, parse_equation
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.matching import constant_of, made_by, unbroadcast
+from onnxc.compiler.passes.notes import note_refusal
 
 LONGEST_CHAIN = 8
 

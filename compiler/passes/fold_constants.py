@@ -6,17 +6,17 @@ weight stays light.
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.meanings import apply_meaning
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.ir.rewriter import Rule, rewrite
-from compiler.ir.types import TensorType
-from compiler.limits import limits_in_force
-from compiler.passes.matching import constant_of, made_by
-from compiler.passes.notes import note
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.rewriter import Rule, rewrite
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.limits import limits_in_force
+from onnxc.compiler.passes.matching import constant_of, made_by
+from onnxc.compiler.passes.notes import note
 
 SMALL_BYTES = 64 * 1024
 """A result up to this size may be larger than its operands."""

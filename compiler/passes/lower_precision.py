@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from compiler.ir.builder import SymbolTable
-from compiler.ir.capture import replace_operands
-from compiler.ir.dtypes import BF16, F16, F32, DType
-from compiler.ir.module import Attribute, Block, Module, Op, Value
-from compiler.ir.rewriter import PassBuilder, map_bodies, prune
-from compiler.passes.matching import UNIFORM_LIMIT, constant_of, made_by
-from compiler.passes.precision_policy import Decisions, decide, is_f32, is_pointwise, policy_of
+from onnxc.compiler.ir.builder import SymbolTable
+from onnxc.compiler.ir.capture import replace_operands
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.module import Attribute, Block, Module, Op, Value
+from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.passes.matching import UNIFORM_LIMIT, constant_of, made_by
+from onnxc.compiler.passes.precision_policy import Decisions, decide, is_f32, is_pointwise, policy_of
 
 LARGEST: Mapping[str, float] = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 """The largest finite numbers."""

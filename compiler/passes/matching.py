@@ -5,10 +5,10 @@ from math import copysign
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, product
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op, Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op, Value
 
 UNIFORM_LIMIT = 1024
 """Constants of more elements than this are told to be of one number by `canonicalize`, which then broadcasts it."""

@@ -1,8 +1,8 @@
 """Means and inverse roots, in the spellings that exporters use."""
 
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Value
-from compiler.passes.matching import bare, is_near, is_number, made_by, number_of, unbroadcast
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.matching import bare, is_near, is_number, made_by, number_of, unbroadcast
 
 
 def mean_of(value: Value) -> tuple[Value, tuple[int, ...]] | None:

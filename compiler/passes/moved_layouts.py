@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Attribute, Op, Value
-from compiler.ir.rewriter import Rewriter, Rule, rule
-from compiler.passes.matching import AxisGroup, axis_groups, constant_of, made_by
-from compiler.passes.rules.broadcasts import POINTWISE
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Attribute, Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, Rule, rule
+from onnxc.compiler.passes.matching import AxisGroup, axis_groups, constant_of, made_by
+from onnxc.compiler.passes.rules.broadcasts import POINTWISE
 
 
 @dataclass(frozen=True)

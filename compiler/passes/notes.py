@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location
-from compiler.ir.module import Op
-from compiler.ir.rewriter import Refusal, Rule
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.rewriter import Refusal, Rule
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
-from compiler.ir.module import Module
-from compiler.ir.printer import print_module
-from compiler.ir.verifier import InvalidModule, verify_module
-from compiler.passes.notes import Note, collect_notes
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.verifier import InvalidModule, verify_module
+from onnxc.compiler.passes.notes import Note, collect_notes
 
 Pass = Callable[[Module], Module]
 

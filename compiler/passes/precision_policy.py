@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from compiler.ir.dtypes import BF16, F16, F32, DType
-from compiler.ir.module import Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """What a caller may ask for. tf32 changes nothing in the IR: it is how a GPU multiplies f32."""

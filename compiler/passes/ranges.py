@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.dims import Bounds, Dim, lower_bound, symbols_of, upper_bound
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op, Value
+from onnxc.compiler.ir.dims import Bounds, Dim, lower_bound, symbols_of, upper_bound
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op, Value
 
 Number = int | float
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_letters
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
-from compiler.passes.matching import axis_groups, made_by, number_of, unbroadcast
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
+from onnxc.compiler.passes.matching import axis_groups, made_by, number_of, unbroadcast
+from onnxc.compiler.passes.notes import note_refusal
 
 
 def recognize_attention(module: Module) -> Module:

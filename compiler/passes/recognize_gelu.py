@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import pi, sqrt
 
-from compiler.ir.dtypes import BF16, F16
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import is_near, made_by, number_of
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.matching import is_near, made_by, number_of
+from onnxc.compiler.passes.notes import note_refusal
 
 CUBIC = 0.044715
 

@@ -4,13 +4,13 @@ It grows from the inside: the standardisation becomes a `layer_norm` that scales
 takes in the scale, the shift and the casts around it. Instance and group normalisation are found so, too.
 """
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, F32
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import as_trailing, is_number, made_by, repeated_over
-from compiler.passes.moments import mean_of, mean_square_of, normalizer_of, plus_epsilon
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.matching import as_trailing, is_number, made_by, repeated_over
+from onnxc.compiler.passes.moments import mean_of, mean_square_of, normalizer_of, plus_epsilon
+from onnxc.compiler.passes.notes import note_refusal
 
 
 def recognize_layer_norm(module: Module) -> Module:

@@ -1,12 +1,12 @@
 """RMS normalisation, from the squares, means and roots that exporters write. To be run after layer normalisation."""
 
-from compiler.ir.dtypes import BF16, F16
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import as_trailing, is_number, made_by, repeated_over
-from compiler.passes.moments import mean_square_of, normalizer_of, plus_epsilon
-from compiler.passes.notes import note_refusal
-from compiler.passes.recognize_layer_norm import narrowed
+from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.matching import as_trailing, is_number, made_by, repeated_over
+from onnxc.compiler.passes.moments import mean_square_of, normalizer_of, plus_epsilon
+from onnxc.compiler.passes.notes import note_refusal
+from onnxc.compiler.passes.recognize_layer_norm import narrowed
 
 
 def recognize_rms_norm(module: Module) -> Module:

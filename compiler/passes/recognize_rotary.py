@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import made_by, moved_axes
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.matching import made_by, moved_axes
+from onnxc.compiler.passes.notes import note_refusal
 
 
 def recognize_rotary(module: Module) -> Module:

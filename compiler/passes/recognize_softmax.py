@@ -3,11 +3,11 @@
 Without the subtraction of the maximum it is left alone: that overflows where the composite does not.
 """
 
-from compiler.ir.dtypes import BF16, F16
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from compiler.passes.matching import bare, is_number, made_by, repeated_over
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.matching import bare, is_number, made_by, repeated_over
+from onnxc.compiler.passes.notes import note_refusal
 
 
 def recognize_softmax(module: Module) -> Module:

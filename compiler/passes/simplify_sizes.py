@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from compiler.ir.builder import SymbolTable
-from compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
-from compiler.ir.module import Block, Module, Op, Parameter, Value
-from compiler.ir.primitive import TypeRuleError
-from compiler.ir.rewriter import PassBuilder, map_bodies, prune
-from compiler.ir.types import TensorType, type_symbols
-from compiler.passes.size_facts import SizeFacts
+from onnxc.compiler.ir.builder import SymbolTable
+from onnxc.compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
+from onnxc.compiler.ir.module import Block, Module, Op, Parameter, Value
+from onnxc.compiler.ir.primitive import TypeRuleError
+from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.passes.size_facts import SizeFacts
 
 Fact = tuple[str, Dim, Dim]
 

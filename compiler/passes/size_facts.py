@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from compiler.ir.dims import (
+from onnxc.compiler.ir.dims import (
     Dim,
     Size,
     always_broadcast,
@@ -16,8 +16,8 @@ from compiler.ir.dims import (
     mod,
     symbols_of,
 )
-from compiler.ir.module import Attribute, Op
-from compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type
+from onnxc.compiler.ir.module import Attribute, Op
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type
 
 FUNCTIONS: Mapping[str, Callable[..., Dim]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast}
 

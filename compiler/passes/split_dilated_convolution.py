@@ -11,10 +11,10 @@ from types import EllipsisType
 
 import numpy as np
 
-from compiler.ir.dims import Dim, floordiv, maximum
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
-from compiler.passes.notes import note_refusal
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.notes import note_refusal
 
 # Phases beyond this multiple of the taps have none of their own: they are zeros, to be stored and multiplied.
 PHASES_PER_TAP = 8

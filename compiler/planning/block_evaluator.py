@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.domain import is_uniform
-from compiler.planning.indices import gathered_place
-from compiler.planning.views import View, operand_view, row_major
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.planning.domain import is_uniform
+from onnxc.compiler.planning.indices import gathered_place
+from onnxc.compiler.planning.views import View, operand_view, row_major
 
 Place = TypeVar("Place")
 Number = TypeVar("Number")

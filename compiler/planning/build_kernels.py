@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location
-from compiler.ir.dims import Dim, Size, substitute
-from compiler.ir.module import Attribute, Block, Op, Parameter, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType, substitute_type
-from compiler.planning.fuse_kernels import Group
-from compiler.planning.kernel_plan import Kernel, PlanTarget
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dims import Dim, Size, substitute
+from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType, substitute_type
+from onnxc.compiler.planning.fuse_kernels import Group
+from onnxc.compiler.planning.kernel_plan import Kernel, PlanTarget
 
 INLINE_ELEMENTS = 1
 """Constants of any other number of elements are read from the weights."""

@@ -4,9 +4,9 @@ An offset is 0 or the end of another slot: walking from slot to slot, each as la
 the largest, must end exactly at the end of the arena. Slots are then disjoint, and within one, lifetimes must be.
 """
 
-from compiler.ir.dims import Bounds, Dim, at_least
-from compiler.planning.kernel_plan import KernelPlan, Lifetime, PlanBody, Segment
-from compiler.planning.place_buffers import aligned
+from onnxc.compiler.ir.dims import Bounds, Dim, at_least
+from onnxc.compiler.planning.kernel_plan import KernelPlan, Lifetime, PlanBody, Segment
+from onnxc.compiler.planning.place_buffers import aligned
 
 
 def check_plan(plan: KernelPlan) -> None:

@@ -1,9 +1,9 @@
 """Composites that are part of a kernel, replaced by the ops that they are made of."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.planning.kernel_plan import Kernel
 
 
 class _PlainBuilder(Builder):

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.planning.views import View, move, row_major, whole
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.planning.views import View, move, row_major, whole
 
 
 @dataclass(frozen=True)

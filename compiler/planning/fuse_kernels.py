@@ -9,12 +9,12 @@ that an anchor with several results gives.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compiler.ir.dims import at_least, product
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.primitives.pointwise import is_widening
-from compiler.planning.kernel_plan import KernelKind
-from compiler.planning.views import View, move, whole
+from onnxc.compiler.ir.dims import at_least, product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.pointwise import is_widening
+from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.views import View, move, whole
 
 ANCHORS: dict[str, KernelKind] = {
     "dot": "contraction",

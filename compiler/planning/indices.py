@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from compiler.ir.dims import Dim
-from compiler.ir.module import Op, Value
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op, Value
 
 Place = TypeVar("Place")
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from compiler.diagnostics import Location
-from compiler.ir.dims import Dim
-from compiler.ir.module import Block, Function, Op, Value
-from compiler.ir.printer import print_block
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Block, Function, Op, Value
+from onnxc.compiler.ir.printer import print_block
 
 KernelKind = Literal[
     "pointwise", "concatenate", "reduction", "contraction", "convolution", "window", "scatter", "scan", "ordering",

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Block, Op
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.planning.views import View, operand_view
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.views import View, operand_view
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType
-from compiler.planning.fuse_kernels import ANCHORS
-from compiler.planning.matrix_products import sums_shared_letters
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.fuse_kernels import ANCHORS
+from onnxc.compiler.planning.matrix_products import sums_shared_letters
 
 _KINDS = ("pointwise", "movement", "generator", "random")
 _ALSO_LIGHT = ("gelu", "gather", "gather_along", "gather_nd")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from compiler.ir.dims import Bounds, Dim, at_least, floordiv
-from compiler.ir.module import Value
-from compiler.planning.kernel_plan import Lifetime
+from onnxc.compiler.ir.dims import Bounds, Dim, at_least, floordiv
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.kernel_plan import Lifetime
 
 ALIGNMENT_BYTES = 64
 

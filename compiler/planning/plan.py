@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from compiler.ir.dims import Bounds
-from compiler.ir.module import Block, Module, Op, Value
-from compiler.ir.printer import print_block
-from compiler.ir.types import type_symbols
-from compiler.planning.build_kernels import BoundKernel, build_kernel
-from compiler.planning.fuse_kernels import fuse_kernels
-from compiler.planning.kernel_plan import (
+from onnxc.compiler.ir.dims import Bounds
+from onnxc.compiler.ir.module import Block, Module, Op, Value
+from onnxc.compiler.ir.printer import print_block
+from onnxc.compiler.ir.types import type_symbols
+from onnxc.compiler.planning.build_kernels import BoundKernel, build_kernel
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.kernel_plan import (
     Buffer,
     HostStep,
     Kernel,
@@ -22,8 +22,8 @@ from compiler.planning.kernel_plan import (
     Segment,
     Weight,
 )
-from compiler.planning.place_buffers import place_buffers
-from compiler.planning.split_steps import bound_by, split_steps
+from onnxc.compiler.planning.place_buffers import place_buffers
+from onnxc.compiler.planning.split_steps import bound_by, split_steps
 
 
 def plan_kernels(module: Module, target: PlanTarget) -> KernelPlan:

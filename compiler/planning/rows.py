@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Block, Op, Value
-from compiler.planning.fuse_kernels import COSTS
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.planning.fuse_kernels import COSTS
 
 
 @dataclass(frozen=True)

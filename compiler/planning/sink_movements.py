@@ -6,10 +6,10 @@ generators see in which order memory is gone through.
 
 from dataclasses import replace
 
-from compiler.ir.module import Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType
-from compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.kernel_plan import Kernel
 
 _STRIDED = ("transpose", "broadcast", "slice", "reshape")
 

@@ -6,10 +6,10 @@ few as possible.
 
 from collections.abc import Callable, Sequence
 
-from compiler.ir.dims import Size, symbols_of
-from compiler.ir.module import Attribute, Block, Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import type_symbols
+from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.module import Attribute, Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import type_symbols
 
 NativeOps = tuple[Op, ...]
 

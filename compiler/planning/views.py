@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Op, Value
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op, Value
 
 
 @dataclass(frozen=True)

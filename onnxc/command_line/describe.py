@@ -9,14 +9,14 @@ import numpy as np
 from rich.console import RenderableType
 from rich.table import Table
 
-from compiler.frontend.check import check_model
-from compiler.frontend.graph import CheckedModel, Graph, GraphNode
-from compiler.frontend.quantization import QuantizationHint, quantization_hints
-from compiler.frontend.read import read_model
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.tables import facts_table, json_text, number, table
-from runtime.load import read_artifact
-from runtime.signature import program_signature
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from onnxc.compiler.frontend.quantization import QuantizationHint, quantization_hints
+from onnxc.compiler.frontend.read import read_model
+from onnxc.runtime.load import read_artifact
+from onnxc.runtime.signature import program_signature
 
 SHOWN_ELEMENTS = 6
 

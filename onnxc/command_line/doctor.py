@@ -19,13 +19,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from compiler.codegen_gpu.kernel_cache import default_cache_folder
-from compiler.target import parse_target
-from runtime.cpu import host_architecture, host_features
-from runtime.errors import OnnxcError
-from runtime.gpu.device import device_count, properties_of
-from runtime.gpu.driver import LEAST_DRIVER, Driver, load_driver, version_text
-from runtime.thread_pool import available_threads
+from onnxc.compiler.codegen_gpu.kernel_cache import default_cache_folder
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.cpu import host_architecture, host_features
+from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.gpu.device import device_count, properties_of
+from onnxc.runtime.gpu.driver import LEAST_DRIVER, Driver, load_driver, version_text
+from onnxc.runtime.thread_pool import available_threads
 
 __all__ = ["Finding", "doctor_command", "examine"]
 

@@ -20,15 +20,6 @@ import numpy as np
 from rich.console import Console, RenderableType
 
 import onnxc
-from compiler.back_ends import back_end
-from compiler.driver import STAGES, Noun, run_stages
-from compiler.frontend.check import check_model
-from compiler.frontend.infer import infer_types
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
-from compiler.frontend.read import read_model
-from compiler.options import CompileOptions, make_options
-from compiler.passes.precision_policy import STORED, Precision
-from compiler.precision_errors import layer_errors, output_errors
 from onnxc.command_line import describe
 from onnxc.command_line.doctor import doctor_command
 from onnxc.command_line.option_values import Range, parse_choices, parse_dims, parse_inputs, parse_limits, parse_shapes
@@ -36,13 +27,22 @@ from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.stage_text import text_of
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.driver import STAGES, Noun, run_stages
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.infer import infer_types
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.options import CompileOptions, make_options
+from onnxc.compiler.passes.precision_policy import STORED, Precision
+from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
-from runtime.artifact import Artifact, write_artifact
-from runtime.errors import OnnxcError
-from runtime.executable import Executable
-from runtime.load import read_artifact
-from runtime.sparse_tensor import SparseTensor
-from runtime.values import import_value
+from onnxc.runtime.artifact import Artifact, write_artifact
+from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import read_artifact
+from onnxc.runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.values import import_value
 
 P = ParamSpec("P")
 PIPE_COLUMNS = 160

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
-from compiler.precision_errors import LayerError, OutputError
 from onnxc.command_line.tables import number, table
+from onnxc.compiler.precision_errors import LayerError, OutputError
 
 
 def precision_parts(

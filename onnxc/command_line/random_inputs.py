@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 import click
 import numpy as np
 
-from compiler.ir.dims import evaluate, parse_dim, symbols_of
-from runtime.dtypes import DType
-from runtime.host.elements import is_float, is_integer
-from runtime.signature import TensorInfo
-from runtime.sparse_tensor import SparseTensor
-from runtime.values import sparse_element
+from onnxc.compiler.ir.dims import evaluate, parse_dim, symbols_of
+from onnxc.runtime.dtypes import DType
+from onnxc.runtime.host.elements import is_float, is_integer
+from onnxc.runtime.signature import TensorInfo
+from onnxc.runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.values import sparse_element
 
 
 def complete_inputs(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import RenderableType
 
 from onnxc.command_line.tables import facts_table, json_text, table
-from runtime.program import JsonValue
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["report_parts"]
 

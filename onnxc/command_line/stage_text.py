@@ -3,12 +3,12 @@
 import json
 import re
 
-from compiler.driver import Noun
-from compiler.frontend.read import LoadedModel
-from compiler.ir.module import Module
-from compiler.ir.printer import print_module
-from runtime.artifact import Artifact
-from runtime.encoding import encode_program
+from onnxc.compiler.driver import Noun
+from onnxc.compiler.frontend.read import LoadedModel
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.printer import print_module
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.encoding import encode_program
 
 
 def text_of(noun: Noun) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 from rich.table import Table
 
-from runtime.program import JsonValue
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["facts_table", "json_text", "number", "table"]
 

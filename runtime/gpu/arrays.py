@@ -9,11 +9,11 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from runtime.arrays import describe
-from runtime.device_value import DeviceValue
-from runtime.dtypes import STRING, DType
-from runtime.gpu.device import Device
-from runtime.gpu.dlpack import CUDA_DEVICE, export_capsule
+from onnxc.runtime.arrays import describe
+from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.dtypes import STRING, DType
+from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.dlpack import CUDA_DEVICE, export_capsule
 
 __all__ = ["ALIGNMENT", "LEGACY_STREAM", "DeviceArray", "Work"]
 

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from runtime.device_code import DeviceCode, DeviceKernel
-from runtime.errors import DeviceError
-from runtime.gpu.driver import Driver, read_pointer, version_text
+from onnxc.runtime.device_code import DeviceCode, DeviceKernel
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.driver import Driver, read_pointer, version_text
 
 __all__ = ["Device", "DeviceProperties", "LoadedCode", "device_count", "expect_architecture", "properties_of"]
 

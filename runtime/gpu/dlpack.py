@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from runtime.dtypes import DTYPES, DType, dtype_name
-from runtime.errors import InputError
+from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
+from onnxc.runtime.errors import InputError
 
 __all__ = ["CUDA_DEVICE", "Described", "export_capsule", "read_capsule"]
 

@@ -10,8 +10,8 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulongl
 from threading import Lock
 from typing import NoReturn
 
-from runtime.errors import DeviceError
-from runtime.gpu.driver_errors import describe_result
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.driver_errors import describe_result
 
 __all__ = [
     "LEAST_DRIVER", "LIBRARIES", "PROTOTYPES", "Driver", "driver_of_library", "load_driver", "read_pointer",

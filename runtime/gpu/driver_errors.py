@@ -5,7 +5,7 @@ Source: CUDA driver API, enum CUresult.
 
 from collections.abc import Mapping
 
-from runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError
 
 __all__ = ["DEVICE_LOST", "OUT_OF_MEMORY", "describe_result"]
 

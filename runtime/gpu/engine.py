@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.addresses import read_address
-from runtime.arrays import describe, is_ready
-from runtime.cpu import Image
-from runtime.device_code import DeviceCode
-from runtime.dtypes import STRING, DType
-from runtime.engine import (
+from onnxc.runtime.addresses import read_address
+from onnxc.runtime.arrays import describe, is_ready
+from onnxc.runtime.cpu import Image
+from onnxc.runtime.device_code import DeviceCode
+from onnxc.runtime.dtypes import STRING, DType
+from onnxc.runtime.engine import (
     FastFunction,
     constant_view,
     default_arrays,
@@ -26,24 +26,24 @@ from runtime.engine import (
     native_launches,
     without_input_guards,
 )
-from runtime.errors import DeviceError, InputError
-from runtime.fast_call import Shapes
-from runtime.gpu.arrays import ALIGNMENT, DeviceArray
-from runtime.gpu.device import Device, load_code
-from runtime.gpu.driver import Driver
-from runtime.gpu.graphs import GRAPHS_KEPT
-from runtime.gpu.memory import Block, Buffer
-from runtime.gpu.workspaces import Call, DeviceWorkspace, Shared
-from runtime.launch import LaunchSizes, NativeLaunch
-from runtime.program import DEVICE_STREAM, TOO_MANY_ELEMENTS, Constant, Launch, Program
-from runtime.stats import Stats
-from runtime.steps import RunStep, Slots, Surroundings, Symbols, guard_check, prepare_body, run_body
-from runtime.values import as_array, host_value, own_values, stack_arrays
-from runtime.workspaces import WorkspacePool
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.fast_call import Shapes
+from onnxc.runtime.gpu.arrays import ALIGNMENT, DeviceArray
+from onnxc.runtime.gpu.device import Device, load_code
+from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
+from onnxc.runtime.gpu.memory import Block, Buffer
+from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, Shared
+from onnxc.runtime.launch import LaunchSizes, NativeLaunch
+from onnxc.runtime.program import DEVICE_STREAM, TOO_MANY_ELEMENTS, Constant, Launch, Program
+from onnxc.runtime.stats import Stats
+from onnxc.runtime.steps import RunStep, Slots, Surroundings, Symbols, guard_check, prepare_body, run_body
+from onnxc.runtime.values import as_array, host_value, own_values, stack_arrays
+from onnxc.runtime.workspaces import WorkspacePool
 
 if TYPE_CHECKING:
-    from runtime.host.values import HostValue
-    from runtime.values import SlotValue
+    from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["DeviceEngine", "Place", "Wanted"]
 

@@ -11,12 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
-from runtime.arrays import describe, import_array, type_text
-from runtime.dtypes import DType, dtype_name
-from runtime.errors import InputError
-from runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
-from runtime.gpu.dlpack import CUDA_DEVICE, Described, read_capsule
-from runtime.gpu.workspaces import Call
+from onnxc.runtime.arrays import describe, import_array, type_text
+from onnxc.runtime.dtypes import DType, dtype_name
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
+from onnxc.runtime.gpu.dlpack import CUDA_DEVICE, Described, read_capsule
+from onnxc.runtime.gpu.workspaces import Call
 
 __all__ = ["import_output", "import_tensor"]
 

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runtime.arrays import describe
-from runtime.artifact import Artifact
-from runtime.errors import InputError, UnsupportedError
-from runtime.executable import Executable, copy_into
-from runtime.gpu.arrays import DeviceArray
-from runtime.gpu.engine import DeviceEngine, Place, Wanted
-from runtime.gpu.exchange import import_output, import_tensor
-from runtime.gpu.workspaces import Call
-from runtime.program import JsonValue
-from runtime.signature import Signature
+from onnxc.runtime.arrays import describe
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.executable import Executable, copy_into
+from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.gpu.engine import DeviceEngine, Place, Wanted
+from onnxc.runtime.gpu.exchange import import_output, import_tensor
+from onnxc.runtime.gpu.workspaces import Call
+from onnxc.runtime.program import JsonValue
+from onnxc.runtime.signature import Signature
 
 if TYPE_CHECKING:
-    from runtime.values import SlotValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["DeviceExecutable"]
 

@@ -9,9 +9,9 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-from runtime.errors import DeviceError
-from runtime.gpu.device import Device
-from runtime.gpu.driver import read_pointer
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.driver import read_pointer
 
 __all__ = ["GRAPHS_KEPT", "GraphCache"]
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from functools import cache
 
-from runtime.artifact import Artifact
-from runtime.cpu import Image
-from runtime.errors import DeviceError
-from runtime.gpu.driver import Driver, load_driver
-from runtime.gpu.engine import DeviceEngine
-from runtime.gpu.executable import DeviceExecutable
-from runtime.gpu.graphs import GRAPHS_KEPT
-from runtime.signature import Signature
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.cpu import Image
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.driver import Driver, load_driver
+from onnxc.runtime.gpu.engine import DeviceEngine
+from onnxc.runtime.gpu.executable import DeviceExecutable
+from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
+from onnxc.runtime.signature import Signature
 
 __all__ = ["make_device_executable", "this_driver"]
 

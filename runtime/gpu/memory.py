@@ -12,10 +12,10 @@ from threading import Lock
 
 import numpy as np
 
-from runtime.errors import DeviceError
-from runtime.gpu.device import Device
-from runtime.gpu.driver import read_pointer
-from runtime.gpu.driver_errors import OUT_OF_MEMORY
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.driver import read_pointer
+from onnxc.runtime.gpu.driver_errors import OUT_OF_MEMORY
 
 __all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "rounded_bytes"]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runtime.addresses import WORD_BYTES
-from runtime.errors import DeviceError
-from runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
-from runtime.gpu.device import Device, LoadedCode
-from runtime.gpu.graphs import GraphCache
-from runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
-from runtime.launch import illegal_data
-from runtime.program import (
+from onnxc.runtime.addresses import WORD_BYTES
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
+from onnxc.runtime.gpu.device import Device, LoadedCode
+from onnxc.runtime.gpu.graphs import GraphCache
+from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
+from onnxc.runtime.launch import illegal_data
+from onnxc.runtime.program import (
     DEVICE_FUNCTIONS,
     DEVICE_LAUNCH,
     DEVICE_STREAM,
@@ -29,7 +29,7 @@ from runtime.program import (
     FRAME_SYMBOLS,
     FRAME_WEIGHTS,
 )
-from runtime.workspaces import STATUS_WORDS
+from onnxc.runtime.workspaces import STATUS_WORDS
 
 __all__ = ["Call", "DeviceWorkspace", "Shared", "Staging"]
 

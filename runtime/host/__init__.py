@@ -10,7 +10,7 @@ rounded once to nearest even; the integers below eight bits are computed in eigh
 import importlib
 import pkgutil
 
-from runtime.host.registry import MEANINGS, Arrays, Attributes, Meaning, meaning
+from onnxc.runtime.host.registry import MEANINGS, Arrays, Attributes, Meaning, meaning
 
 __all__ = ["MEANINGS", "Arrays", "Attributes", "Meaning", "meaning"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from runtime.host.registry import Attributes
+from onnxc.runtime.host.registry import Attributes
 
 
 def integer(attributes: Attributes, name: str, default: int | None = None) -> int:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from runtime.host.attributes import integer, integer_pairs, text
-from runtime.host.reductions import reduce_axes
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import integer, integer_pairs, text
+from onnxc.runtime.host.reductions import reduce_axes
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
 @meaning("all_reduce")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.host.attributes import flag, integer, number, text
-from runtime.host.elements import F32, in_double, narrow, widen, wider
-from runtime.host.erf import erf
-from runtime.host.reductions import reduce_axes
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import flag, integer, number, text
+from onnxc.runtime.host.elements import F32, in_double, narrow, widen, wider
+from onnxc.runtime.host.erf import erf
+from onnxc.runtime.host.reductions import reduce_axes
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 _exp = in_double(np.exp)
 _log = in_double(np.log)

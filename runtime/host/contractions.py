@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from runtime.host.attributes import element_type, flag, integer, integers, text
-from runtime.host.elements import F32, F64, is_integer, narrow, widen, wider
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import element_type, flag, integer, integers, text
+from onnxc.runtime.host.elements import F32, F64, is_integer, narrow, widen, wider
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 # The elements a convolution gathers at a time: 64 MiB in f32, of which some ten channels of a large image are made.
 COLUMN_ELEMENTS = 1 << 24

@@ -6,9 +6,9 @@ Source: ONNX Cast-25 and BitCast-26; where the text leaves a result undefined, t
 import ml_dtypes
 import numpy as np
 
-from runtime.host.attributes import element_type, flag, text
-from runtime.host.elements import F32, F64, finite_range, is_float, is_integer, widen, wider
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import element_type, flag, text
+from onnxc.runtime.host.elements import F32, F64, finite_range, is_float, is_integer, widen, wider
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 F8E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 # The types whose out-of-range values the attribute `saturate` decides; float6 and float4 have no other value to give.

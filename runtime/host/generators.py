@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from runtime.host.attributes import array, element_type, flag, integer, integers
-from runtime.host.conversions import convert
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import array, element_type, flag, integer, integers
+from onnxc.runtime.host.conversions import convert
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
 @meaning("constant")

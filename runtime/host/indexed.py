@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from runtime.host.attributes import integer, text
-from runtime.host.elements import narrow, widen
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import integer, text
+from onnxc.runtime.host.elements import narrow, widen
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 UPDATE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 

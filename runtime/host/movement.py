@@ -6,8 +6,8 @@ integer tensors known in sizes through them. Results may be read-only views of o
 
 import numpy as np
 
-from runtime.host.attributes import integer, integers
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import integer, integers
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
 @meaning("reshape")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from runtime.host.attributes import flag, integer
-from runtime.host.elements import widen
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import flag, integer
+from onnxc.runtime.host.elements import widen
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
 @meaning("sort")

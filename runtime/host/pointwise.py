@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.host.elements import in_double, is_integer, narrow, widen
-from runtime.host.erf import erf
-from runtime.host.registry import Arrays, Attributes, Meaning, meaning
+from onnxc.runtime.host.elements import in_double, is_integer, narrow, widen
+from onnxc.runtime.host.erf import erf
+from onnxc.runtime.host.registry import Arrays, Attributes, Meaning, meaning
 
 Elementwise = Callable[..., np.ndarray]
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from runtime.host.attributes import integer, integers
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import integer, integers
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 _LOW_WORD = np.uint64(0xFFFFFFFF)
 _WORD_BITS = np.uint64(32)

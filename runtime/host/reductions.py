@@ -6,9 +6,9 @@ in f32, integers wrap in their own type.
 
 import numpy as np
 
-from runtime.host.attributes import flag, integer, integers, text
-from runtime.host.elements import F32, F64, narrow, value_range, widen
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import flag, integer, integers, text
+from onnxc.runtime.host.elements import F32, F64, narrow, value_range, widen
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 COMBINE: dict[str, np.ufunc] = {
     "sum": np.add,

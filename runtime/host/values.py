@@ -9,7 +9,7 @@ from typing import Union
 
 import numpy as np
 
-from runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.sparse_tensor import SparseTensor
 
 MapKey = int | str
 HostValue = Union[  # noqa: UP007

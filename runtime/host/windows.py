@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runtime.host.attributes import integers, text
-from runtime.host.elements import narrow, widen
-from runtime.host.reductions import COMBINE, accumulator, identity
-from runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.attributes import integers, text
+from onnxc.runtime.host.elements import narrow, widen
+from onnxc.runtime.host.reductions import COMBINE, accumulator, identity
+from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
 @dataclass(frozen=True)

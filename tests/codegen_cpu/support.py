@@ -13,23 +13,23 @@ from math import prod
 
 import numpy as np
 
-from compiler.codegen_cpu.emit import emit
-from compiler.codegen_cpu.plan_target import cpu_plan_target
-from compiler.ir.builder import Builder
-from compiler.ir.dims import parse_dim
-from compiler.ir.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Op, Value
-from compiler.ir.primitives.pointwise import COMPARE
-from compiler.ir.types import TensorType, type_symbols
-from compiler.planning.check_plan import check_plan
-from compiler.planning.kernel_plan import KernelPlan
-from compiler.planning.plan import plan_kernels
-from compiler.target import Target
-from runtime.cpu import Image, load_image
-from runtime.host import MEANINGS
-from runtime.host.values import as_array
-from runtime.program import (
+from onnxc.compiler.codegen_cpu.emit import emit
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import parse_dim
+from onnxc.compiler.ir.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Op, Value
+from onnxc.compiler.ir.primitives.pointwise import COMPARE
+from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.target import Target
+from onnxc.runtime.cpu import Image, load_image
+from onnxc.runtime.host import MEANINGS
+from onnxc.runtime.host.values import as_array
+from onnxc.runtime.program import (
     STATUS_CODE,
     BindSizes,
     Body,
@@ -40,7 +40,7 @@ from runtime.program import (
     compile_sizes,
     numpy_dtype,
 )
-from runtime.thread_pool import pool_handle
+from onnxc.runtime.thread_pool import pool_handle
 from tests.codegen_host.native import HOST, NATIVE_TARGETS
 
 __all__ = [

@@ -5,11 +5,11 @@ import string
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
-from compiler.ir.module import Value
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.target import Target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
 EQUATIONS = [

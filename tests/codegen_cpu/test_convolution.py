@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size, symbols_of
-from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
-from compiler.target import Target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, sample
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 

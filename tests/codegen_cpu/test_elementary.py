@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from compiler.codegen_cpu.elementary import ELEMENTARY
-from compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
-from compiler.codegen_host.llvm_values import vector_type
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
+from onnxc.compiler.codegen_host.llvm_values import vector_type
+from onnxc.compiler.target import Target
 from tests.codegen_host.native import HOST, NATIVE_TARGETS, native
 
 BINARY = ("pow", "rem")

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import F32
-from compiler.ir.module import Value
-from runtime.errors import InputError
-from runtime.load import make_executable
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.module import Value
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.load import make_executable
 from tests.codegen_cpu.support import Native, make, sample
 
 N = Size.symbol("N")

@@ -6,11 +6,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BF16, BOOL, F32, F64, I8, I64, DType
-from compiler.ir.module import Value
-from compiler.target import Target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F32, F64, I8, I64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, assert_near, make, sample
 
 N, M = Size.symbol("N"), Size.symbol("M")

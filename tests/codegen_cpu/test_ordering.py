@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U16, U64, DType
-from compiler.ir.module import Value
-from compiler.target import Target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U16, U64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, sample
 
 # (shape, k): k is at most the shortest axis.

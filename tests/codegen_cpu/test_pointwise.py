@@ -5,13 +5,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from compiler.codegen_cpu.elementary import ELEMENTARY
-from compiler.codegen_cpu.plan_target import is_native
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
-from compiler.ir.module import Value
-from compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
+from onnxc.compiler.codegen_cpu.plan_target import is_native
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import (
     EVERY_TARGET,
     FLOATS,

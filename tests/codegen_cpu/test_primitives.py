@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from compiler.codegen_cpu.plan_target import is_native
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BOOL
-from compiler.ir.module import Block, Function, Module, Parameter, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.plan_target import is_native
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BOOL
+from onnxc.compiler.ir.module import Block, Function, Module, Parameter, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native
 from tests.ir.cases import CASES, Case
 

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, product
-from compiler.ir.dtypes import BF16, BOOL, F32, I8, I32, I64, DType
-from compiler.ir.module import Module, Value
-from compiler.target import Target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, product
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F32, I8, I32, I64, DType
+from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, sample
 
 N, M = Size.symbol("N"), Size.symbol("M")

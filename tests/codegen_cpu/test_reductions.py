@@ -5,11 +5,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from compiler.codegen_cpu.plan_target import is_native
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
-from compiler.ir.module import Value
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.plan_target import is_native
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
 
 SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (4, 5, 64), (2, 1, 16), (1, 70, 2)]

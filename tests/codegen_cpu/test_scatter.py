@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I64, U8, DType
-from compiler.ir.module import Value
-from compiler.target import Target
-from runtime.errors import InputError
-from runtime.load import make_executable
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I64, U8, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.target import Target
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.load import make_executable
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, assert_near, make, precision, sample
 
 KINDS = ("set", "add", "mul", "min", "max")

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
 from tests.codegen_cpu.support import Native, make, sample
 
 Build = Callable[..., Value | Sequence[Value]]

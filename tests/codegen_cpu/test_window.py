@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
-from compiler.target import Target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
 from tests.support.window_forms import H, N, W, Windows, sizes_of
 

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from compiler.back_ends import back_end
-from compiler.codegen_gpu.compile_kernels import compile_kernels
-from compiler.codegen_gpu.emit import emit
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.driver import run_stages
-from compiler.options import make_options
-from compiler.planning.kernel_plan import KernelPlan
-from compiler.target import parse_target
-from runtime.artifact import Artifact
-from runtime.device_code import DeviceKernel
-from runtime.errors import OnnxcError
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.driver import run_stages
+from onnxc.compiler.options import make_options
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.errors import OnnxcError
 from tests.conformance.cases import all_cases
 from tests.support.fake_gpu import fake_kernels
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_90, Device, make
 
 __all__ = ["FOLDER", "KINDS", "Kind", "golden_text", "sources_of"]

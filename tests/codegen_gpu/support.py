@@ -8,20 +8,20 @@ from functools import cache
 
 import numpy as np
 
-from compiler.codegen_gpu.kernel_source import Argument, KernelCode
-from compiler.codegen_gpu.kernels import EMITTERS
-from compiler.codegen_gpu.packed_weights import PACKERS
-from compiler.codegen_gpu.plan_target import gpu_plan_target
-from compiler.ir.dims import evaluate
-from compiler.ir.interpreter import single_symbol
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.types import TensorType
-from compiler.planning.check_plan import check_plan
-from compiler.planning.decompose import decompose_kernel
-from compiler.planning.kernel_plan import Buffer, HostStep, Kernel, Launch, Segment, Weight
-from compiler.planning.plan import plan_kernels
-from compiler.target import Target, parse_target
-from runtime.host import MEANINGS
+from onnxc.compiler.codegen_gpu.kernel_source import Argument, KernelCode
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.packed_weights import PACKERS
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.interpreter import single_symbol
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.kernel_plan import Buffer, HostStep, Kernel, Launch, Segment, Weight
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.host import MEANINGS
 from tests.codegen_cpu.support import (
     FLOATS,
     INTEGERS,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import evaluate
-from compiler.ir.dtypes import BF16, F16, F32, DType
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, precision, sample
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler.codegen_gpu.cards import CARDS, card_of
-from compiler.target import parse_target
-from runtime.errors import UnsupportedError
+from onnxc.compiler.codegen_gpu.cards import CARDS, card_of
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.errors import UnsupportedError
 
 
 @pytest.mark.parametrize("name", CARDS)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from compiler.codegen_gpu import compile_kernels as module
-from compiler.codegen_gpu.compile_job import Compiled, Failed, Job
-from compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
-from compiler.codegen_gpu.cubin import CubinParameter
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.codegen_gpu.worker_pool import WorkerPool, shared_pool
-from compiler.target import parse_target
-from runtime.errors import DeviceError, UnsupportedError
+from onnxc.compiler.codegen_gpu import compile_kernels as module
+from onnxc.compiler.codegen_gpu.compile_job import Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
+from onnxc.compiler.codegen_gpu.cubin import CubinParameter
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.errors import DeviceError, UnsupportedError
 from tests.codegen_gpu.sources import dot, elementwise, reduction, source
 
 H200 = parse_target("cuda:sm_90")
@@ -149,7 +149,7 @@ def test_a_kernel_that_takes_too_long_is_told() -> None:
 
 
 def test_a_process_without_work_ends_itself_and_is_replaced() -> None:
-    code = "from compiler.codegen_gpu import compile_worker as worker; worker.IDLE_SECONDS = 0.05; worker.main()"
+    code = "from onnxc.compiler.codegen_gpu import compile_worker as worker; worker.IDLE_SECONDS = 0.05; worker.main()"
     pool = WorkerPool((sys.executable, "-P", "-c", code))
     (kernel,) = compile_kernels([EMPTY], H200, None, pool=pool)
     first = pool.process_ids
@@ -223,15 +223,15 @@ def test_the_compiling_process_never_imports_triton(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from compiler.codegen_gpu.compile_kernels import compile_kernels
-from compiler.target import parse_target
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.target import parse_target
 from tests.codegen_gpu.sources import reduction
 if __name__ == "__main__":
     (kernel,) = compile_kernels([reduction()], parse_target("cuda:sm_90"), Path({str(tmp_path)!r}))
     assert kernel.cubin.startswith(b"\\x7fELF")
     assert not [name for name in sys.modules if name.split(".")[0] in ("triton", "torch", "cupy")]
 """
-    root = Path(module.__file__).parents[2]
+    root = Path(module.__file__).parents[3]
     # TRITON_INTERPRET would make the workers interpret.
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(

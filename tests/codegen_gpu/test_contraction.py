@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
+from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import SM_80, Device, make, precision, sample
 
 EQUATIONS = ["mk,kn->mn", "mk,nk->mn", "km,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhqd,bhkd->bhqk"]

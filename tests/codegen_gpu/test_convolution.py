@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler.codegen_gpu.compile_kernels import compile_kernels
-from compiler.codegen_gpu.cubin import instruction_counts
-from compiler.ir.builder import Builder
-from compiler.ir.dims import symbols_of
-from compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.cubin import instruction_counts
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import symbols_of
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 

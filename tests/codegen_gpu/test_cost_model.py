@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler.codegen_gpu import cost_model as module
-from compiler.codegen_gpu.cards import CARDS
-from compiler.codegen_gpu.cost_model import Work, cost_model
-from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BF16, F32, DType
-from compiler.target import parse_target
+from onnxc.compiler.codegen_gpu import cost_model as module
+from onnxc.compiler.codegen_gpu.cards import CARDS
+from onnxc.compiler.codegen_gpu.cost_model import Work, cost_model
+from onnxc.compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, F32, DType
+from onnxc.compiler.target import parse_target
 
 SM_90 = parse_target("cuda:sm_90")
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compiler.codegen_gpu.emit import emit
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.codegen_gpu.plan_target import gpu_plan_target
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32
-from compiler.ir.module import Value
-from compiler.planning.plan import plan_kernels
-from runtime.cpu import load_image
-from runtime.device_code import DeviceKernel
-from runtime.program import TOO_MANY_ELEMENTS, Launch, compile_sizes
+from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.runtime.cpu import load_image
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.program import TOO_MANY_ELEMENTS, Launch, compile_sizes
 from tests.codegen_gpu.support import SM_90, make, sample
 from tests.codegen_host.native import HOST
 from tests.support.fake_gpu import fake_kernels

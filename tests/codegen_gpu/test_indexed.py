@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F32, I8, I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F32, I8, I64, DType
+from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, odd_values, precision, sample
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
-from compiler.codegen_gpu.cubin import instruction_counts, read_cubin
-from compiler.codegen_gpu.kernels import EMITTERS
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
+from onnxc.compiler.codegen_gpu.cubin import instruction_counts, read_cubin
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.target import Target
 from tests.codegen_gpu.kinds import FOLDER, KINDS, golden_text, sources_of
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make
 

@@ -16,10 +16,10 @@ from onnx import ModelProto
 
 import onnxc
 from benchmarks.inputs import InputSpec, make_inputs
-from compiler.codegen_gpu.transfers import find_transfers
-from compiler.ir.dims import evaluate, symbols_of
-from runtime.device_code import DeviceKernel
-from runtime.program import Launch
+from onnxc.compiler.codegen_gpu.transfers import find_transfers
+from onnxc.compiler.ir.dims import evaluate, symbols_of
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.program import Launch
 from tests.models.builders import Built, decoder, encoder, llama, mlp, mobile, resnet
 from tests.support.fake_driver import Launched
 from tests.support.fake_gpu import FakeRun, compile_for_fake

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from compiler.codegen_gpu.plan_target import is_native
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
-from compiler.ir.module import Value
-from compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.codegen_gpu.plan_target import is_native
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
 from tests.codegen_gpu.support import (
     INTEGERS,
     NATIVE,

@@ -5,10 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import evaluate
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
+from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, odd_values, precision, sample
 
 SHAPES = [(2, 3, 5), (0, 2, 3), (2, 3, 0), (1, 70, 2)]

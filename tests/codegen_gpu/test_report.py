@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from compiler.codegen_gpu.report import TYPICAL_SIZE
 from onnxc.command_line.report import report_parts
+from onnxc.compiler.codegen_gpu.report import TYPICAL_SIZE
 from tests.codegen_gpu.test_transfers import LOOP, MIDDLE
 from tests.models.builders import LAYERS, decoder, encoder, resnet
 from tests.support.fake_gpu import compile_for_fake

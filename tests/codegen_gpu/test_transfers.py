@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from compiler.codegen_gpu.transfers import Transfer, find_transfers
+from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers
 from tests.support.fake_gpu import FakeRun, compile_for_fake
 from tests.support.models import model_from_text
 

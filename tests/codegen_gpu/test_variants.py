@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, KernelSource
-from compiler.codegen_gpu.variants import few_and_long
-from compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.variants import few_and_long
+from onnxc.compiler.ir.dims import Dim, Size, evaluate
 
 SHARED, GENERAL = (
     KernelCode((DeviceStep(KernelSource(name, ()), (1, 1, 1), ()),), scratch) for name, scratch in (("s", 64), ("g", 0))

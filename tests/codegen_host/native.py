@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from compiler.codegen_host.image import build_image
-from compiler.codegen_host.link import link_image
-from compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder, Reg
-from compiler.codegen_host.machine import compile_object
-from compiler.codegen_host.pool import call_parallel_for
-from compiler.target import Target, parse_target
-from runtime.cpu import Image, host_architecture, host_features, load_image
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder, Reg
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.pool import call_parallel_for
+from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.cpu import Image, host_architecture, host_features, load_image
 
 HOST = parse_target("cpu")
 NATIVE_TARGETS = [

@@ -5,11 +5,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.codegen_host.image import build_image
-from compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
-from compiler.codegen_host.machine import compile_object
-from compiler.target import Target, parse_target
-from runtime.cpu import host_architecture, load_image
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.cpu import host_architecture, load_image
 from tests.codegen_host.native import NATIVE_TARGETS, module, write
 
 DTYPES = {"float": np.float32, "double": np.float64, "half": np.float16, "bfloat": ml_dtypes.bfloat16}

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler.codegen_host.elf_object import AARCH64, X86_64
-from compiler.codegen_host.link import link_image
-from compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder, Reg
-from compiler.codegen_host.machine import compile_object
-from compiler.codegen_host.relocations import MACHINES
-from compiler.target import parse_target
-from runtime.cpu import Image, load_image
-from runtime.errors import DeviceError
+from onnxc.compiler.codegen_host.elf_object import AARCH64, X86_64
+from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder, Reg
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.relocations import MACHINES
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.cpu import Image, load_image
+from onnxc.runtime.errors import DeviceError
 from tests.codegen_host.native import HOST, module, write
 
 

@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder, Int, ModuleBuilder, Reg, as_reg
-from compiler.codegen_host.llvm_values import literal
-from compiler.target import Target
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, ModuleBuilder, Reg, as_reg
+from onnxc.compiler.codegen_host.llvm_values import literal
+from onnxc.compiler.target import Target
 from tests.codegen_host.native import NATIVE_TARGETS, load, module, native, write
 
 NUMPY_TYPES = {

@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from compiler.codegen_host.image import support_object
-from compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
-from compiler.codegen_host.machine import assembly, compile_object
-from compiler.target import parse_target
+from onnxc.compiler.codegen_host.image import support_object
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from onnxc.compiler.codegen_host.machine import assembly, compile_object
+from onnxc.compiler.target import parse_target
 from tests.codegen_host.native import module, write
 
 

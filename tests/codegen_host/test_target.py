@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler import target as target_module
-from compiler.target import Target, known_targets, parse_target
-from runtime.errors import InputError
+from onnxc.compiler import target as target_module
+from onnxc.compiler.target import Target, known_targets, parse_target
+from onnxc.runtime.errors import InputError
 
 NAMES = [name for name in known_targets() if name.startswith("cpu:")]
 

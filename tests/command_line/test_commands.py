@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
-from compiler.back_ends import back_end
-from compiler.driver import run_stages
-from compiler.options import make_options
 from onnxc.command_line.main import main
-from runtime.artifact import Artifact
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.driver import run_stages
+from onnxc.compiler.options import make_options
+from onnxc.runtime.artifact import Artifact
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from onnxc.command_line import doctor
 from onnxc.command_line.doctor import Finding, examine
 from onnxc.command_line.main import main
-from runtime.errors import DeviceError
-from runtime.gpu.driver import Driver
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.driver import Driver
 from tests.support.fake_driver import FakeDriver
 
 
@@ -79,7 +79,7 @@ def test_versions_are_compared(monkeypatch: pytest.MonkeyPatch, text: str | None
 
 
 def test_a_machine_without_a_gpu_is_well_unless_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.gpu.driver.LIBRARIES", ("libno-such-driver.so.1",))
+    monkeypatch.setattr("onnxc.runtime.gpu.driver.LIBRARIES", ("libno-such-driver.so.1",))
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 0
     assert "all that is needed is there" in result.output
@@ -90,7 +90,7 @@ def test_a_machine_without_a_gpu_is_well_unless_one_is_asked_for(monkeypatch: py
 
 
 def test_json_for_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.gpu.driver.LIBRARIES", ("libno-such-driver.so.1",))
+    monkeypatch.setattr("onnxc.runtime.gpu.driver.LIBRARIES", ("libno-such-driver.so.1",))
     result = CliRunner().invoke(main, ["doctor", "--json"])
     assert result.exit_code == 0
     told = json.loads(result.output)

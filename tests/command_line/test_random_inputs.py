@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from onnxc.command_line.random_inputs import complete_inputs
-from runtime.signature import TensorInfo
-from runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.signature import TensorInfo
+from onnxc.runtime.sparse_tensor import SparseTensor
 from tests.support.arrays import assert_same
 
 IDS = TensorInfo("ids", np.dtype(np.int64), ("batch", "sequence"), "i64[batch, sequence]")

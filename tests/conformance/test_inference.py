@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, shape_inference
 
-from compiler.ir.dims import evaluate, parse_dim, symbols_of
-from runtime.errors import UnsupportedError
+from onnxc.compiler.ir.dims import evaluate, parse_dim, symbols_of
+from onnxc.runtime.errors import UnsupportedError
 from tests.conformance.cases import Case, all_cases
 from tests.support.probes import declared, disagreements
 

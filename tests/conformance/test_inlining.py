@@ -4,10 +4,10 @@ import pytest
 from onnx import ModelProto, checker
 
 import onnxc
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from runtime.errors import UnsupportedError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.runtime.errors import UnsupportedError
 from tests.conformance.cases import Case, all_cases
 
 pytestmark = pytest.mark.slow

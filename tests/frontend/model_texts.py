@@ -5,10 +5,10 @@ from collections.abc import Callable
 import onnx
 from onnx import parser
 
-from compiler.diagnostics import Diagnostic
-from compiler.frontend.check import check_model, collect_findings
-from compiler.frontend.graph import CheckedModel
-from compiler.frontend.read import read_model
+from onnxc.compiler.diagnostics import Diagnostic
+from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.read import read_model
 
 Edit = Callable[[onnx.ModelProto], object]
 

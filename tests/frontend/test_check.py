@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from compiler.frontend.check import check_model
-from compiler.frontend.read import read_model
-from compiler.ir.types import TensorType
-from runtime.errors import ModelError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.errors import ModelError
 from tests.frontend.model_texts import (
     ADD,
     CALL,

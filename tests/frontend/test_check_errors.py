@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from compiler.frontend.check import check_model, collect_findings
-from compiler.frontend.proto.onnxc_pb2 import AttributeProto, ModelProto
-from runtime.errors import ModelError
+from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, ModelProto
+from onnxc.runtime.errors import ModelError
 from tests.frontend.model_texts import (
     ADD,
     CALL,

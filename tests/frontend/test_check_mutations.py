@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.backend.test.loader import load_model_tests
 
-from compiler.frontend.check import check_model
-from compiler.frontend.graph import CheckedModel, Graph, Tensor
-from compiler.frontend.read import read_model
-from runtime.errors import ModelError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, Tensor
+from onnxc.compiler.frontend.read import read_model
+from onnxc.runtime.errors import ModelError
 from tests.frontend.model_texts import ADD, CALL, IF, LEAKY, LOOP, model
 
 

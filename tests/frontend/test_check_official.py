@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx.backend.test.loader import load_model_tests
 
-from compiler.frontend.check import check_model, collect_findings
-from compiler.frontend.read import read_model
+from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.read import read_model
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -1,9 +1,9 @@
 """Which nodes a value is computed by, and from which others."""
 
-from compiler.frontend.check import check_model
-from compiler.frontend.computation import Computation
-from compiler.frontend.graph import Graph
-from compiler.frontend.read import read_model
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.computation import Computation
+from onnxc.compiler.frontend.graph import Graph
+from onnxc.compiler.frontend.read import read_model
 from tests.support.models import model_from_text
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>\n'

@@ -8,9 +8,9 @@ import pytest
 from onnx import helper, inliner, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from compiler.frontend.element_types import number_of
-from compiler.frontend.graph import AttributeValue, CheckedModel, Graph, GraphNode, Tensor, ValueInfo
-from compiler.ir.types import OptionalType, SequenceType, TensorType, Type
+from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.graph import AttributeValue, CheckedModel, Graph, GraphNode, Tensor, ValueInfo
+from onnxc.compiler.ir.types import OptionalType, SequenceType, TensorType, Type
 from tests.frontend.function_texts import MODELS, X, feeds_of, own
 from tests.frontend.model_texts import checked
 

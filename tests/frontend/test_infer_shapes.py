@@ -8,8 +8,8 @@ import pytest
 from onnx import ModelProto, helper
 
 from benchmarks.inputs import make_inputs
-from compiler.ir.dims import parse_dim, symbols_of
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.dims import parse_dim, symbols_of
+from onnxc.compiler.ir.types import TensorType
 from tests.models.builders import BUILDERS
 from tests.models.writer import STYLES, Style
 from tests.support.models import model_from_text

@@ -9,7 +9,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, checker, helper
 from onnx.reference import ReferenceEvaluator
 
 import onnxc
-from compiler.frontend.proto.onnxc_pb2 import ModelProto as OurModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto as OurModelProto
 from tests.frontend.function_texts import MODELS, X, feeds_of, own
 from tests.frontend.model_texts import Edit, errors
 from tests.support.models import run_ort
@@ -313,7 +313,7 @@ def test_what_grows_beyond_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch
         )
 
     official = own(text.replace("CALLS", calls), edit)
-    monkeypatch.setattr("compiler.frontend.inline._MESSAGE_BYTES", official.ByteSize())
+    monkeypatch.setattr("onnxc.compiler.frontend.inline._MESSAGE_BYTES", official.ByteSize())
     with pytest.raises(onnxc.ModelError, match="model-too-large"):
         onnxc.inline(official)
 

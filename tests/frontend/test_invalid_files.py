@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import onnxc
-from compiler.diagnostics import Diagnostic
+from onnxc.compiler.diagnostics import Diagnostic
 from tests.frontend.model_texts import RELU, model
 from tests.support.messages import read_messages, write_messages
 

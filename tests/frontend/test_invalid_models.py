@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.frontend.check import check_model, collect_findings
-from compiler.frontend.read import read_model
-from runtime.errors import ModelError
+from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.read import read_model
+from onnxc.runtime.errors import ModelError
 from tests.frontend.invalid import devices, training
 from tests.frontend.invalid.case import Case
 from tests.frontend.invalid.tables import ALL, FAMILIES

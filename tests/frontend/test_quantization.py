@@ -6,12 +6,12 @@ import pytest
 from onnx import ModelProto, numpy_helper
 
 import onnxc
-from compiler.frontend.check import check_model
-from compiler.frontend.element_types import number_of
-from compiler.frontend.lower import lower_model
-from compiler.frontend.quantization import QuantizationHint, quantization_hints
-from compiler.frontend.read import read_model
-from compiler.ir.dtypes import I4, I8, I32, U8, U16, DType
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.quantization import QuantizationHint, quantization_hints
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dtypes import I4, I8, I32, U8, U16, DType
 from tests.frontend.model_texts import IF, RELU, model, warnings
 
 

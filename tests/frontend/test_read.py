@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from compiler.frontend import read, wire
-from compiler.frontend.check import check_model
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
-from compiler.frontend.read import LoadedModel, read_model
-from runtime.errors import ModelError
+from onnxc.compiler.frontend import read, wire
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.runtime.errors import ModelError
 
 WEIGHTS = np.arange(3000, dtype=np.float32).reshape(30, 100)
 

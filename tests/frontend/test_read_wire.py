@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor
 from onnx.backend.test.loader import load_model_tests
 
-from compiler.frontend.proto import onnxc_pb2
+from onnxc.compiler.frontend.proto import onnxc_pb2
 
 
 def _messages(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:

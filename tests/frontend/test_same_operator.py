@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-import compiler.frontend.operators  # noqa: F401  (fills the registry)
-from compiler.frontend.operator import OPERATORS
-from compiler.frontend.same_operator import keeps_meaning
-from compiler.frontend.schemas import all_schemas, schema, versions
+import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
+from onnxc.compiler.frontend.operator import OPERATORS
+from onnxc.compiler.frontend.same_operator import keeps_meaning
+from onnxc.compiler.frontend.schemas import all_schemas, schema, versions
 
 PAIRS = [
     (domain, name, older, newer)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from onnx import defs, helper
 
-from compiler.frontend import schemas
-from compiler.frontend.element_types import ELEMENT_TYPES
-from compiler.frontend.proto.onnxc_pb2 import TypeProto
-from compiler.frontend.schemas import Formal, Schema
-from compiler.frontend.value_types import type_text
+from onnxc.compiler.frontend import schemas
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.proto.onnxc_pb2 import TypeProto
+from onnxc.compiler.frontend.schemas import Formal, Schema
+from onnxc.compiler.frontend.value_types import type_text
 
 OFFICIAL = {(s.domain, s.name, s.since_version): s for s in defs.get_all_schemas_with_history()}
 
@@ -122,9 +122,12 @@ def test_type_strings_are_those_that_declared_types_are_compared_with() -> None:
 
 
 def test_reading_the_table_does_not_import_onnx() -> None:
-    program = (
-        "import sys; from compiler.frontend import schemas; schemas.schema('', 'Add', 9); print('onnx' in sys.modules)"
-    )
+    program = """
+import sys
+from onnxc.compiler.frontend.schemas import schema
+schema("", "Add", 9)
+print("onnx" in sys.modules)
+"""
     root = Path(__file__).parents[2]
     result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
     assert result.stdout == "False\n"

@@ -12,11 +12,11 @@ import pytest
 from onnx import TensorProto as Official
 from onnx import numpy_helper
 
-from compiler.frontend.element_types import ELEMENT_TYPES, ElementType, dtype_of_element_type, number_of
-from compiler.frontend.external_data import ExternalFiles
-from compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
-from compiler.frontend.tensor_error import TensorError
-from compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType, dtype_of_element_type, number_of
+from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
+from onnxc.compiler.frontend.tensor_error import TensorError
+from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
 
 NUMBERS = [pytest.param(element, id=element.name) for element in ELEMENT_TYPES.values()]
 BINARY = [pytest.param(element, id=element.name) for element in ELEMENT_TYPES.values() if element.name != "string"]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from compiler.frontend.proto.onnxc_pb2 import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
-from compiler.frontend.schemas import all_schemas
+from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnxc.compiler.frontend.schemas import all_schemas
 from tests.fuzz.seeds import seeds
 
 Mutation = Callable[[ModelProto, random.Random], None]

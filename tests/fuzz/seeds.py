@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 from onnx.backend.test.loader import load_model_tests
 
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from tests.frontend.invalid import devices, training
 from tests.frontend.invalid.names import NESTED, SCAN
 from tests.frontend.model_texts import ADD, CALL, IF, LEAKY, LOOP, model

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from runtime.errors import OnnxcError
+from onnxc.runtime.errors import OnnxcError
 from tests.frontend.model_texts import model
 from tests.fuzz.worker import examine
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from tests.fuzz.__main__ import try_models
 from tests.fuzz.mutate import MUTATIONS, mutated
 from tests.fuzz.seeds import seeds

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from compiler.diagnostics import error, model_error
+from onnxc.compiler.diagnostics import error, model_error
 
 
 def accept(_: bytes) -> None:

@@ -17,10 +17,10 @@ from typing import Literal
 import numpy as np
 
 import onnxc
-from compiler.diagnostics import model_error
-from runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
-from runtime.executable import Executable
-from runtime.signature import TensorInfo
+from onnxc.compiler.diagnostics import model_error
+from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.signature import TensorInfo
 from tests.fuzz.mutate import mutated
 from tests.fuzz.seeds import seeds
 from tests.support.worker_process import WorkerProcess
@@ -131,7 +131,7 @@ def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int) ->
     """The worker's loop: answers each number with an outcome."""
     seeds()
     # What is imported late would count as the model's memory.
-    importlib.import_module("runtime.load")
+    importlib.import_module("onnxc.runtime.load")
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.dims import Dim, Size, evaluate, symbols_of
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U32, DType
-from compiler.ir.module import Attributes, Op, Parameter
-from compiler.ir.parser import parse_module
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U32, DType
+from onnxc.compiler.ir.module import Attributes, Op, Parameter
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.ir.types import TensorType
 
 Make = Callable[[np.random.Generator, tuple[int, ...], Mapping[str, int]], np.ndarray]
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.differentiate import gradients
-from compiler.ir.dims import Dim, Size, evaluate, symbols_of
-from compiler.ir.dtypes import F64
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Value
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
 
 Make = Callable[..., Value]
 """A program: from (builder, values...) to one value."""

@@ -6,12 +6,20 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum, mod
-from compiler.ir.dtypes import DTYPES, F32, I64, STRING, DType
-from compiler.ir.module import Attribute, Function, Module, Value
-from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type, type_symbols
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum, mod
+from onnxc.compiler.ir.dtypes import DTYPES, F32, I64, STRING, DType
+from onnxc.compiler.ir.module import Attribute, Function, Module, Value
+from onnxc.compiler.ir.types import (
+    MapType,
+    OptionalType,
+    SequenceType,
+    SparseTensorType,
+    TensorType,
+    Type,
+    type_symbols,
+)
 
 texts = st.text(max_size=6) | st.sampled_from(["x", "x", "x_1", "a/b:0", '"', "\\", "\n", "`", "//", "f32", "%0", "é"])
 symbol_names = st.sampled_from(

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, data
 
-from compiler.ir.dims import evaluate, product
-from compiler.ir.dtypes import F32
-from compiler.ir.meanings import numeric_attribute
-from compiler.ir.module import Op
-from compiler.ir.primitive import PRIMITIVES, AxisLink
-from runtime.host import MEANINGS
-from runtime.host.reductions import COMBINE
+from onnxc.compiler.ir.dims import evaluate, product
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.meanings import numeric_attribute
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitive import PRIMITIVES, AxisLink
+from onnxc.runtime.host import MEANINGS
+from onnxc.runtime.host.reductions import COMBINE
 from tests.ir.cases import CASES, Case, M, N, structural_ops, tensor
 
 Slices = tuple[slice, ...]

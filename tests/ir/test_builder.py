@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from compiler.diagnostics import DiagnosedModelError, Location
-from compiler.ir.builder import Builder, SymbolTable
-from compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U8, DType
-from compiler.ir.module import Op, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.diagnostics import DiagnosedModelError, Location
+from onnxc.compiler.ir.builder import Builder, SymbolTable
+from onnxc.compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U8, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.types import TensorType
 
 N, M, K = (Size.symbol(name) for name in "NMK")
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.capture import close_blocks, replace_operands
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BOOL, F32, I64
-from compiler.ir.module import Block, Function, Module, Value
-from compiler.ir.types import TensorType, Type
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import close_blocks, replace_operands
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
+from onnxc.compiler.ir.module import Block, Function, Module, Value
+from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.verifier import verify_module
 
 N = Size.symbol("N")
 VECTOR = TensorType(F32, (N,))

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.copy_block import copy_block
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Value
-from compiler.ir.parser import parse_module
-from compiler.ir.printer import print_module
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.copy_block import copy_block
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Value
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.verifier import verify_module
 
 PROGRAM = """module "m" {
 function main(%x: f32[4], %n: i64[1]) -> ("y") {

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, DType
-from compiler.ir.interpreter import interpret
-from compiler.ir.meanings import apply_meaning
-from compiler.ir.module import Function, Module
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, DType
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.module import Function, Module
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
 from tests.ir.cases import CASES, Case, Operand
 
 COMPOSITES = [name for name, primitive in PRIMITIVES.items() if primitive.decompose is not None]

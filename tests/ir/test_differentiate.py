@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-import compiler.ir.differentiate  # noqa: F401  (fills the table of rules)
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import DERIVATIVES, NotDifferentiable, derivative
-from compiler.ir.differentiate import gradients
-from compiler.ir.dtypes import F16, F32, F64, I32, I64, STRING
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Value, walk
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.printer import print_module
-from compiler.ir.types import OptionalType, SequenceType, TensorType, Type
-from runtime.errors import UnsupportedError
+import onnxc.compiler.ir.differentiate  # noqa: F401  (fills the table of rules)
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import DERIVATIVES, NotDifferentiable, derivative
+from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.dtypes import F16, F32, F64, I32, I64, STRING
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Value, walk
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.types import OptionalType, SequenceType, TensorType, Type
+from onnxc.runtime.errors import UnsupportedError
 from tests.ir.finite_differences import M, N, assert_gradients, gradients_at, program
 
 WITHOUT_DERIVATIVE = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compiler.ir.dims import (
+from onnxc.compiler.ir.dims import (
     Dim,
     DimSyntaxError,
     Size,

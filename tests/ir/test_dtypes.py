@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from compiler.ir.dtypes import BOOL, DTYPES, F32, I4, STRING, DType, dtype_of
+from onnxc.compiler.ir.dtypes import BOOL, DTYPES, F32, I4, STRING, DType, dtype_of
 
 # name: bits in the model, bytes in memory, kind
 TABLE = {

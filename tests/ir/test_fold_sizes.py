@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size, evaluate
-from compiler.ir.dtypes import BOOL, F32, F64, I32, I64
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dtypes import BOOL, F32, F64, I32, I64
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Value
+from onnxc.compiler.ir.types import TensorType
 
 N, M = Size.symbol("N"), Size.symbol("M")
 Step = tuple[str, int, int]

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.diagnostics import Location
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import F32, I64, STRING
-from compiler.ir.module import Attribute, Module, Op
-from compiler.ir.parser import IrSyntaxError, parse_module
-from compiler.ir.printer import digest_of, print_module
-from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
-from runtime.errors import ModelError
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import F32, I64, STRING
+from onnxc.compiler.ir.module import Attribute, Module, Op
+from onnxc.compiler.ir.parser import IrSyntaxError, parse_module
+from onnxc.compiler.ir.printer import digest_of, print_module
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.runtime.errors import ModelError
 from tests.ir.cases import STRUCTURAL
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size, floordiv
-from compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, I64, DType
-from compiler.ir.module import Attribute, Function, Module, Op, walk
-from compiler.ir.parser import parse_module
-from compiler.ir.printer import (
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size, floordiv
+from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, I64, DType
+from onnxc.compiler.ir.module import Attribute, Function, Module, Op, walk
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.ir.printer import (
     attribute_text,
     constants_of,
     digest_of,
@@ -23,8 +23,8 @@ from compiler.ir.printer import (
     print_op,
     read_float,
 )
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
 from tests.ir.cases import CASES, STRUCTURAL, Case
 from tests.ir.programs import modules
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL, F32, I64
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Op, Value, walk
-from compiler.ir.parser import parse_module
-from compiler.ir.printer import print_module
-from compiler.ir.rewriter import Refusal, Rewriter, Rule, has_effects, map_bodies, prune, rewrite, rule
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Op, Value, walk
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, Rule, has_effects, map_bodies, prune, rewrite, rule
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
 
 VECTOR = TensorType(F32, (4,))
 

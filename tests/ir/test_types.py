@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler.ir.dims import Size, floordiv
-from compiler.ir.dtypes import F32, I64, STRING
-from compiler.ir.types import (
+from onnxc.compiler.ir.dims import Size, floordiv
+from onnxc.compiler.ir.dtypes import F32, I64, STRING
+from onnxc.compiler.ir.types import (
     MapType,
     OptionalType,
     SequenceType,

@@ -12,7 +12,7 @@ from onnx.backend.test import BackendTest
 
 import onnxc
 from onnxc import backend
-from runtime.errors import InputError, ModelError, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text
 

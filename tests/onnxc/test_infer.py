@@ -4,12 +4,12 @@ import pytest
 from onnx import ModelProto, TensorProto, TypeProto, checker, helper
 
 import onnxc
-from compiler.frontend.declare_types import write_type
-from compiler.frontend.operator import OPERATORS
-from compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import F32, I64, STRING
-from compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.compiler.frontend.declare_types import write_type
+from onnxc.compiler.frontend.operator import OPERATORS
+from onnxc.compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import F32, I64, STRING
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from tests.support.models import model_from_text
 
 N = Size.symbol("N")

@@ -18,7 +18,7 @@ from onnx import (
 )
 
 import onnxc
-from compiler.frontend.proto.onnxc_pb2 import ModelProto as OurModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto as OurModelProto
 from tests.support.models import model_from_text
 from tests.support.probes import declared
 

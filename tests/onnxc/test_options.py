@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import onnxc
-from compiler.ir.dtypes import BF16, F32, I4, I32
-from compiler.options import CacheOption, make_options
-from runtime.errors import InputError, UnsupportedError
+from onnxc.compiler.ir.dtypes import BF16, F32, I4, I32
+from onnxc.compiler.options import CacheOption, make_options
+from onnxc.runtime.errors import InputError, UnsupportedError
 from tests.support.models import model_from_text
 
 MODEL = """

@@ -5,10 +5,10 @@ import pytest
 
 import onnxc
 from benchmarks.inputs import make_inputs
-from compiler.driver import run_stages
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module
-from compiler.options import make_options
+from onnxc.compiler.driver import run_stages
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.options import make_options
 from tests.models.builders import BUILDERS
 
 BOUNDS = {"bf16": 2e-2, "fp16": 3e-3}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from compiler.options import make_options
-from compiler.precision_errors import OutputError, layer_errors, output_errors
-from runtime.errors import InputError
+from onnxc.compiler.options import make_options
+from onnxc.compiler.precision_errors import OutputError, layer_errors, output_errors
+from onnxc.runtime.errors import InputError
 from tests.support.models import model_from_text
 
 

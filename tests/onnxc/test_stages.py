@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from compiler.driver import STAGES, compile_model, run_stages
-from compiler.frontend.graph import CheckedModel
-from compiler.frontend.read import LoadedModel
-from compiler.interpreted import function_signature
-from compiler.ir.module import Module
-from compiler.ir.parser import parse_module
-from compiler.options import make_options
-from compiler.planning.kernel_plan import KernelPlan
-from runtime.artifact import Artifact
-from runtime.errors import ModelError
-from runtime.load import make_executable
-from runtime.program import Binding, Check, Symbol
-from runtime.signature import program_signature
+from onnxc.compiler.driver import STAGES, compile_model, run_stages
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.read import LoadedModel
+from onnxc.compiler.interpreted import function_signature
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.options import make_options
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.errors import ModelError
+from onnxc.runtime.load import make_executable
+from onnxc.runtime.program import Binding, Check, Symbol
+from onnxc.runtime.signature import program_signature
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text
 

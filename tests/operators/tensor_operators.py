@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module
 
 # static: every size a number; symbolic: every axis of the tensors a symbol of its own; data: that, and parameters such
 # as shapes and axes are inputs whose elements only the call knows. In the first two they are constants.

@@ -6,7 +6,7 @@ from math import erf, inf, nan
 import numpy as np
 import pytest
 
-from runtime.errors import ModelError
+from onnxc.runtime.errors import ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
 

@@ -4,11 +4,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.interpreter import interpret
-from runtime.errors import InputError, ModelError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import model_from_text

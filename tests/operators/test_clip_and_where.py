@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.errors import ModelError
+from onnxc.runtime.errors import ModelError
 from tests.operators.tensor_operators import WAYS, run_operator
 from tests.support.arrays import assert_same
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from compiler.diagnostics import DiagnosedModelError
-from runtime.errors import InputError
+from onnxc.compiler.diagnostics import DiagnosedModelError
+from onnxc.runtime.errors import InputError
 from tests.operators.host_models import TARGETS, run_ml, texts
 from tests.support.arrays import assert_close, assert_same
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import onnxc
-from compiler.diagnostics import DiagnosedModelError
-from runtime.errors import UnsupportedError
+from onnxc.compiler.diagnostics import DiagnosedModelError
+from onnxc.runtime.errors import UnsupportedError
 from tests.operators.host_models import TARGETS
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import model_from_text

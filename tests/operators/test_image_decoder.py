@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from runtime.errors import DeviceError
-from runtime.host.functions import FUNCTIONS, images
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.host.functions import FUNCTIONS, images
 from tests.operators.host_models import TARGETS, run_ml
 from tests.support.arrays import assert_same
 

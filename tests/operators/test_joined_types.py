@@ -2,15 +2,15 @@
 
 import pytest
 
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.operators.joined_types import joined_element, known_inside
-from compiler.frontend.read import read_model
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import F32, I64, STRING
-from compiler.ir.parser import parse_module
-from compiler.ir.printer import constants_of, print_module
-from compiler.ir.types import (
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.operators.joined_types import joined_element, known_inside
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import F32, I64, STRING
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.ir.printer import constants_of, print_module
+from onnxc.compiler.ir.types import (
     ANY_SIZE,
     MapType,
     OptionalType,
@@ -20,7 +20,7 @@ from compiler.ir.types import (
     type_symbols,
     without_symbols,
 )
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.verifier import verify_module
 from tests.support.models import model_from_text
 
 N = Size.symbol("N")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from compiler.diagnostics import DiagnosedModelError
+from onnxc.compiler.diagnostics import DiagnosedModelError
 from tests.operators.host_models import TARGETS, run_ml, texts
 from tests.support.arrays import assert_same
 

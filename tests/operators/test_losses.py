@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.errors import InputError, ModelError
+from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close
 

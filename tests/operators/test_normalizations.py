@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from runtime.errors import InputError, ModelError
+from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
 

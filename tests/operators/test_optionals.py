@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
+from onnxc.runtime.errors import InputError
 from tests.operators.host_models import TARGETS, run_text
 from tests.support.arrays import assert_same
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
+from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, run_operator
 from tests.support.arrays import assert_same
 

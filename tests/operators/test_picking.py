@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onnxc
-from runtime.errors import InputError
+from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
 from tests.support.models import one_node_model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from runtime.errors import ModelError
+from onnxc.runtime.errors import ModelError
 from tests.operators.tensor_operators import WAYS, run_operator
 from tests.support.arrays import assert_close, assert_same
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.errors import InputError, ModelError
+from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, lower_operator, run_operator
 from tests.support.arrays import assert_close, assert_same
 

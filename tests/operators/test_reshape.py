@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.dims import Size, floordiv
-from compiler.ir.interpreter import interpret
-from runtime.errors import InputError, OnnxcError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dims import Size, floordiv
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.runtime.errors import InputError, OnnxcError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text

@@ -5,7 +5,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from runtime.errors import InputError, ModelError
+from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import run_ort

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from compiler.diagnostics import DiagnosedModelError
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.module import walk
-from runtime.errors import InputError
+from onnxc.compiler.diagnostics import DiagnosedModelError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.module import walk
+from onnxc.runtime.errors import InputError
 from tests.operators.host_models import TARGETS, run_text
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text

@@ -5,13 +5,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.operators.slice import extent
-from compiler.frontend.read import read_model
-from compiler.ir.dims import Size, evaluate
-from compiler.ir.interpreter import interpret
-from runtime.errors import InputError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.operators.slice import extent
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text

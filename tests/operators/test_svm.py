@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC, SVR, OneClassSVM
 
-from compiler.diagnostics import DiagnosedModelError
+from onnxc.compiler.diagnostics import DiagnosedModelError
 from tests.operators.host_models import TARGETS, run_ml
 from tests.support.arrays import assert_close, assert_same
 

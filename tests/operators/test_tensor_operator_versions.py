@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from compiler.frontend.schemas import versions
+from onnxc.compiler.frontend.schemas import versions
 from tests.operators.tensor_operators import i64, run_operator
 from tests.support.arrays import assert_same
 

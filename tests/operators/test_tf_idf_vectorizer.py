@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from compiler.diagnostics import DiagnosedModelError
+from onnxc.compiler.diagnostics import DiagnosedModelError
 from tests.operators.host_models import TARGETS, run_ml
 from tests.support.arrays import assert_same
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from compiler.frontend.schemas import versions
+from onnxc.compiler.frontend.schemas import versions
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_same
 

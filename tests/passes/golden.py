@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.ir.builder import SymbolTable
-from compiler.ir.dims import Size, evaluate
-from compiler.ir.dtypes import BOOL, F16, F32, F64, I8, I32, I64, U8, DType
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Block, Function, Module, Op, Value, walk
-from compiler.ir.printer import print_module
-from compiler.ir.rewriter import PassBuilder, map_bodies, prune
-from compiler.ir.types import TensorType, type_symbols
-from compiler.ir.verifier import verify_module
-from runtime.errors import InputError
+from onnxc.compiler.ir.builder import SymbolTable
+from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dtypes import BOOL, F16, F32, F64, I8, I32, I64, U8, DType
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Block, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.ir.verifier import verify_module
+from onnxc.runtime.errors import InputError
 
 Make = Callable[..., Value | tuple[Value, ...]]
 

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, product
-from compiler.ir.dtypes import BOOL, F16, F32, F64, I32, I64
-from compiler.ir.module import Module, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import BOOL, F16, F32, F64, I32, I64
+from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.ir.types import TensorType
 from tests.passes.golden import N, built
 
 NUMBERS = (0, 1, -1, 2, 0.5, -0.0, 3, 4, -2)

@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from compiler.ir.module import Module, walk
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
-from compiler.passes.canonicalize import canonicalize
-from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from compiler.passes.fold_constants import fold_constants
-from compiler.passes.notes import collect_notes
-from compiler.passes.pipeline import Pass, run_pipeline
+from onnxc.compiler.ir.module import Module, walk
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
+from onnxc.compiler.passes.canonicalize import canonicalize
+from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.fold_constants import fold_constants
+from onnxc.compiler.passes.notes import collect_notes
+from onnxc.compiler.passes.pipeline import Pass, run_pipeline
 from tests.passes.golden import Make, assert_same_meaning, built
 
 TIDY: tuple[Pass, ...] = (canonicalize, fold_constants, canonicalize, eliminate_common_subexpressions)

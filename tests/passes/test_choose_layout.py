@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
 from benchmarks.inputs import make_inputs
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module, Op, Value, walk
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
-from compiler.passes.canonicalize import canonicalize
-from compiler.passes.choose_layout import choose_layout
-from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from compiler.passes.eliminate_dead_code import eliminate_dead_code
-from compiler.passes.pipeline import run_pipeline, verify_step
-from compiler.passes.pipelines import OPTIMIZE, target_pipeline
-from compiler.passes.precision_policy import Precision
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, Op, Value, walk
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
+from onnxc.compiler.passes.canonicalize import canonicalize
+from onnxc.compiler.passes.choose_layout import choose_layout
+from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from onnxc.compiler.passes.pipeline import run_pipeline, verify_step
+from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
+from onnxc.compiler.passes.precision_policy import Precision
 from tests.models.builders import BUILDERS
 from tests.models.light_models import FOLDER, NAMES
 from tests.models.writer import STYLES, Style

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I32, I64
-from compiler.ir.module import Value, walk
-from compiler.ir.parser import parse_module
-from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I32, I64
+from onnxc.compiler.ir.module import Value, walk
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from tests.passes.golden import N, Pair, built, check_pair, f32, i64
 
 

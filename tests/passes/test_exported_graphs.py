@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from benchmarks.inputs import make_inputs
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module, walk
-from compiler.ir.printer import print_module
-from compiler.passes.pipeline import run_pipeline, verify_step
-from compiler.passes.pipelines import OPTIMIZE
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, walk
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.passes.pipeline import run_pipeline, verify_step
+from onnxc.compiler.passes.pipelines import OPTIMIZE
 from tests.models.builders import BUILDERS
 from tests.models.writer import STYLES, Style
 from tests.support.arrays import assert_near

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
-from compiler.passes.fold_batch_norm import fold_batch_norm
-from compiler.passes.notes import collect_notes
-from compiler.passes.pipeline import run_pipeline
-from compiler.passes.pipelines import OPTIMIZE
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.fold_batch_norm import fold_batch_norm
+from onnxc.compiler.passes.notes import collect_notes
+from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.passes.pipelines import OPTIMIZE
 from tests.passes.golden import N, Pair, assert_same_meaning, built, check_pair, f16, f32
 
 RANDOM = np.random.default_rng(5)

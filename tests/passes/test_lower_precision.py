@@ -8,22 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from benchmarks.inputs import make_inputs
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module, Op, Value, walk
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.printer import print_module
-from compiler.ir.verifier import verify_module
-from compiler.passes.canonicalize import canonicalize
-from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from compiler.passes.lower_precision import LARGEST, lower_precision_to, rounded
-from compiler.passes.pipeline import run_pipeline, verify_step
-from compiler.passes.pipelines import OPTIMIZE
-from compiler.passes.precision_policy import POLICIES
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, Op, Value, walk
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.verifier import verify_module
+from onnxc.compiler.passes.canonicalize import canonicalize
+from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.lower_precision import LARGEST, lower_precision_to, rounded
+from onnxc.compiler.passes.pipeline import run_pipeline, verify_step
+from onnxc.compiler.passes.pipelines import OPTIMIZE
+from onnxc.compiler.passes.precision_policy import POLICIES
 from tests.models.builders import BUILDERS
 from tests.models.writer import STYLES, Style
 from tests.passes.golden import M, N, Pair, boolean, built, f16, f32, f64, i64, text_of

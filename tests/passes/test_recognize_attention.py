@@ -6,14 +6,14 @@ from math import inf
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F16, F32, I64
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module, Op, Value
-from compiler.ir.types import TensorType
-from compiler.passes.pipeline import run_pipeline
-from compiler.passes.recognize_attention import recognize_attention
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F16, F32, I64
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.passes.recognize_attention import recognize_attention
 from tests.passes.golden import M, N, boolean, built, f16, f32
 from tests.passes.recognition import TIDY, count, names, reasons, recognized
 

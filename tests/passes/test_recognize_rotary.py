@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
-from compiler.passes.recognize_rotary import recognize_rotary
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.recognize_rotary import recognize_rotary
 from tests.passes.golden import M, N, f32, i64
 from tests.passes.recognition import names, reasons, recognized
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Module, walk
-from compiler.ir.parser import parse_module
-from compiler.ir.printer import print_module
-from compiler.ir.verifier import verify_module
-from compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from compiler.passes.simplify_sizes import simplify_sizes
-from runtime.errors import InputError
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, walk
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.ir.printer import print_module
+from onnxc.compiler.ir.verifier import verify_module
+from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify_sizes import simplify_sizes
+from onnxc.runtime.errors import InputError
 
 
 def program(body: str, ranges: str = "N in [0, ...], M in [0, ...]") -> Module:

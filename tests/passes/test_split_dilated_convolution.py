@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F32
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, walk
-from compiler.ir.types import TensorType
-from compiler.passes.split_dilated_convolution import split_dilated_convolution
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, walk
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.passes.split_dilated_convolution import split_dilated_convolution
 
 
 def transposed(

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import dedent
 
-from compiler.ir.module import Block, Module, Op, Value
-from compiler.ir.types import TensorType
-from compiler.planning.check_plan import check_plan
-from compiler.planning.kernel_plan import Kernel, KernelKind, KernelPlan, PlanTarget
-from compiler.planning.plan import plan_kernels
+from onnxc.compiler.ir.module import Block, Module, Op, Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, KernelPlan, PlanTarget
+from onnxc.compiler.planning.plan import plan_kernels
 from tests.codegen_cpu.support import make
 
 __all__ = ["TARGET", "assert_plan", "make", "plan"]

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate
-from compiler.ir.dtypes import DType
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Op, Value
-from compiler.planning.block_evaluator import BlockEvaluator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.block_evaluator import BlockEvaluator
 from tests.planning.plans import make
 
 N = Size.symbol("N")

@@ -5,15 +5,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.diagnostics import Location
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import F32
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
-from compiler.planning.build_kernels import BoundKernel, build_kernel
-from compiler.planning.fuse_kernels import fuse_kernels
-from compiler.planning.kernel_plan import KernelPlan, Segment
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.build_kernels import BoundKernel, build_kernel
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
 from tests.planning.plans import TARGET, make, plan
 
 N, M = Size.symbol("N"), Size.symbol("M")

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BF16, F32
-from compiler.ir.module import Value
-from compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, is_light
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, F32
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, is_light
 from tests.planning.plans import assert_plan, make
 
 N = Size.symbol("N")

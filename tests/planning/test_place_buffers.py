@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
-from compiler.ir.dims import Dim, Size, evaluate, floordiv, maximum, minimum
-from compiler.ir.dtypes import BOOL, F32, F64
-from compiler.ir.module import Parameter, Value
-from compiler.ir.types import TensorType
-from compiler.planning.check_plan import check_plan, check_segment
-from compiler.planning.kernel_plan import HostStep, Lifetime, PlanBody, Segment
-from compiler.planning.place_buffers import ALIGNMENT_BYTES, Placement, aligned, place_buffers, value_bytes
+from onnxc.compiler.ir.dims import Dim, Size, evaluate, floordiv, maximum, minimum
+from onnxc.compiler.ir.dtypes import BOOL, F32, F64
+from onnxc.compiler.ir.module import Parameter, Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.check_plan import check_plan, check_segment
+from onnxc.compiler.planning.kernel_plan import HostStep, Lifetime, PlanBody, Segment
+from onnxc.compiler.planning.place_buffers import ALIGNMENT_BYTES, Placement, aligned, place_buffers, value_bytes
 from tests.planning.plans import make, plan
 
 N, M = Size.symbol("N"), Size.symbol("M")

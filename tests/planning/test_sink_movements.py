@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Value
-from compiler.ir.printer import print_block
-from compiler.planning.domain import affine_domain
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.sink_movements import sink_movements
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Value
+from onnxc.compiler.ir.printer import print_block
+from onnxc.compiler.planning.domain import affine_domain
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.sink_movements import sink_movements
 from tests.planning.plans import make
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import F32
-from compiler.ir.module import Block, Op, Value
-from compiler.planning.split_steps import split_steps
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.planning.split_steps import split_steps
 from tests.planning.plans import is_native, make
 
 N = Size.symbol("N")

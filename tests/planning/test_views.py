@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Op, Value
-from compiler.planning.views import View, is_dense, move, row_major, whole
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.views import View, is_dense, move, row_major, whole
 from tests.planning.plans import make
 
 N, M = Size.symbol("N"), Size.symbol("M")

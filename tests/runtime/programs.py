@@ -5,12 +5,12 @@ from functools import cache
 
 import numpy as np
 
-from compiler.codegen_host.image import build_image
-from compiler.codegen_host.machine import compile_object
-from compiler.target import parse_target
-from runtime.artifact import Artifact
-from runtime.cpu import allocate_aligned
-from runtime.program import (
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.target import parse_target
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.program import (
     Binding,
     Body,
     Check,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from runtime import addresses, fast_call
-from runtime.addresses import read_address
-from runtime.load import make_executable
+from onnxc.runtime import addresses, fast_call
+from onnxc.runtime.addresses import read_address
+from onnxc.runtime.load import make_executable
 from tests.runtime.programs import AFFINE, BIAS, SCALE, artifact
 from tests.support.arrays import assert_same
 

@@ -7,9 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.arrays import describe, import_array, is_ready
-from runtime.dtypes import DTYPES, STRING, DType
-from runtime.errors import InputError
+from onnxc.runtime.arrays import describe, import_array, is_ready
+from onnxc.runtime.dtypes import DTYPES, STRING, DType
+from onnxc.runtime.errors import InputError
 from tests.support.arrays import assert_same
 
 F32, F64, I64, U8, BOOL = (DTYPES[name] for name in ("f32", "f64", "i64", "u8", "bool"))

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime import artifact as artifact_module
-from runtime.artifact import PAGE_BYTES, Artifact, write_artifact
-from runtime.errors import DeviceError
-from runtime.load import read_artifact, verify_artifact
+from onnxc.runtime import artifact as artifact_module
+from onnxc.runtime.artifact import PAGE_BYTES, Artifact, write_artifact
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.load import read_artifact, verify_artifact
 from tests.runtime.programs import AFFINE, HOST, artifact, image
 
 WEIGHTS = np.arange(5000, dtype=np.float32)

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler.codegen_host.link import link_image
-from compiler.codegen_host.machine import compile_object
-from compiler.target import parse_target
-from runtime import cpu
-from runtime.cpu import allocate_aligned, host_architecture, host_features, load_image
-from runtime.errors import DeviceError
+from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.target import parse_target
+from onnxc.runtime import cpu
+from onnxc.runtime.cpu import allocate_aligned, host_architecture, host_features, load_image
+from onnxc.runtime.errors import DeviceError
 from tests.codegen_host.native import HOST
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime.artifact import write_artifact
-from runtime.device_code import DeviceCode, DeviceKernel, decode_device_code, encode_device_code
-from runtime.encoding import DecodeError
-from runtime.errors import DeviceError, OnnxcError
-from runtime.load import load, read_artifact, verify_artifact
-from runtime.program import JsonValue
+from onnxc.runtime.artifact import write_artifact
+from onnxc.runtime.device_code import DeviceCode, DeviceKernel, decode_device_code, encode_device_code
+from onnxc.runtime.encoding import DecodeError
+from onnxc.runtime.errors import DeviceError, OnnxcError
+from onnxc.runtime.load import load, read_artifact, verify_artifact
+from onnxc.runtime.program import JsonValue
 from tests.runtime.programs import AFFINE, artifact
 
 KERNEL = DeviceKernel(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from compiler.ir import dtypes
-from runtime.dtypes import DTYPES, dtype_name
+from onnxc.compiler.ir import dtypes
+from onnxc.runtime.dtypes import DTYPES, dtype_name
 
 
 def test_the_compiler_and_the_runtime_have_the_same_types() -> None:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import pytest
 
-from runtime.encoding import DecodeError, decode_program, encode_program
-from runtime.program import (
+from onnxc.runtime.encoding import DecodeError, decode_program, encode_program
+from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Body,

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime import fast_call
-from runtime.errors import InputError, UnsupportedError
-from runtime.executable import Executable
-from runtime.load import make_executable
-from runtime.program import Binding, Check, Parameter, Symbol
-from runtime.stats import Stats
+from onnxc.runtime import fast_call
+from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import make_executable
+from onnxc.runtime.program import Binding, Check, Parameter, Symbol
+from onnxc.runtime.stats import Stats
 from tests.runtime.programs import AFFINE, BIAS, SCALE, artifact, body, launch, program, vector
 from tests.support.arrays import assert_same
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onnxc
-from runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError
 from tests.support.models import model_from_text
 
 TILED_TEXTS = """

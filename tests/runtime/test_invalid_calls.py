@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import onnxc
-from runtime.errors import OnnxcError
-from runtime.executable import Executable
+from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.executable import Executable
 from tests.frontend.model_texts import model
 from tests.support.messages import read_messages, write_messages
 

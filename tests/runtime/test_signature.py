@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from runtime.dtypes import DTYPES
-from runtime.errors import InputError
-from runtime.program import Binding, Check, Parameter, Symbol
-from runtime.signature import MISSING, Signature, TensorInfo, tensor_info
+from onnxc.runtime.dtypes import DTYPES
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.program import Binding, Check, Parameter, Symbol
+from onnxc.runtime.signature import MISSING, Signature, TensorInfo, tensor_info
 
 F32, I64 = DTYPES["f32"], DTYPES["i64"]
 

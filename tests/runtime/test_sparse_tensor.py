@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from runtime.arrays import describe
-from runtime.errors import InputError
-from runtime.host.functions import FUNCTIONS
-from runtime.host.values import HostValue
-from runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
-from runtime.values import import_value, own_values
+from onnxc.runtime.arrays import describe
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.functions import FUNCTIONS
+from onnxc.runtime.host.values import HostValue
+from onnxc.runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
+from onnxc.runtime.values import import_value, own_values
 from tests.support.arrays import assert_same
 
 VALUES = np.array([1.5, -0.0], np.float32)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from runtime.errors import DeviceError, InputError
-from runtime.load import make_executable
-from runtime.program import (
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.load import make_executable
+from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Body,
@@ -23,7 +23,7 @@ from runtime.program import (
     TensorSpec,
     While,
 )
-from runtime.texts import encode_texts
+from onnxc.runtime.texts import encode_texts
 from tests.runtime.programs import BIAS, FLAG, SCALAR, SCALE, SYMBOLS, X, artifact, body, host, launch, program, vector
 from tests.support.arrays import assert_same
 

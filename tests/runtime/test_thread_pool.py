@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.codegen_host.link import link_image
-from compiler.codegen_host.machine import compile_object
-from runtime import thread_pool
-from runtime.cpu import load_image
-from runtime.errors import DeviceError, InputError
-from runtime.thread_pool import MAX_WORKERS, PoolHandle, available_threads, pool_handle
+from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.runtime import thread_pool
+from onnxc.runtime.cpu import load_image
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.thread_pool import MAX_WORKERS, PoolHandle, available_threads, pool_handle
 from tests.codegen_host.native import HOST, counting_image
 
 ROOT = Path(__file__).parents[2]
@@ -194,8 +194,8 @@ PROLOGUE = """
 import os, resource, sys, threading, time, warnings
 sys.path.insert(0, ".")
 warnings.simplefilter("ignore")
-from runtime import thread_pool
-from runtime.thread_pool import pool_handle
+from onnxc.runtime import thread_pool
+from onnxc.runtime.thread_pool import pool_handle
 from tests.codegen_host.native import counting_image
 from tests.runtime.test_thread_pool import count
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
-from runtime.host.values import HostValue
-from runtime.values import import_value, own_values
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.values import HostValue
+from onnxc.runtime.values import import_value, own_values
 from tests.support.arrays import assert_same
 
 X = np.array([1.0, 2.0], np.float32)

@@ -12,21 +12,21 @@ from types import ModuleType
 
 import numpy as np
 
-ABSENT = ("triton", "torch", "cupy", "llvmlite", "onnx", "google", "compiler")
+ABSENT = ("triton", "torch", "cupy", "llvmlite", "onnx", "google", "onnxc.compiler")
 
 
 class Refusal(MetaPathFinder):
     """Makes importing these packages an error."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name.partition(".")[0] in ABSENT:
+        if name.partition(".")[0] in ABSENT or name in ABSENT:
             raise ImportError(f"{name} is not for this process")
         return None
 
 
 def main(artifact: str, feed: str) -> None:
     sys.meta_path.insert(0, Refusal())
-    from runtime.load import make_executable, read_artifact  # noqa: PLC0415
+    from onnxc.runtime.load import make_executable, read_artifact  # noqa: PLC0415
     from tests.support.fake_driver import FakeDriver  # noqa: PLC0415
 
     found = read_artifact(artifact)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from compiler.frontend.schemas import Schema, all_schemas
+from onnxc.compiler.frontend.schemas import Schema, all_schemas
 from tests.operators_not_yet import listed, lowered
 
 README = Path(__file__).parents[2] / "README.md"

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from runtime.device_code import DeviceCode, DeviceKernel
-from runtime.gpu.driver import PROTOTYPES, Driver
+from onnxc.runtime.device_code import DeviceCode, DeviceKernel
+from onnxc.runtime.gpu.driver import PROTOTYPES, Driver
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_streams import FakeStream, FakeStreams
 

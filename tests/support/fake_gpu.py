@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from compiler.back_ends import back_end
-from compiler.codegen_gpu.emit import emit
-from compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
-from compiler.driver import run_stages
-from compiler.options import CompileOptions, ModelSource, make_options
-from compiler.planning.kernel_plan import KernelPlan
 from onnxc.backend import Prepared
-from runtime.artifact import Artifact
-from runtime.device_code import DeviceKernel
-from runtime.executable import Executable
-from runtime.load import make_executable
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.driver import run_stages
+from onnxc.compiler.options import CompileOptions, ModelSource, make_options
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import make_executable
 from tests.support.fake_driver import FakeDriver, Launched
 from tests.support.triton_interpreter import execute
 

@@ -12,20 +12,20 @@ import numpy as np
 from onnx import ModelProto
 
 import onnxc
-from compiler.frontend import lower
-from compiler.frontend.check import check_model
-from compiler.frontend.graph import Graph
-from compiler.frontend.infer import InferredTypes, infer_types
-from compiler.frontend.read import read_model
-from compiler.frontend.size_names import lone_symbol
-from compiler.interpreted import function_signature
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, evaluate, symbols_of
-from compiler.ir.interpreter import bind_parameter, interpret
-from compiler.ir.module import Function, Value
-from compiler.ir.types import TensorType, Type
-from runtime.host.functions import registry
-from runtime.host.values import HostValue
+from onnxc.compiler.frontend import lower
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import Graph
+from onnxc.compiler.frontend.infer import InferredTypes, infer_types
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.size_names import lone_symbol
+from onnxc.compiler.interpreted import function_signature
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, evaluate, symbols_of
+from onnxc.compiler.ir.interpreter import bind_parameter, interpret
+from onnxc.compiler.ir.module import Function, Value
+from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.host.functions import registry
+from onnxc.runtime.host.values import HostValue
 
 Probed = tuple[Sequence[HostValue], Mapping[str, object]]
 

@@ -19,8 +19,8 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-from compiler.codegen_gpu.kernel_source import KernelSource
-from runtime.host import MEANINGS
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.runtime.host import MEANINGS
 
 __all__ = ["execute"]
 

@@ -12,10 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from compiler.driver import run_stages
-from compiler.options import CompileOptions, make_options
-from compiler.planning.kernel_plan import KernelPlan, PlanBody, Segment
-from runtime.errors import OnnxcError
+from onnxc.compiler.driver import run_stages
+from onnxc.compiler.options import CompileOptions, make_options
+from onnxc.compiler.planning.kernel_plan import KernelPlan, PlanBody, Segment
+from onnxc.runtime.errors import OnnxcError
 from tests.differential.case import Pair, drawable, make_case, schemas
 from tests.support.coverage import HOW, TYPE_SUPPORT
 

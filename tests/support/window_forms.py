@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, evaluate
-from compiler.ir.module import Value
-from compiler.passes.moved_layouts import Layout
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.moved_layouts import Layout
 
 __all__ = ["NONE", "ONES", "TWOS", "Convolution", "H", "N", "W", "Windows", "sizes_of"]
 

@@ -6,16 +6,16 @@ A lane's result depends on its operands alone: not on the other lanes, their num
 
 from collections.abc import Callable, Mapping
 
-from compiler.codegen_cpu.elementary.error_function import erf
-from compiler.codegen_cpu.elementary.exponential import cosh, exp, sinh, tanh
-from compiler.codegen_cpu.elementary.inverse_trigonometric import acos, asin, atan
-from compiler.codegen_cpu.elementary.library import call_per_lane
-from compiler.codegen_cpu.elementary.logarithm import acosh, asinh, atanh, log
-from compiler.codegen_cpu.elementary.power import pow
-from compiler.codegen_cpu.elementary.remainder import rem
-from compiler.codegen_cpu.elementary.trigonometric import cos, sin, tan
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.codegen_cpu.elementary.error_function import erf
+from onnxc.compiler.codegen_cpu.elementary.exponential import cosh, exp, sinh, tanh
+from onnxc.compiler.codegen_cpu.elementary.inverse_trigonometric import acos, asin, atan
+from onnxc.compiler.codegen_cpu.elementary.library import call_per_lane
+from onnxc.compiler.codegen_cpu.elementary.logarithm import acosh, asinh, atanh, log
+from onnxc.compiler.codegen_cpu.elementary.power import pow
+from onnxc.compiler.codegen_cpu.elementary.remainder import rem
+from onnxc.compiler.codegen_cpu.elementary.trigonometric import cos, sin, tan
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 
 Emit = Callable[..., Reg]
 

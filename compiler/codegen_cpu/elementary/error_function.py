@@ -4,8 +4,8 @@ Source of the form, x + x P(x²) near 0 and 1 - e^Q(|x|) beyond: ROCm-Device-Lib
 1 - 2^Q, which needs no reduction by ln 2. The coefficients are minimax fits of our own.
 """
 
-from compiler.codegen_cpu.elementary.exponential import EXP2
-from compiler.codegen_cpu.elementary.lanes import (
+from onnxc.compiler.codegen_cpu.elementary.exponential import EXP2
+from onnxc.compiler.codegen_cpu.elementary.lanes import (
     absolute,
     as_exponent,
     at_most,
@@ -15,8 +15,8 @@ from compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 
 _SPLIT = 0.92
 

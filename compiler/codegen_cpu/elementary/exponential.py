@@ -10,7 +10,7 @@ S. Moshier, Cephes 2.8, single/expf.c and tanhf.c, for the forms. The coefficien
 import math
 from dataclasses import dataclass
 
-from compiler.codegen_cpu.elementary.lanes import (
+from onnxc.compiler.codegen_cpu.elementary.lanes import (
     FLOAT,
     absolute,
     as_exponent,
@@ -22,8 +22,8 @@ from compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 
 LOG2_E = math.log2(math.e)
 

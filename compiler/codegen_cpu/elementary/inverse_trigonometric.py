@@ -4,9 +4,9 @@ Sources: S. Moshier, Cephes 2.8, single/asinf.c and atanf.c, for the forms; ROCm
 π/2 as the product of two floats in an fma. The coefficients and factors are our own.
 """
 
-from compiler.codegen_cpu.elementary.lanes import absolute, multiply_add, polynomial, with_sign
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, multiply_add, polynomial, with_sign
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 
 # (asin(x) / x - 1) / x² in x², minimax on [0, 0.55²]: asin within 2^-29.
 _ASIN = (

@@ -6,8 +6,8 @@ Everything holds for a scalar and for a vector of any number of lanes, and gives
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Float, Reg, constant, vector_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Float, Reg, constant, vector_type
 
 
 @dataclass(frozen=True)

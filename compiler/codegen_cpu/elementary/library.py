@@ -1,7 +1,7 @@
 """Elementary functions of f64 by calls into the C library, one per lane."""
 
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 
 
 def call_per_lane(f: FunctionBuilder, name: str, *operands: Reg) -> Reg:

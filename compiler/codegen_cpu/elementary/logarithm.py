@@ -7,7 +7,7 @@ those of FreeBSD's msun, e_logf.c, s_log1pf.c and s_asinhf.c. The coefficients a
 
 import math
 
-from compiler.codegen_cpu.elementary.lanes import (
+from onnxc.compiler.codegen_cpu.elementary.lanes import (
     absolute,
     as_exponent,
     format_of,
@@ -17,8 +17,8 @@ from compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Float, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Float, Reg
 
 # (log(1 + r) - r + r²/2) / r³, minimax on [sqrt(1/2) - 1, sqrt(2) - 1]: log(1 + r) within 2^-27 and 2^-56.
 _LOG = {

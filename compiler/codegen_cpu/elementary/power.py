@@ -5,8 +5,8 @@ The coefficients are minimax fits of our own.
 
 import math
 
-from compiler.codegen_cpu.elementary.exponential import EXP2_OFFSET, scaled_exp2_f32
-from compiler.codegen_cpu.elementary.lanes import (
+from onnxc.compiler.codegen_cpu.elementary.exponential import EXP2_OFFSET, scaled_exp2_f32
+from onnxc.compiler.codegen_cpu.elementary.lanes import (
     DOUBLE,
     absolute,
     at_least,
@@ -16,9 +16,9 @@ from compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
-from compiler.codegen_cpu.elementary.logarithm import split_positive
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.codegen_cpu.elementary.logarithm import split_positive
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
 
 # log2(1 + r) / r, minimax on [sqrt(1/2) - 1, sqrt(2) - 1]: log2(1 + r) within 2^-32 of itself, so that an exponent
 # of up to 128 is within 2^-25, and the power within 2^-25 of itself.

@@ -2,7 +2,7 @@
 
 import math
 
-from compiler.codegen_cpu.elementary.lanes import (
+from onnxc.compiler.codegen_cpu.elementary.lanes import (
     absolute,
     any_lane,
     at_most,
@@ -11,8 +11,8 @@ from compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
 
 # The bits of an f64 that a digit of the quotient does not use: 28 bits of it times 24 of the divisor are exact.
 _UNUSED_BITS = 25

@@ -8,7 +8,7 @@ R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983). The 
 
 import math
 
-from compiler.codegen_cpu.elementary.lanes import (
+from onnxc.compiler.codegen_cpu.elementary.lanes import (
     FLOAT,
     absolute,
     any_lane,
@@ -17,8 +17,8 @@ from compiler.codegen_cpu.elementary.lanes import (
     polynomial,
     to_bits,
 )
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 
 # In r², minimax on [0, (π/4)²]: (sin(r) / r - 1) / r² and (cos(r) - 1) / r² with sin and cos within 2^-27, and
 # (tan(r) / r - 1) / r² with tan within 2^-25.

@@ -4,10 +4,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 
-from compiler.codegen_cpu.kernel_function import KernelCode
-from compiler.codegen_host.weights import Packers
-from compiler.planning.kernel_plan import Kernel
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode
+from onnxc.compiler.codegen_host.weights import Packers
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.target import Target
 
 _modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
 

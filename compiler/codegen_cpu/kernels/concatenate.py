@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from compiler.codegen_cpu.element_types import memory_type, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.kernels.pointwise import write_row
-from compiler.codegen_host.llvm_values import Reg
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Op, Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row
+from onnxc.compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:

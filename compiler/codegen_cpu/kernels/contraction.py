@@ -10,21 +10,21 @@ from functools import partial
 
 import numpy as np
 
-from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from compiler.codegen_cpu.kernels.pointwise import write_rows
-from compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
-from compiler.codegen_cpu.packing import pack_panel, write_panels
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, floordiv, maximum, minimum, product
-from compiler.ir.dtypes import F32, F64, DType
-from compiler.ir.module import Block, Op
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.matrix_products import Problem, find_problem
-from compiler.planning.views import View, row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
+from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
+from onnxc.compiler.codegen_cpu.packing import pack_panel, write_panels
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.views import View, row_major
+from onnxc.compiler.target import Target
 
 CHUNK_ROWS = 96
 """Rows of A against one panel: their results, 64 columns wide, stay in the first-level cache."""

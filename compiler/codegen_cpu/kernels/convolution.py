@@ -6,20 +6,20 @@ with. `depthwise`: one filter per channel, vectors of output pixels. `simple`: e
 
 from collections.abc import Mapping, Sequence
 
-from compiler.codegen_cpu.convolution_depthwise import emit_depthwise
-from compiler.codegen_cpu.convolution_panels import emit_panels
-from compiler.codegen_cpu.element_types import register_type
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from compiler.codegen_cpu.kernels.contraction import widened, write_result
-from compiler.codegen_cpu.kernels.pointwise import write_rows
-from compiler.codegen_host.llvm_values import Reg, vector_type
-from compiler.ir.dims import floordiv, product
-from compiler.ir.dtypes import F32, F64
-from compiler.ir.module import Block, Op
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import is_dense, operand_view
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
+from onnxc.compiler.codegen_cpu.convolution_panels import emit_panels
+from onnxc.compiler.codegen_cpu.element_types import register_type
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.contraction import widened, write_result
+from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
+from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dtypes import F32, F64
+from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import is_dense, operand_view
+from onnxc.compiler.target import Target
 
 SPATIAL_RANKS = (1, 2)
 """How many spatial axes the fast algorithms are written for."""

@@ -7,15 +7,15 @@ radix sort. A unit of work is one line.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.operands import operand_in_memory
-from compiler.codegen_cpu.sorting import Ordering, radix_function, sift_function
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Op
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import View, row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.operands import operand_in_memory
+from onnxc.compiler.codegen_cpu.sorting import Ordering, radix_function, sift_function
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import View, row_major
+from onnxc.compiler.target import Target
 
 SHORTEST_RADIX = 32
 """Shorter lines are sorted by the heap in less time than it takes to count digits."""

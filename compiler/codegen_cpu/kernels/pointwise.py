@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from compiler.codegen_cpu.element_types import memory_type, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_host.llvm_values import Int, Reg
-from compiler.ir.dims import Dim, floordiv, minimum, product
-from compiler.planning.domain import Domain, affine_domain
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.sink_movements import sink_movements
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
+from onnxc.compiler.planning.domain import Domain, affine_domain
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.sink_movements import sink_movements
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 ROW_BLOCK = 8192
 """The most elements of a row in one unit of work, so that one long row is shared by all threads."""

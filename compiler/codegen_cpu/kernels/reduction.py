@@ -7,19 +7,19 @@ the folds gave. If the last axis is folded, lanes are columns of one row; if it 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.scalars import table_of
-from compiler.codegen_host.llvm_ir import FunctionBuilder
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op, Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.rows import Rows, identity
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import Rows, identity
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 ACCUMULATORS = 4
 """Independent partial folds of a row, so that one addition need not wait for the last."""

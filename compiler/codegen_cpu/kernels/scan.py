@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.codegen_cpu.conversions import emit_cast
-from compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.kernels.reduction import combine
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import F32, F64, DType
-from compiler.ir.module import Op
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.rows import identity
-from compiler.planning.views import is_dense, operand_view, row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.reduction import combine
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.views import is_dense, operand_view, row_major
+from onnxc.compiler.target import Target
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.codegen_cpu.element_types import memory_type, round_register, to_memory
-from compiler.codegen_cpu.evaluate import Evaluator, Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from compiler.codegen_cpu.kernels.pointwise import write_row
-from compiler.codegen_cpu.kernels.reduction import combine
-from compiler.codegen_host.llvm_ir import as_reg
-from compiler.codegen_host.llvm_values import Int, Reg
-from compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum, product
-from compiler.ir.module import Op, Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import is_dense, operand_view, row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import memory_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row
+from onnxc.compiler.codegen_cpu.kernels.reduction import combine
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum, product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import is_dense, operand_view, row_major
+from onnxc.compiler.target import Target
 
 LARGEST_UNITS = 16
 """More ranges would only pass over the updates more often."""

@@ -11,23 +11,23 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from compiler.codegen_cpu.element_types import memory_type, register_type
-from compiler.codegen_cpu.evaluate import Index
-from compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
-from compiler.codegen_cpu.kernels.contraction import write_result
-from compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
-from compiler.codegen_cpu.line_windows import LineWindows
-from compiler.codegen_cpu.operands import operand_in_memory
-from compiler.codegen_cpu.scalars import table_of
-from compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from compiler.ir.dims import Dim, floordiv, minimum, product
-from compiler.ir.dtypes import BF16, DType
-from compiler.ir.module import Op
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.rows import identity
-from compiler.planning.views import View
-from compiler.target import Target
+from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
+from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
+from onnxc.compiler.codegen_cpu.line_windows import LineWindows
+from onnxc.compiler.codegen_cpu.operands import operand_in_memory
+from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
+from onnxc.compiler.ir.dtypes import BF16, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.views import View
+from onnxc.compiler.target import Target
 
 BAND_ROWS = 32
 """Rows of the result in a unit of work: enough that the lines folded twice, above each band, do not count."""

@@ -4,9 +4,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.planning.kernel_plan import Kernel
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.target import Target
 
 _modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
 

@@ -1,12 +1,12 @@
 """Concatenation: flat tiles over the result, in which each operand is computed where it lies."""
 
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
-from compiler.ir.dims import Dim, product
-from compiler.planning.kernel_plan import Kernel
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.target import Target
 
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:

@@ -8,23 +8,23 @@ share one and a second launch adds up their parts, always in the same order.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.codegen_gpu.block_copies import LEAST_COPIED_ROWS, BlockSide, block_sides
-from compiler.codegen_gpu.element_types import memory_type, register_type
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
-from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, SizeRange
-from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
-from compiler.codegen_gpu.product_tiles import MatrixTile, TileChoice
-from compiler.codegen_gpu.scalars import emit_cast
-from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
-from compiler.ir.dims import Dim, floordiv, maximum, product
-from compiler.ir.dtypes import F32, DType
-from compiler.ir.module import Op
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.matrix_products import Problem, find_problem
-from compiler.planning.views import View, row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.block_copies import LEAST_COPIED_ROWS, BlockSide, block_sides
+from onnxc.compiler.codegen_gpu.element_types import memory_type, register_type
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, SizeRange
+from onnxc.compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
+from onnxc.compiler.codegen_gpu.product_tiles import MatrixTile, TileChoice
+from onnxc.compiler.codegen_gpu.scalars import emit_cast
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum, product
+from onnxc.compiler.ir.dtypes import F32, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.views import View, row_major
+from onnxc.compiler.target import Target
 
 M, N = 0, 1
 """The dimensions of a tile."""

@@ -8,25 +8,25 @@ channels in each of many groups, and types that tensor cores do not multiply.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.codegen_gpu.convolution_tiles import ConvolutionProducts, choose_convolution_tile
-from compiler.codegen_gpu.element_types import register_type
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
-from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
-from compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total, place_tile, write_result
-from compiler.codegen_gpu.matrix_tiles import TILED_DTYPES
-from compiler.codegen_gpu.packed_weights import transposed_layout, transposed_strides
-from compiler.codegen_gpu.product_tiles import MatrixTile
-from compiler.codegen_gpu.scalars import emit_cast
-from compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
-from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
-from compiler.ir.module import Block, Op
-from compiler.ir.primitives.contractions import channel_axis, spatial_axes
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import View, operand_view, row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.convolution_tiles import ConvolutionProducts, choose_convolution_tile
+from onnxc.compiler.codegen_gpu.element_types import register_type
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
+from onnxc.compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total, place_tile, write_result
+from onnxc.compiler.codegen_gpu.matrix_tiles import TILED_DTYPES
+from onnxc.compiler.codegen_gpu.packed_weights import transposed_layout, transposed_strides
+from onnxc.compiler.codegen_gpu.product_tiles import MatrixTile
+from onnxc.compiler.codegen_gpu.scalars import emit_cast
+from onnxc.compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
+from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import channel_axis, spatial_axes
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import View, operand_view, row_major
+from onnxc.compiler.target import Target
 
 M, N = 0, 1
 """The dimensions of a tile."""

@@ -3,14 +3,14 @@
 The work grows with the square of a line, all of it independent; equal elements keep their order.
 """
 
-from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.codegen_gpu.source_builder import Expr, Int, unravel
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import DType
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, unravel
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 ELEMENT, OTHER = 0, 1
 """The dimensions of a tile: elements to be placed, elements that they are compared with."""

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.codegen_gpu.source_builder import Expr, Int, unravel
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.planning.domain import Domain, affine_domain
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.sink_movements import sink_movements
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, unravel
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.planning.domain import Domain, affine_domain
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.sink_movements import sink_movements
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 SQUARE = 64
 """The side of a square tile: rows of 128 bytes or more on both sides of a transposition."""

@@ -10,23 +10,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from compiler.codegen_gpu.cards import card_of
-from compiler.codegen_gpu.cost_model import Work, cost_model
-from compiler.codegen_gpu.element_types import register_type
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, element_counts, open_kernel
-from compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
-from compiler.codegen_gpu.row_folds import COLUMNS, ROWS, fold_columns
-from compiler.codegen_gpu.scalars import literal, table_of
-from compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
-from compiler.codegen_gpu.variants import few_and_long
-from compiler.ir.dims import Dim, floordiv, minimum, product
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
-from compiler.ir.module import Op, Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.rows import Rows, identity
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.cards import card_of
+from onnxc.compiler.codegen_gpu.cost_model import Work, cost_model
+from onnxc.compiler.codegen_gpu.element_types import register_type
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
+from onnxc.compiler.codegen_gpu.row_folds import COLUMNS, ROWS, fold_columns
+from onnxc.compiler.codegen_gpu.scalars import literal, table_of
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
+from onnxc.compiler.codegen_gpu.variants import few_and_long
+from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import Rows, identity
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 LONGEST_ROW = 8192
 """Elements of a row that stay in registers: 32 for each thread of 8 warps."""

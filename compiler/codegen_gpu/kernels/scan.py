@@ -1,19 +1,19 @@
 """Scans: lines side by side, each gone through tile by tile with what the tiles before add up to."""
 
-from compiler.codegen_gpu.element_types import register_type
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.codegen_gpu.row_folds import fold_columns
-from compiler.codegen_gpu.scalars import literal, table_of
-from compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
-from compiler.ir.dims import floordiv, product
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.rows import identity
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.element_types import register_type
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.row_folds import fold_columns
+from onnxc.compiler.codegen_gpu.scalars import literal, table_of
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 LINE, PLACE = 0, 1
 """The dimensions of a tile."""

@@ -6,15 +6,15 @@ indices along the axis once for each element.
 
 from collections.abc import Sequence
 
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.codegen_gpu.scalars import table_of
-from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
-from compiler.ir.dims import product
-from compiler.ir.module import Op, Value
-from compiler.planning.kernel_plan import Kernel
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.scalars import table_of
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.target import Target
 
 _COMBINES = {"add": "add", "mul": "mul", "min": "min", "max": "max"}
 

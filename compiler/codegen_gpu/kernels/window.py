@@ -6,20 +6,20 @@ windows share come from the cache.
 
 from collections.abc import Callable, Sequence
 
-from compiler.codegen_gpu.element_types import is_widened
-from compiler.codegen_gpu.evaluate import Evaluator
-from compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from compiler.codegen_gpu.kernel_source import KernelCode
-from compiler.codegen_gpu.scalars import emit_cast, literal, table_of
-from compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, for_each_tap, window_axes
-from compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
-from compiler.ir.dims import product
-from compiler.ir.dtypes import F32, I32, I64, DType
-from compiler.ir.module import Op
-from compiler.planning.kernel_plan import Kernel
-from compiler.planning.rows import identity
-from compiler.planning.views import row_major
-from compiler.target import Target
+from onnxc.compiler.codegen_gpu.element_types import is_widened
+from onnxc.compiler.codegen_gpu.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.scalars import emit_cast, literal, table_of
+from onnxc.compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, for_each_tap, window_axes
+from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import F32, I32, I64, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
 
 _COMBINES = {"sum": "add", "max": "max", "min": "min"}
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from compiler.frontend.checks.context import Context, check_tensor
-from compiler.frontend.checks.findings import Site, listed
-from compiler.frontend.checks.types import check_type
-from compiler.frontend.proto.onnxc_pb2 import AttributeProto
+from onnxc.compiler.frontend.checks.context import Context, check_tensor
+from onnxc.compiler.frontend.checks.findings import Site, listed
+from onnxc.compiler.frontend.checks.types import check_type
+from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto
 
 _RULE = "ONNX IR, AttributeProto"
 

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.findings import Findings
-from compiler.frontend.functions import FunctionKey, ModelFunction, node_key
-from compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto, TensorProto
-from compiler.frontend.tensor_error import TensorError
-from compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
-from compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.findings import Findings
+from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key
+from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto, TensorProto
+from onnxc.compiler.frontend.tensor_error import TensorError
+from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.findings import Findings, Site, listed
-from compiler.frontend.checks.known_types import KnownTypes, Shape
-from compiler.frontend.proto.onnxc_pb2 import (
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.findings import Findings, Site, listed
+from onnxc.compiler.frontend.checks.known_types import KnownTypes, Shape
+from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     DeviceConfigurationProto,
     NodeDeviceConfigurationProto,
     ShardedDimProto,

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from compiler.diagnostics import Diagnostic, Location, error, warning
-from compiler.frontend.proto.onnxc_pb2 import NodeProto
-from compiler.frontend.schemas import Schema
-from compiler.limits import DEFAULT_LIMITS
+from onnxc.compiler.diagnostics import Diagnostic, Location, error, warning
+from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto
+from onnxc.compiler.frontend.schemas import Schema
+from onnxc.compiler.limits import DEFAULT_LIMITS
 
 
 class Findings:

@@ -3,22 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.findings import Findings, Site, listed
-from compiler.frontend.checks.operators import COUNT_CODES
-from compiler.frontend.checks.types import check_distinct_infos, check_type
-from compiler.frontend.functions import (
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.findings import Findings, Site, listed
+from onnxc.compiler.frontend.checks.operators import COUNT_CODES
+from onnxc.compiler.frontend.checks.types import check_distinct_infos, check_type
+from onnxc.compiler.frontend.functions import (
     FunctionKey,
     ModelFunction,
     all_nodes,
     node_key,
     subgraphs,
 )
-from compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
-from compiler.frontend.schemas import normal_domain, schema
-from compiler.limits import Limits
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
+from onnxc.compiler.frontend.schemas import normal_domain, schema
+from onnxc.compiler.limits import Limits
 
 _RULE = "ONNX IR, functions"
 

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.attributes import check_attributes
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.devices import check_node_devices
-from compiler.frontend.checks.findings import Site
-from compiler.frontend.checks.functions import check_call
-from compiler.frontend.checks.known_types import KnownTypes
-from compiler.frontend.checks.operators import check_operator
-from compiler.frontend.checks.quantization import check_quantization
-from compiler.frontend.checks.subgraphs import check_subgraph_arity
-from compiler.frontend.checks.types import check_interface
-from compiler.frontend.functions import subgraphs
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.attributes import check_attributes
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.devices import check_node_devices
+from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.checks.functions import check_call
+from onnxc.compiler.frontend.checks.known_types import KnownTypes
+from onnxc.compiler.frontend.checks.operators import check_operator
+from onnxc.compiler.frontend.checks.quantization import check_quantization
+from onnxc.compiler.frontend.checks.subgraphs import check_subgraph_arity
+from onnxc.compiler.frontend.checks.types import check_interface
+from onnxc.compiler.frontend.functions import subgraphs
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
 
 
 def check_graph(

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler.frontend.element_types import ELEMENT_TYPES
-from compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, TypeProto
-from compiler.frontend.value_types import type_text
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, TypeProto
+from onnxc.compiler.frontend.value_types import type_text
 
 # None where a size is not a number.
 Shape = tuple[int | None, ...]

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.findings import Findings
-from compiler.frontend.functions import all_nodes, subgraphs
-from compiler.frontend.proto.onnxc_pb2 import (
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.findings import Findings
+from onnxc.compiler.frontend.functions import all_nodes, subgraphs
+from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     GraphProto,
     ModelProto,
     NodeProto,
     OperatorSetIdProto,
     StringStringEntryProto,
 )
-from compiler.frontend.schemas import newest_ir_version, newest_opset, normal_domain
+from onnxc.compiler.frontend.schemas import newest_ir_version, newest_opset, normal_domain
 
 _RULE = "ONNX IR, ModelProto"
 _OPSET_RULE = "ONNX IR, operator sets"

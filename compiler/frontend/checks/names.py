@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.findings import Site, listed
-from compiler.frontend.functions import ModelFunction, subgraphs
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.findings import Site, listed
+from onnxc.compiler.frontend.functions import ModelFunction, subgraphs
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
 
 _RULE = "ONNX IR, names within a graph"
 _SHADOWING_RULE = "ONNX IR, names within a graph: no shadowing"

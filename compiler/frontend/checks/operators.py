@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.checks.attributes import check_against_schema
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.findings import Site
-from compiler.frontend.checks.known_types import KnownTypes
-from compiler.frontend.schemas import UNBOUNDED, Formal, Schema, newest_opset, normal_domain, schema, versions
+from onnxc.compiler.frontend.checks.attributes import check_against_schema
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.checks.known_types import KnownTypes
+from onnxc.compiler.frontend.schemas import UNBOUNDED, Formal, Schema, newest_opset, normal_domain, schema, versions
 
 COUNT_CODES = {"input": "input-count", "output": "output-count"}
 MISSING_CODES = {"input": "missing-input", "output": "missing-output"}

@@ -5,11 +5,11 @@ They change nothing of what a model computes, but a reader that trusts them must
 
 from collections.abc import Collection, Mapping
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.findings import listed
-from compiler.frontend.checks.known_types import KnownTypes
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorAnnotation
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.findings import listed
+from onnxc.compiler.frontend.checks.known_types import KnownTypes
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorAnnotation
 
 _RULE = "ONNX IR, quantization_annotation"
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from compiler.frontend.checks.attributes import attribute_type
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.findings import Site
-from compiler.frontend.proto.onnxc_pb2 import AttributeProto, GraphProto, NodeProto
-from compiler.frontend.schemas import Schema
+from onnxc.compiler.frontend.checks.attributes import attribute_type
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, GraphProto, NodeProto
+from onnxc.compiler.frontend.schemas import Schema
 
 # For a node: how many inputs its subgraph has, and how many outputs.
 Counts = tuple[int, int]

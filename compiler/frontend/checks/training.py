@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterable
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.context import Context
-from compiler.frontend.checks.graphs import check_graph
-from compiler.frontend.checks.known_types import KnownTypes
-from compiler.frontend.checks.names import check_graph_names, check_joined_names
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, StringStringEntryProto, TrainingInfoProto
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.context import Context
+from onnxc.compiler.frontend.checks.graphs import check_graph
+from onnxc.compiler.frontend.checks.known_types import KnownTypes
+from onnxc.compiler.frontend.checks.names import check_graph_names, check_joined_names
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, StringStringEntryProto, TrainingInfoProto
 
 _RULE = "ONNX IR, TrainingInfoProto"
 

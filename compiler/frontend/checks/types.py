@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from compiler.diagnostics import Location
-from compiler.frontend.checks.context import Context, check_tensor
-from compiler.frontend.checks.findings import listed
-from compiler.frontend.element_types import ELEMENT_TYPES
-from compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto
-from compiler.frontend.value_types import type_text
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.checks.context import Context, check_tensor
+from onnxc.compiler.frontend.checks.findings import listed
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto
+from onnxc.compiler.frontend.value_types import type_text
 
 _RULE = "ONNX IR, TypeProto"
 _SHAPE_RULE = "ONNX IR, static tensor shapes"

@@ -7,10 +7,10 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable, Sequence
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.precision import in_wide, real_type, softplus, widened
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operators.precision import in_wide, real_type, softplus, widened
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 Formula = Callable[[Value, Node, Builder], Value]
 

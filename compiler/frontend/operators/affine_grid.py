@@ -1,11 +1,11 @@
 """AffineGrid: the positions of pixels, moved by an affine map."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import of_shape, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, product
-from compiler.ir.dtypes import F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("AffineGrid", since=(20,))

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 # operator: kind, versions
 ROWS: dict[str, tuple[str, Sequence[int]]] = {

@@ -6,15 +6,15 @@ Where the composite `attention` says it all, it is used; other outputs and preci
 from dataclasses import dataclass
 from math import sqrt
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.attention_bias import Visibility, attention_bias
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.scaled_scores import scaled_scores
-from compiler.frontend.operators.shape_inputs import of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import F32, F64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.attention_bias import Visibility, attention_bias
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.scaled_scores import scaled_scores
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Attention"
 PAST = "attention-past"

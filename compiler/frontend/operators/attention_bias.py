@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.broadcasting import broadcast_onto
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.broadcasting import broadcast_onto
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 NEGATIVE_INFINITY = float("-inf")
 

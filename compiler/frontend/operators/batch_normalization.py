@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.standardize import moments
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.standardize import moments
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, F64
+from onnxc.compiler.ir.module import Value
 
 Statistics = tuple[Value, Value]
 

@@ -7,13 +7,13 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.broadcasting import NUMPY_SINCE, binary_operands, broadcast_onto, expect_spreads
-from compiler.frontend.operators.precision import widened
-from compiler.ir.builder import Builder
-from compiler.ir.dims import at_least, mod
-from compiler.ir.dtypes import F32, F64, I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operators.broadcasting import NUMPY_SINCE, binary_operands, broadcast_onto, expect_spreads
+from onnxc.compiler.frontend.operators.precision import widened
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import at_least, mod
+from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
+from onnxc.compiler.ir.module import Value
 
 # operator: primitive, versions
 ROWS: dict[str, tuple[str, Sequence[int]]] = {

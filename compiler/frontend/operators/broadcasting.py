@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, bcast
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, bcast
+from onnxc.compiler.ir.module import Value
 
 NUMPY_SINCE = 7
 RULE = "ONNX, Broadcasting.md"

@@ -1,11 +1,11 @@
 """Cast and CastLike: elements converted to another type."""
 
-from compiler.frontend.element_types import ELEMENT_TYPES
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.numbers_as_texts import numbers_in, texts_of
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F8E8M0, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.numbers_as_texts import numbers_in, texts_of
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F8E8M0, DType
+from onnxc.compiler.ir.module import Value
 
 BY_NAME = {element.name.upper(): element.dtype for element in ELEMENT_TYPES.values()}
 ROUND_MODES = ("up", "down", "nearest")

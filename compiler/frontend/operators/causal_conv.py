@@ -1,13 +1,13 @@
 """CausalConvWithState: a depthwise convolution over the past of each channel, with the last inputs as its state."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.conv import per_channel
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.shape_inputs import of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.conv import per_channel
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX CausalConvWithState"
 

@@ -1,10 +1,10 @@
 """CenterCropPad: the middle of a tensor, or the tensor in the middle."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_vector, read_lengths, zero
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, maximum, minimum
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_vector, read_lengths, zero
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum
+from onnxc.compiler.ir.module import Value
 
 
 @operator("CenterCropPad", since=(18,))

@@ -1,8 +1,8 @@
 """Clip: values brought into an interval."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder, Operand
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder, Operand
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Clip", since=(1, 6))

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_vector, read_lengths, vector_input
-from compiler.frontend.operators.sliding_window import given_padding, per_axis
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, floordiv, product
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_vector, read_lengths, vector_input
+from onnxc.compiler.frontend.operators.sliding_window import given_padding, per_axis
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Col2Im", since=(18,))

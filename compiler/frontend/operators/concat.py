@@ -1,8 +1,8 @@
 """Concat: tensors one after another along an axis."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Concat", since=(1, 4, 11, 13))

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths, vector_input
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import read_lengths, vector_input
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 _FORMS: Mapping[str, Callable[[Node], np.ndarray]] = {
     "value": lambda node: node.tensor("value"),

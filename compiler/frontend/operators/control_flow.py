@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
-from compiler.frontend.graph import Graph
-from compiler.frontend.operator import Node, RanksDiffer, RankUnknown, operator
-from compiler.frontend.operators.joined_types import agreed_size, joined
-from compiler.frontend.operators.loops import forever, while_loop
-from compiler.frontend.operators.shape_inputs import only_element
-from compiler.ir.builder import Builder
-from compiler.ir.capture import close_blocks
-from compiler.ir.derived_sizes import Truth, truth_elements
-from compiler.ir.dims import symbols_of
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Block, Value, walk
-from compiler.ir.types import TensorType, Type, type_symbols
+from onnxc.compiler.frontend.graph import Graph
+from onnxc.compiler.frontend.operator import Node, RanksDiffer, RankUnknown, operator
+from onnxc.compiler.frontend.operators.joined_types import agreed_size, joined
+from onnxc.compiler.frontend.operators.loops import forever, while_loop
+from onnxc.compiler.frontend.operators.shape_inputs import only_element
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import close_blocks
+from onnxc.compiler.ir.derived_sizes import Truth, truth_elements
+from onnxc.compiler.ir.dims import symbols_of
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Block, Value, walk
+from onnxc.compiler.ir.types import TensorType, Type, type_symbols
 
 
 @operator("If", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))

@@ -1,12 +1,12 @@
 """Conv: convolution over any number of spatial axes."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.sliding_window import sliding_window
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, mod
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.sliding_window import sliding_window
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, mod
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Conv", since=(1, 11, 22))

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.conv import expect_ranks, groups_of, per_channel, with_kernel_shape
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.sliding_window import auto_pad, expect_one_padding, given_padding, per_axis
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, floordiv, maximum
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.conv import expect_ranks, groups_of, per_channel, with_kernel_shape
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.sliding_window import auto_pad, expect_one_padding, given_padding, per_axis
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Value
 
 
 @operator("ConvTranspose", since=(1, 11, 22))

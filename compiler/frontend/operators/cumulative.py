@@ -1,9 +1,9 @@
 """CumSum and CumProd: running sums and products."""
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, known_integers
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, known_integers
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 # operator: kind of the scan, versions
 ROWS = {"CumSum": ("sum", (11, 14)), "CumProd": ("prod", (26,))}

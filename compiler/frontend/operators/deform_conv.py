@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.conv import groups_of, per_channel, with_kernel_shape
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.shape_inputs import of_shape
-from compiler.frontend.operators.sliding_window import sliding_window
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.conv import groups_of, per_channel, with_kernel_shape
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape
+from onnxc.compiler.frontend.operators.sliding_window import sliding_window
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX DeformConv"
 

@@ -1,9 +1,9 @@
 """DepthToSpace and SpaceToDepth: blocks of the plane become channels, and back."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.module import Value
 
 MODES = ("DCR", "CRD")
 

@@ -1,12 +1,12 @@
 """Det: determinants, by Gaussian elimination with the largest pivot of each column."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import wide_type
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, product
-from compiler.ir.dtypes import BOOL, I64
-from compiler.ir.module import Block, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import BOOL, I64
+from onnxc.compiler.ir.module import Block, Value
+from onnxc.compiler.ir.types import TensorType
 
 
 @operator("Det", since=(11, 22))

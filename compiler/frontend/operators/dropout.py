@@ -1,13 +1,13 @@
 """Dropout: the identity, unless the model trains; then each element is kept by chance, and scaled."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.random import own_seed, uniform
-from compiler.frontend.operators.shape_inputs import as_scalar
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL, F32, F64, DType
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.random import own_seed, uniform
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BOOL, F32, F64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 
 @operator("Dropout", since=(1, 6))

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_letters
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import wide_type
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Einsum, attribute equation"
 # The axes of an ellipsis get labels of their own, the last axis the first of these.

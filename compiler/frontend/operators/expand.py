@@ -1,11 +1,17 @@
 """Expand and Tile: a tensor repeated along its axes."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, as_vector, known_integers, read_lengths, vector_input
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import (
+    as_scalar,
+    as_vector,
+    known_integers,
+    read_lengths,
+    vector_input,
+)
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Expand", since=(8, 13))

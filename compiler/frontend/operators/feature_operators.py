@@ -7,14 +7,14 @@ from math import floor, isnan
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.gather import expect_in_range
-from compiler.frontend.operators.lookups import positions, texts
-from compiler.frontend.operators.precision import integer_bounds
-from compiler.ir.builder import Builder
-from compiler.ir.dims import product
-from compiler.ir.dtypes import F32, F64, I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.gather import expect_in_range
+from onnxc.compiler.frontend.operators.lookups import positions, texts
+from onnxc.compiler.frontend.operators.precision import integer_bounds
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
+from onnxc.compiler.ir.module import Value
 
 ML = "ai.onnx.ml"
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from compiler.frontend.operators.precision import integer_bounds
-from compiler.ir.builder import Builder, Number
-from compiler.ir.dims import Dim, maximum, product
-from compiler.ir.dtypes import I64, U8, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operators.precision import integer_bounds
+from onnxc.compiler.ir.builder import Builder, Number
+from onnxc.compiler.ir.dims import Dim, maximum, product
+from onnxc.compiler.ir.dtypes import I64, U8, DType
+from onnxc.compiler.ir.module import Value
 
 SCATTER_KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "and": "min", "or": "max"}
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.loops import while_loop
-from compiler.ir.builder import Builder
-from compiler.ir.dims import at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.loops import while_loop
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 LEQ, LT, GTE, GT, EQ, NEQ = range(6)
 SCATTER_KINDS = {"SUM": "add", "AVERAGE": "add", "MIN": "min", "MAX": "max"}

@@ -1,12 +1,12 @@
 """DFT and STFT: discrete Fourier transforms, by the fast transforms of the host."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, floordiv
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Attribute, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Attribute, Value
+from onnxc.compiler.ir.types import TensorType
 
 
 @operator("DFT", since=(17,))

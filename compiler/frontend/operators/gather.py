@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import LengthUnknown, Node, operator
-from compiler.frontend.operators.shape_inputs import known_integers
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import LengthUnknown, Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import known_integers
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Gather", since=(1, 11, 13))

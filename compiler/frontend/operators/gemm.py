@@ -1,11 +1,11 @@
 """Gemm: alpha * A' * B' + beta * C."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.broadcasting import broadcast_onto
-from compiler.frontend.operators.precision import real_type, wide_type
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.broadcasting import broadcast_onto
+from onnxc.compiler.frontend.operators.precision import real_type, wide_type
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Gemm", since=(1, 6, 7, 9, 11, 13))

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.computation import TRAINING, Computation
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import NotDifferentiable, carries_gradient, independent
-from compiler.ir.differentiate import gradients
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.computation import TRAINING, Computation
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import NotDifferentiable, carries_gradient, independent
+from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Gradient"
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.resampling import KERNELS
-from compiler.frontend.operators.shape_inputs import of_shape, zero
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F32, F64, I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.resampling import KERNELS
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape, zero
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, F64, I64
+from onnxc.compiler.ir.module import Value
 
 # version 16: the names of a plane
 PLANE_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}

@@ -6,14 +6,14 @@ any other and no host step is left.
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, RankUnknown
-from compiler.frontend.operators.joined_types import joined_element
-from compiler.frontend.operators.shape_inputs import only_element
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, maximum
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
-from compiler.ir.types import ANY_SIZE, OptionalType, SequenceType, TensorType, Type
+from onnxc.compiler.frontend.operator import Node, RankUnknown
+from onnxc.compiler.frontend.operators.joined_types import joined_element
+from onnxc.compiler.frontend.operators.shape_inputs import only_element
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, maximum
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import ANY_SIZE, OptionalType, SequenceType, TensorType, Type
 
 LONGEST_KNOWN = 64
 """Sequences of more elements than this are not followed element by element."""

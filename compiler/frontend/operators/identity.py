@@ -1,9 +1,9 @@
 """Identity and BitCast: the same bits."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import U8, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import U8, DType
+from onnxc.compiler.ir.module import Value
 
 # A bool is a byte of 0 or 1 in the standard's memory.
 BOOL_BITS = 8

@@ -1,10 +1,10 @@
 """ImageDecoder: the pixels of an encoded image."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import U8
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import U8
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
 

@@ -1,13 +1,13 @@
 """InstanceNormalization and GroupNormalization: over the spatial axes of each channel, or of each group of channels."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.conv import per_channel
-from compiler.frontend.operators.precision import wide_type, widened
-from compiler.frontend.operators.standardize import standardize
-from compiler.ir.builder import Builder
-from compiler.ir.dims import floordiv
-from compiler.ir.dtypes import F32, F64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.conv import per_channel
+from onnxc.compiler.frontend.operators.precision import wide_type, widened
+from onnxc.compiler.frontend.operators.standardize import standardize
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import floordiv
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Value
 
 
 @operator("InstanceNormalization", since=(1, 6, 22))

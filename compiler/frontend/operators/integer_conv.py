@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.broadcasting import expect_spreads
-from compiler.frontend.operators.conv import convolve, expect_ranks, per_channel
-from compiler.frontend.operators.quantization import quantize, shifted
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F32, I32
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.broadcasting import expect_spreads
+from onnxc.compiler.frontend.operators.conv import convolve, expect_ranks, per_channel
+from onnxc.compiler.frontend.operators.quantization import quantize, shifted
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, I32
+from onnxc.compiler.ir.module import Value
 
 CODE = "quantization-granularity"
 

@@ -7,12 +7,12 @@ a size that differs is ANY_SIZE. What is present may stand where an optional is 
 from collections.abc import Set
 from typing import NoReturn
 
-from compiler.frontend.operator import Node
-from compiler.ir.builder import Builder
-from compiler.ir.derived_sizes import Truth, choice
-from compiler.ir.dims import Dim, symbols_of
-from compiler.ir.module import Value
-from compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derived_sizes import Truth, choice
+from onnxc.compiler.ir.dims import Dim, symbols_of
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
 
 NEVER_FILLED = ("sequence_construct", "optional_construct")
 """Host functions that give, without operands, an empty sequence and an absent optional."""

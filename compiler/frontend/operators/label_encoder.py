@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.lookups import looked_up, picked, texts
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64, dtype_of
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.lookups import looked_up, picked, texts
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64, dtype_of
+from onnxc.compiler.ir.module import Value
 
 ML = "ai.onnx.ml"
 DEFAULTS: Mapping[str, np.ndarray] = {

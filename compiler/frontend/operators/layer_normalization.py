@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.broadcasting import broadcast_onto
-from compiler.frontend.operators.instance_normalization import stash_type
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.standardize import moments, standardize
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.broadcasting import broadcast_onto
+from onnxc.compiler.frontend.operators.instance_normalization import stash_type
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.standardize import moments, standardize
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value
 
 CODE = "normalization-parameter"
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.broadcasting import expect_spreads
-from compiler.frontend.operators.shape_inputs import of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, floordiv
-from compiler.ir.dtypes import BOOL, F32, I64
-from compiler.ir.module import Block, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.broadcasting import expect_spreads
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, floordiv
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
+from onnxc.compiler.ir.module import Block, Value
+from onnxc.compiler.ir.types import TensorType
 
 RULE = "ONNX LinearAttention"
 SHAPE = "linear-attention-shape"

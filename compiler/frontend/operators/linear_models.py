@@ -5,12 +5,12 @@ Source: https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.feature_operators import feature_type
-from compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.feature_operators import feature_type
+from onnxc.compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
 
 ML = "ai.onnx.ml"
 

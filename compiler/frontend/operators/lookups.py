@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64, dtype_of
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64, dtype_of
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 
 def positions(x: Value, keys: np.ndarray, ir: Builder) -> Value:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.joined_types import is_never_filled, known_inside, refilled, widened
-from compiler.ir.builder import Builder
-from compiler.ir.capture import close_blocks
-from compiler.ir.dims import Dim, Size, maximum, symbols_of
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType, Type, type_symbols
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.joined_types import is_never_filled, known_inside, refilled, widened
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import close_blocks
+from onnxc.compiler.ir.dims import Dim, Size, maximum, symbols_of
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType, Type, type_symbols
 
 BodyBuilder = Callable[[Builder, Value, Sequence[Value]], tuple[Value, ...]]
 """Builds a body from (builder, iteration, carried values): (condition, carried values..., scanned elements...)."""

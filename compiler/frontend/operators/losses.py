@@ -1,12 +1,12 @@
 """NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import widened
-from compiler.frontend.operators.shape_inputs import of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import widened
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 REDUCTIONS = ("none", "sum", "mean")
 

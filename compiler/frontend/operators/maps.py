@@ -5,14 +5,14 @@ Source: https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.host_values import required
-from compiler.frontend.operators.lookups import texts
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F32, I64, STRING
-from compiler.ir.module import Value
-from compiler.ir.types import MapType, SequenceType, TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.host_values import required
+from onnxc.compiler.frontend.operators.lookups import texts
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, I64, STRING
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import MapType, SequenceType, TensorType
 
 ML = "ai.onnx.ml"
 CASTS = {"TO_FLOAT": F32, "TO_STRING": STRING, "TO_INT64": I64}

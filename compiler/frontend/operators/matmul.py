@@ -1,8 +1,8 @@
 """MatMul: numpy.matmul."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 
 @operator("MatMul", since=(1, 9, 13))

@@ -1,11 +1,11 @@
 """MaxUnpool: values put back to the places that MaxPool took them from."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths
-from compiler.frontend.operators.sliding_window import given_padding, kernel_of, per_axis
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, maximum, minimum, product
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import read_lengths
+from onnxc.compiler.frontend.operators.sliding_window import given_padding, kernel_of, per_axis
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, maximum, minimum, product
+from onnxc.compiler.ir.module import Value
 
 
 @operator("MaxUnpool", since=(9, 11, 22))

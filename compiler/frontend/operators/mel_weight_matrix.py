@@ -2,12 +2,12 @@
 
 from math import log
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.module import Value
 
 # mel(f) = 2595 * log10(1 + f / 700)
 MELS_PER_NEPER = 2595 / log(10)

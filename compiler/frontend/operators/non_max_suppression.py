@@ -1,11 +1,11 @@
 """NonMaxSuppression: boxes by falling score, without those that overlap a better one."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL, F32, I64
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 
 @operator("NonMaxSuppression", since=(10, 11))

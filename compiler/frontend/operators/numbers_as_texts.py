@@ -1,10 +1,10 @@
 """Numbers written as texts, and read from them: on the host."""
 
-from compiler.frontend.operator import Node
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, F64, I64, STRING, U64, DType
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, F64, I64, STRING, U64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 
 def texts_of(x: Value, ir: Builder) -> Value:

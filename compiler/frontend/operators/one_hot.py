@@ -1,10 +1,10 @@
 """OneHot: indices as vectors that are on at one place."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, element, of_shape, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, element, of_shape, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 NEGATIVE_SINCE = 11
 

@@ -8,11 +8,11 @@ Source: https://onnx.ai/onnx/operators/index.html#ai-onnx-preview-training
 
 from collections.abc import Callable, Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.module import Value
 
 TRAINING = "ai.onnx.preview.training"
 

@@ -1,11 +1,11 @@
 """Optional, OptionalHasElement and OptionalGetElement: values that may be absent."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.host_values import known_presence, required, with_element
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL
-from compiler.ir.module import Value
-from compiler.ir.types import OptionalType, TensorType, without_symbols
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.host_values import known_presence, required, with_element
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BOOL
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import OptionalType, TensorType, without_symbols
 
 
 @operator("Optional", since=(15, 28))

@@ -3,12 +3,12 @@
 Source: https://onnx.ai/onnx/operators/
 """
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.pooling import power, root
-from compiler.frontend.operators.precision import in_wide
-from compiler.frontend.operators.standardize import moments
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.pooling import power, root
+from onnxc.compiler.frontend.operators.precision import in_wide
+from onnxc.compiler.frontend.operators.standardize import moments
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 # The epsilon of the function body in the standard, where it is no attribute.
 MEAN_VARIANCE_EPSILON = 1e-9

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import (
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import (
     as_scalar,
     as_vector,
     known_integers,
@@ -13,10 +13,10 @@ from compiler.frontend.operators.shape_inputs import (
     vector_length,
     zero,
 )
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, maximum
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, maximum
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 WRAP_SINCE = 19
 

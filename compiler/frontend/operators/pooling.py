@@ -8,13 +8,13 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Sequence
 from math import prod
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import in_wide, widened
-from compiler.frontend.operators.sliding_window import SlidingWindow, kernel_of, sliding_window
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, maximum, product
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import in_wide, widened
+from onnxc.compiler.frontend.operators.sliding_window import SlidingWindow, kernel_of, sliding_window
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, maximum, product
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("MaxPool", since=(1, 8, 10, 11, 12, 22))

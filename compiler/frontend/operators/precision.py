@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, F32, F64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.compiler.ir.module import Value
 
 
 def wide_type(dtype: DType) -> DType:

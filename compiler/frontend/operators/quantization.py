@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.broadcasting import broadcast_onto, expect_spreads
-from compiler.frontend.operators.precision import integer_bounds
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import F32, F64, I32, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.broadcasting import broadcast_onto, expect_spreads
+from onnxc.compiler.frontend.operators.precision import integer_bounds
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F32, F64, I32, DType
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX QuantizeLinear, granularity of y_scale"
 

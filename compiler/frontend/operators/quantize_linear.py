@@ -1,11 +1,11 @@
 """QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: between floats and integers or narrow floats."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.precision import real_type
-from compiler.frontend.operators.quantization import expect_same_shape, granular, quantize
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F8E8M0, F32, I32, U8, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.precision import real_type
+from onnxc.compiler.frontend.operators.quantization import expect_same_shape, granular, quantize
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F8E8M0, F32, I32, U8, DType
+from onnxc.compiler.ir.module import Value
 
 PER_AXIS_SINCE = 13
 

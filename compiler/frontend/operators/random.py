@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from math import pi
 from zlib import crc32
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F32, F64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Value
 
 Draw = Callable[[Node, Builder, Sequence[Dim], DType], Value]
 

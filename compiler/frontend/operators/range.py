@@ -1,11 +1,11 @@
 """Range: numbers in arithmetic progression."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, known_integers, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, maximum
-from compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, known_integers, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
+from onnxc.compiler.ir.module import Value
 
 # A progression of so few integers is often a list of axes or sizes, and is kept readable as such.
 LISTED = 32

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.loops import while_loop
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.recurrent_activations import Activation, read_activations
-from compiler.frontend.operators.shape_inputs import known_integers, of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.loops import while_loop
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.recurrent_activations import Activation, read_activations
+from onnxc.compiler.frontend.operators.shape_inputs import known_integers, of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 # "foward" is how the schemas of version 1 spell their default.
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True), "foward": (False,)}

@@ -6,10 +6,10 @@ Source: https://onnx.ai/onnx/operators/onnx__LSTM.html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.precision import softplus
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.precision import softplus
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 Formula = Callable[[Value, float, float, Builder], Value]
 

@@ -10,12 +10,12 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable, Sequence
 
-from compiler.frontend.operator import LengthUnknown, Lowering, Node, operator
-from compiler.frontend.operators.fold_axes import FixedAxes, Fold, axes_of_data
-from compiler.frontend.operators.precision import real_type, wide_type
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import LengthUnknown, Lowering, Node, operator
+from onnxc.compiler.frontend.operators.fold_axes import FixedAxes, Fold, axes_of_data
+from onnxc.compiler.frontend.operators.precision import real_type, wide_type
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.module import Value
 
 Formula = Callable[[Value, Fold, Builder], Value]
 Computed = Callable[[DType], DType]

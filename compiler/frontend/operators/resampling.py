@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.shape_inputs import read_lengths, zero
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F32, F64, I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.shape_inputs import read_lengths, zero
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
+from onnxc.compiler.ir.module import Value
 
 # The most taps that are added one by one; more are a reduction.
 UNROLLED_TAPS = 4

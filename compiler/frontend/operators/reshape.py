@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import partly_known, read_lengths, vector_input, vector_length
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, product
-from compiler.ir.dtypes import BOOL
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import partly_known, read_lengths, vector_input, vector_length
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import BOOL
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Reshape, shape"
 # Flatten: "must be in the range [0, R]" before.

@@ -10,13 +10,13 @@ from math import inf
 
 import numpy as np
 
-from compiler.frontend.operator import LengthUnknown, Node, operator
-from compiler.frontend.operators.resampling import Region, ResizedAxis, Sampling, resample
-from compiler.frontend.operators.shape_inputs import as_vector, element, of_shape, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import F32, F64, I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import LengthUnknown, Node, operator
+from onnxc.compiler.frontend.operators.resampling import Region, ResizedAxis, Sampling, resample
+from onnxc.compiler.frontend.operators.shape_inputs import as_vector, element, of_shape, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F32, F64, I64
+from onnxc.compiler.ir.module import Value
 
 # A size times a scale has a closed form where the scale's denominator is no larger: in f32 too the product is exact, as
 # long as f32 holds the size.

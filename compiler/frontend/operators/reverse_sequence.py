@@ -1,11 +1,11 @@
 """ReverseSequence: the first elements of each sequence of a batch backwards."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import known_integers, of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import known_integers, of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("ReverseSequence", since=(10, 28))

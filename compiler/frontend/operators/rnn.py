@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.recurrent import Direction, Kind, both_biases, lower_recurrent
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.recurrent import Direction, Kind, both_biases, lower_recurrent
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 
 @operator("RNN", since=(1, 7, 14, 22))

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.gather import expect_in_range
-from compiler.frontend.operators.precision import widened
-from compiler.frontend.operators.shape_inputs import of_shape, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.gather import expect_in_range
+from onnxc.compiler.frontend.operators.precision import widened
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 CODE = "roi-shape"
 COORDINATES = ("half_pixel", "output_half_pixel")

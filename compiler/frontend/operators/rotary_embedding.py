@@ -1,9 +1,9 @@
 """RotaryEmbedding: pairs of features turned by an angle that the position decides."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, floordiv
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX RotaryEmbedding"
 

@@ -2,11 +2,11 @@
 
 from math import sqrt
 
-from compiler.frontend.operator import Node
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.module import Value
 
 
 def scaled_scores(q: Value, k: Value, node: Node, ir: Builder) -> Value:

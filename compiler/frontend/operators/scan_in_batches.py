@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.control_flow import expect_declared_shapes
-from compiler.frontend.operators.loops import while_loop
-from compiler.frontend.operators.shape_inputs import of_shape, zero
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.control_flow import expect_declared_shapes
+from onnxc.compiler.frontend.operators.loops import while_loop
+from onnxc.compiler.frontend.operators.shape_inputs import of_shape, zero
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Scan-8"
 

@@ -3,8 +3,8 @@
 Where an element is named twice, updates apply in row-major order: the last one stays.
 """
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.gather import (
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.gather import (
     expect_coordinates_in_range,
     expect_indexed,
     expect_same_rank,
@@ -12,11 +12,11 @@ from compiler.frontend.operators.gather import (
     index_depth,
     wrap_coordinates,
 )
-from compiler.frontend.operators.shape_inputs import known_integers, of_shape
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operators.shape_inputs import known_integers, of_shape
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 # attribute reduction: kind of the primitive, first version that has it
 REDUCTIONS = {"none": ("set", 1), "add": ("add", 16), "mul": ("mul", 16), "max": ("max", 18), "min": ("min", 18)}

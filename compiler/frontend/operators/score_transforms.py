@@ -6,10 +6,10 @@ transformed by PROBIT alone; LOGISTIC makes two of it where it stands for two cl
 
 import numpy as np
 
-from compiler.frontend.operator import Node
-from compiler.frontend.operators.lookups import texts
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operators.lookups import texts
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 # Scores of smaller magnitude are zero to SOFTMAX_ZERO.

@@ -4,15 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.control_flow import expect_declared_shapes
-from compiler.frontend.operators.host_values import construct, element_type, known_elements, sequence_input, taken_out
-from compiler.frontend.operators.joined_types import is_never_filled, joined_element
-from compiler.frontend.operators.loops import while_loop
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
-from compiler.ir.types import SequenceType, TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.control_flow import expect_declared_shapes
+from onnxc.compiler.frontend.operators.host_values import (
+    construct,
+    element_type,
+    known_elements,
+    sequence_input,
+    taken_out,
+)
+from onnxc.compiler.frontend.operators.joined_types import is_never_filled, joined_element
+from onnxc.compiler.frontend.operators.loops import while_loop
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import SequenceType, TensorType
 
 UNROLLED = 8
 """A sequence of so many known elements is gone through without a loop."""

@@ -1,7 +1,7 @@
 """SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength: sequences of values."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.host_values import (
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.host_values import (
     construct,
     element_type,
     expect_position,
@@ -11,11 +11,11 @@ from compiler.frontend.operators.host_values import (
     sequence_input,
     taken_out,
 )
-from compiler.frontend.operators.joined_types import is_never_filled, joined_element
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
-from compiler.ir.types import SequenceType, TensorType, Type
+from onnxc.compiler.frontend.operators.joined_types import is_never_filled, joined_element
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import SequenceType, TensorType, Type
 
 
 @operator("SequenceConstruct", since=(11,))

@@ -1,9 +1,9 @@
 """Shape and Size: how many elements a tensor has, along its axes and in all."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dims import product
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Shape", since=(1, 13, 15, 19, 21, 23, 24, 25))

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.frontend.operator import LengthUnknown, Node
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, Size, at_least
-from compiler.ir.dtypes import I64, DType
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import LengthUnknown, Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size, at_least
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.module import Value
 
 LONGEST_VECTOR = 1 << 16
 """How many sizes, axes or parts a vector may tell."""

@@ -8,12 +8,12 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Sequence
 from math import pi
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import maximum
-from compiler.ir.dtypes import F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import maximum
+from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.module import Value
 
 # operator: the factors of cos(0), cos(t), cos(2t), ...
 ROWS: dict[str, Sequence[float]] = {

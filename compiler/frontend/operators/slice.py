@@ -7,8 +7,8 @@ arithmetic on the run-time values, and only the clamped results become sizes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import (
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import (
     as_vector,
     element,
     known_integers,
@@ -18,10 +18,10 @@ from compiler.frontend.operators.shape_inputs import (
     vector_input,
     vector_length,
 )
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 # What the standard recommends for "to the end"; its negative means "to the start", going backward.
 INT_MAX = 2**31 - 1

@@ -6,9 +6,9 @@ Sizes may be symbolic; where a window may not fit, a guard is left.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.frontend.operator import Node
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 

@@ -7,11 +7,11 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dims import product
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 AlongAxis = Callable[[Builder, Value, int], Value]
 

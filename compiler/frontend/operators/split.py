@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, floordiv, maximum, minimum
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum
+from onnxc.compiler.ir.module import Value
 
 UNEVEN_SINCE = 18
 

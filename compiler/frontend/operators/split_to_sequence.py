@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.host_values import (
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.host_values import (
     LONGEST_KNOWN,
     construct,
     element_type,
     known_elements,
     sequence_input,
 )
-from compiler.frontend.operators.shape_inputs import known_integers
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
-from compiler.ir.types import ANY_SIZE, SequenceType, TensorType
+from onnxc.compiler.frontend.operators.shape_inputs import known_integers
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import ANY_SIZE, SequenceType, TensorType
 
 
 @operator("SplitToSequence", since=(11, 24))

@@ -1,18 +1,18 @@
 """Squeeze and Unsqueeze: axes of size 1 removed and inserted."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.host_values import may_be_one
-from compiler.frontend.operators.shape_inputs import (
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.host_values import may_be_one
+from onnxc.compiler.frontend.operators.shape_inputs import (
     as_vector,
     known_integers,
     read_lengths,
     spread_over_axes,
     vector_length,
 )
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 AXES_ARE_INPUT_SINCE = 13
 # Before, axes are "a list of non-negative integers".

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 
 def moments(x: Value, axes: Sequence[int], ir: Builder) -> tuple[Value, Value]:

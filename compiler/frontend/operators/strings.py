@@ -7,13 +7,13 @@ import re
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.regular_expressions import NotInPython, UnknownSyntax, python_pattern
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, maximum
-from compiler.ir.dtypes import BOOL, I64, STRING
-from compiler.ir.module import Attribute, Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.regular_expressions import NotInPython, UnknownSyntax, python_pattern
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, maximum
+from onnxc.compiler.ir.dtypes import BOOL, I64, STRING
+from onnxc.compiler.ir.module import Attribute, Value
+from onnxc.compiler.ir.types import TensorType
 
 CASES = ("NONE", "LOWER", "UPPER")
 

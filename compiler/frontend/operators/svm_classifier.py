@@ -8,14 +8,14 @@ from itertools import combinations
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.linear_models import rows_of_features
-from compiler.frontend.operators.loops import while_loop
-from compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
-from compiler.frontend.operators.svm_kernels import constant_of, kernel_values, support_vectors
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL, F32, I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.linear_models import rows_of_features
+from onnxc.compiler.frontend.operators.loops import while_loop
+from onnxc.compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
+from onnxc.compiler.frontend.operators.svm_kernels import constant_of, kernel_values, support_vectors
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX SVMClassifier"
 LEAST_PROBABILITY = 1e-7

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from compiler.frontend.operator import Node
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.linear_models import rows_of_features
-from compiler.frontend.operators.score_transforms import TRANSFORMS
-from compiler.frontend.operators.svm_kernels import constant_of, kernel_values, support_vectors
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.linear_models import rows_of_features
+from onnxc.compiler.frontend.operators.score_transforms import TRANSFORMS
+from onnxc.compiler.frontend.operators.svm_kernels import constant_of, kernel_values, support_vectors
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.module import Value
 
 
 @operator("SVMRegressor", since=(1,), domain="ai.onnx.ml")

@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.lookups import positions, texts
-from compiler.ir.builder import Builder
-from compiler.ir.dims import maximum
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.lookups import positions, texts
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import maximum
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
 
 MOST_DISTANCES = 1000
 """How far apart the tokens of an n-gram may be: every distance is code of its own."""

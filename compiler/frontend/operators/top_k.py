@@ -1,10 +1,10 @@
 """TopK: the largest or smallest elements along an axis, and where they are."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.module import Value
 
 
 @operator("TopK", since=(1,))

@@ -1,8 +1,8 @@
 """Transpose: axes in another order."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Transpose", since=(1, 13, 21, 23, 24, 25))

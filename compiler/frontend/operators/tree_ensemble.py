@@ -5,13 +5,13 @@ from math import isnan
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.forest import EQ, Forest, Votes, aggregated, reached_leaves
-from compiler.frontend.operators.precision import wide_type
-from compiler.frontend.operators.score_transforms import TRANSFORMS, transformed_by
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import dtype_of
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.forest import EQ, Forest, Votes, aggregated, reached_leaves
+from onnxc.compiler.frontend.operators.precision import wide_type
+from onnxc.compiler.frontend.operators.score_transforms import TRANSFORMS, transformed_by
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX TreeEnsemble"
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")

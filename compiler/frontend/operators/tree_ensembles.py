@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.forest import Forest, Votes, aggregated, reached_leaves
-from compiler.frontend.operators.linear_models import rows_of_features
-from compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F32, I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.forest import Forest, Votes, aggregated, reached_leaves
+from onnxc.compiler.frontend.operators.linear_models import rows_of_features
+from onnxc.compiler.frontend.operators.score_transforms import class_labels, labelled, transformed
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
 
 ML = "ai.onnx.ml"
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

@@ -1,10 +1,10 @@
 """Trilu and EyeLike: what is above, below or on a diagonal of a matrix."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.frontend.operators.shape_inputs import as_scalar, zero
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operators.shape_inputs import as_scalar, zero
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Trilu", since=(14,))

@@ -7,10 +7,10 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Sequence
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BOOL, F64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BOOL, F64
+from onnxc.compiler.ir.module import Value
 
 # operator: primitive, versions
 ROWS: dict[str, tuple[str, Sequence[int]]] = {

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.dims import product
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Unique", since=(11, 28))

@@ -8,10 +8,10 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Sequence
 from functools import reduce as fold
 
-from compiler.frontend.operator import Lowering, Node, operator
-from compiler.frontend.operators.precision import widened
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operators.precision import widened
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 BROADCASTS_SINCE = 8
 

@@ -1,8 +1,8 @@
 """Where: elements of one tensor or another, by a condition."""
 
-from compiler.frontend.operator import Node, operator
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 
 
 @operator("Where", since=(9, 16))

@@ -28,7 +28,7 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#compiler/frontend
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'compiler.frontend.proto.onnxc_pb2', _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'onnxc.compiler.frontend.proto.onnxc_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\222\003\004\020\001\030\002'

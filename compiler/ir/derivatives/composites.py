@@ -1,9 +1,9 @@
 """Derivatives of composites that have a better one than that of their decomposition."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Gradients, Step, derivative
-from compiler.ir.dtypes import BF16, F16, F32
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.dtypes import BF16, F16, F32
+from onnxc.compiler.ir.module import Value
 
 
 @derivative("softmax", "masked_softmax")

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Gradients, Step, derivative
-from compiler.ir.dims import Dim, floordiv, maximum
-from compiler.ir.module import Op, Value
-from compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
 
 
 @derivative("dot")

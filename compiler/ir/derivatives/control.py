@@ -7,10 +7,10 @@ loop of its own that keeps the values before each iteration.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.ir.builder import Builder
-from compiler.ir.capture import close_blocks
-from compiler.ir.copy_block import copy_block, copy_values
-from compiler.ir.derivative import (
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import close_blocks
+from onnxc.compiler.ir.copy_block import copy_block, copy_values
+from onnxc.compiler.ir.derivative import (
     Gradients,
     NotDifferentiable,
     Step,
@@ -19,12 +19,12 @@ from compiler.ir.derivative import (
     independent,
     zeros_like,
 )
-from compiler.ir.derivatives.indexed import added_at
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BOOL, I64
-from compiler.ir.module import Block, Op, Value
-from compiler.ir.pull_back import pull_back
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.derivatives.indexed import added_at
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BOOL, I64
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.pull_back import pull_back
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 @derivative("if")

@@ -1,13 +1,13 @@
 """Derivatives of functions of the host: those that compute floats from floats, of which there are the transforms."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Derivative, Gradients, NotDifferentiable, Step, derivative, independent
-from compiler.ir.derivatives.movement import pad_axis
-from compiler.ir.dims import Dim, floordiv, maximum, minimum
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
-from compiler.ir.pull_back import pull_back
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Derivative, Gradients, NotDifferentiable, Step, derivative, independent
+from onnxc.compiler.ir.derivatives.movement import pad_axis
+from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.pull_back import pull_back
+from onnxc.compiler.ir.types import TensorType
 
 
 @derivative("host")

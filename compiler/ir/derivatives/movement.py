@@ -1,9 +1,9 @@
 """Derivatives of movements: each element flows back to where it came from."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Gradients, Step, derivative
-from compiler.ir.dims import Dim, at_least, floordiv, maximum
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum
+from onnxc.compiler.ir.module import Value
 
 
 @derivative("reshape")

@@ -10,9 +10,9 @@ Where nothing flows, nothing goes on, even where a slope is infinite: a branch t
 from collections.abc import Callable
 from math import inf, pi, sqrt
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Gradients, Step, derivative
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.module import Value
 
 Slope = Callable[[Value, Value, Builder], Value]
 """The derivative of y = f(x) from (x, y)."""

@@ -6,11 +6,11 @@ dividing, so zeros among the factors are exact.
 
 from collections.abc import Sequence
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Gradients, Step, derivative
-from compiler.ir.dims import product
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
 
 
 @derivative("reduce")

@@ -1,10 +1,10 @@
 """Derivatives of folds over windows."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import Gradients, Step, derivative
-from compiler.ir.derivatives.movement import spread
-from compiler.ir.dims import Dim, product
-from compiler.ir.module import Op, Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.derivatives.movement import spread
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op, Value
 
 
 @derivative("reduce_window")

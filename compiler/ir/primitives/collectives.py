@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dims import floordiv
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, define, tensors
-from compiler.ir.primitives.movement import axis_of, int_of
-from compiler.ir.primitives.pointwise import pointwise_axes
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dims import floordiv
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, define, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of, int_of
+from onnxc.compiler.ir.primitives.pointwise import pointwise_axes
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def _resized(value: TensorType, axis: int, group: int, *, grows: bool) -> TensorType:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from compiler.ir.dtypes import BF16, F16, F32, I64
-from compiler.ir.module import Attributes, Block, Op, Value
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from compiler.ir.primitives.movement import axis_of
-from compiler.ir.primitives.pointwise import pointwise_axes
-from compiler.ir.primitives.reductions import other_axes
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64
+from onnxc.compiler.ir.module import Attributes, Block, Op, Value
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of
+from onnxc.compiler.ir.primitives.pointwise import pointwise_axes
+from onnxc.compiler.ir.primitives.reductions import other_axes
+from onnxc.compiler.ir.types import TensorType, Type
 
 if TYPE_CHECKING:
-    from compiler.ir.builder import Builder
+    from onnxc.compiler.ir.builder import Builder
 
 APPROXIMATIONS = ("none", "tanh")
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dims import Dim, floordiv
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from compiler.ir.primitives.movement import dims_of, int_of, ints_of
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitives.movement import dims_of, int_of, ints_of
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def parse_equation(equation: object) -> tuple[str, str, str]:

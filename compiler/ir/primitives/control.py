@@ -10,7 +10,7 @@ one tensor with all of them stacked along a new first axis, whose size is `symbo
 call(operands...) {function}: another function of the module.
 """
 
-from compiler.ir.primitive import Primitive, define, no_axes
+from onnxc.compiler.ir.primitive import Primitive, define, no_axes
 
 define(Primitive("if", "control", None, no_axes, effects=True, structural=True))
 define(Primitive("while", "control", None, no_axes, effects=True, structural=True))

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.ir.dtypes import DType, dtype_of
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, no_axes, tensors
-from compiler.ir.primitives.movement import axis_of, dims_of
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dtypes import DType, dtype_of
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, no_axes, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of, dims_of
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def _dtype(attributes: Attributes) -> DType:

@@ -1,5 +1,5 @@
-"""What is not arithmetic on tensors: a primitive that names a function of `runtime.host` and declares its results."""
+"""What is not arithmetic on tensors: a primitive that names a function of `onnxc.runtime.host`, and its results."""
 
-from compiler.ir.primitive import Primitive, define, no_axes
+from onnxc.compiler.ir.primitive import Primitive, define, no_axes
 
 define(Primitive("host", "host", None, no_axes))

@@ -5,11 +5,11 @@ Indices are i64 and non-negative; one outside its axis is clamped here and repor
 
 from collections.abc import Sequence
 
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from compiler.ir.primitives.movement import axis_of, int_of
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of, int_of
+from onnxc.compiler.ir.types import TensorType, Type
 
 SCATTER_KINDS = ("set", "add", "mul", "min", "max")
 

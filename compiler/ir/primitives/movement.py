@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dims import Dim, Size, product
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dims import Dim, Size, product
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def dims_of(attributes: Attributes, name: str) -> tuple[Dim, ...]:

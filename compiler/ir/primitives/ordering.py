@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Attributes, Block
-from compiler.ir.primitive import Primitive, TypeRuleError, define, no_axes, tensors
-from compiler.ir.primitives.movement import axis_of
-from compiler.ir.primitives.reductions import other_axes
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Attributes, Block
+from onnxc.compiler.ir.primitive import Primitive, TypeRuleError, define, no_axes, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of
+from onnxc.compiler.ir.primitives.reductions import other_axes
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def _sort(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:

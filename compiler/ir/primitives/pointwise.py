@@ -5,10 +5,10 @@ Integer arithmetic wraps; integer division truncates, x / 0 = 0; a shift by the 
 
 from collections.abc import Sequence
 
-from compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRule, TypeRuleError, define, tensors
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRule, TypeRuleError, define, tensors
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def pointwise_axes(op: Op) -> tuple[AxisLink, ...]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dtypes import U32
-from compiler.ir.module import Attributes, Block
-from compiler.ir.primitive import Primitive, define, no_axes, tensors
-from compiler.ir.primitives.movement import dims_of, int_of
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dtypes import U32
+from onnxc.compiler.ir.module import Attributes, Block
+from onnxc.compiler.ir.primitive import Primitive, define, no_axes, tensors
+from onnxc.compiler.ir.primitives.movement import dims_of, int_of
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def _random_bits(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from compiler.ir.primitives.movement import axis_of, ints_of
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of, ints_of
+from onnxc.compiler.ir.types import TensorType, Type
 
 KINDS = ("sum", "prod", "min", "max", "and", "or")
 SCAN_KINDS = ("sum", "prod", "min", "max")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.module import Attributes, Block
-from compiler.ir.primitive import Primitive, TypeRuleError, define, no_axes, tensors
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.module import Attributes, Block
+from onnxc.compiler.ir.primitive import Primitive, TypeRuleError, define, no_axes, tensors
+from onnxc.compiler.ir.types import TensorType, Type
 
 RELATIONS = ("equal", "broadcast", "at_least")
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Attributes, Block, Op
-from compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from compiler.ir.primitives.contractions import window_size
-from compiler.ir.primitives.movement import dims_of, ints_of
-from compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Attributes, Block, Op
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitives.contractions import window_size
+from onnxc.compiler.ir.primitives.movement import dims_of, ints_of
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 def _windows(value: TensorType, attributes: Attributes, kinds: Sequence[str]) -> tuple[Dim, ...]:

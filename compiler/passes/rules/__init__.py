@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 
-from compiler.ir.rewriter import Rule
+from onnxc.compiler.ir.rewriter import Rule
 
 
 def _collect() -> tuple[Rule, ...]:

@@ -4,11 +4,19 @@ import math
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import constant_of, full_like, is_constant, is_number, made_by, number_of, unbroadcast
-from compiler.passes.ranges import range_of
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.matching import (
+    constant_of,
+    full_like,
+    is_constant,
+    is_number,
+    made_by,
+    number_of,
+    unbroadcast,
+)
+from onnxc.compiler.passes.ranges import range_of
 
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "equal")
 ASSOCIATIVE_INTEGER = ("add", "mul", "and", "or", "xor", "min", "max")

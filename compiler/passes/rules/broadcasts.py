@@ -1,11 +1,11 @@
 """Broadcasts: merged with movement around them, and put off until after the arithmetic that does not need them."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Op, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.rewriter import rule
-from compiler.passes.matching import made_by, moved_axes, unbroadcast
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.matching import made_by, moved_axes, unbroadcast
 
 POINTWISE = tuple(name for name, primitive in PRIMITIVES.items() if primitive.kind == "pointwise")
 

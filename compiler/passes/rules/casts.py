@@ -1,10 +1,10 @@
 """Casts: chains of them, where the step between loses nothing."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import DType
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import rule
-from compiler.passes.matching import made_by, number_of
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.matching import made_by, number_of
 
 # The bits of the significand, the leading one included, and the largest exponent of types that hold wide ranges.
 SIGNIFICANDS = {"f64": (53, 1023), "f32": (24, 127), "f16": (11, 15), "bf16": (8, 127)}

@@ -1,9 +1,9 @@
 """Concatenations and paddings: what adds nothing, and what can be joined in one step."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import rule
-from compiler.passes.matching import made_by
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.matching import made_by
 
 
 @rule("concatenate")

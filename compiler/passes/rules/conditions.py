@@ -1,10 +1,10 @@
 """Conditions: comparisons that are decided, and choices that are none."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import full_like, is_number, made_by, number_of
-from compiler.passes.ranges import Range, range_of
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.matching import full_like, is_number, made_by, number_of
+from onnxc.compiler.passes.ranges import Range, range_of
 
 
 @rule("equal", "less", "less_equal")

@@ -2,11 +2,11 @@
 
 from math import inf
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Op, Value
-from compiler.ir.primitives.contractions import parse_equation, spatial_axes
-from compiler.ir.rewriter import rule
-from compiler.passes.matching import is_number, made_by, unbroadcast
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation, spatial_axes
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.matching import is_number, made_by, unbroadcast
 
 
 @rule("dot")

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.counters import counter_of, counts_along, made_of_counters
-from compiler.passes.matching import axis_groups, constant_of, made_by, moved_axes
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.counters import counter_of, counts_along, made_of_counters
+from onnxc.compiler.passes.matching import axis_groups, constant_of, made_by, moved_axes
 
 
 @rule("gather")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import rule
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import rule
 
 SHORT = 16
 """Constants of integers up to this many elements are left as they are."""

@@ -5,14 +5,14 @@ Exporters flatten rows before a matrix product and unflatten them after its bias
 
 from string import ascii_letters
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Op, Value
-from compiler.ir.primitives.contractions import parse_equation
-from compiler.ir.primitives.pointwise import is_widening
-from compiler.ir.rewriter import rule
-from compiler.passes.matching import axis_groups, made_by, unbroadcast
-from compiler.passes.rules.broadcasts import POINTWISE
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.primitives.pointwise import is_widening
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.matching import axis_groups, made_by, unbroadcast
+from onnxc.compiler.passes.rules.broadcasts import POINTWISE
 
 
 def _merged(value: Value) -> tuple[Value, dict[int, tuple[int, ...]]] | None:

@@ -1,10 +1,10 @@
 """Reductions: of axes of one element, of reductions, of what is repeated or only regrouped."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import at_least
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import axis_groups, made_by
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.matching import axis_groups, made_by
 
 IDEMPOTENT = ("min", "max", "and", "or")
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import rule
-from compiler.passes.matching import axis_groups, made_by
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.matching import axis_groups, made_by
 
 
 @rule("reshape")

@@ -1,10 +1,10 @@
 """Slices: merged with each other and with what they cut."""
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Dim, at_least
-from compiler.ir.module import Op, Value
-from compiler.ir.rewriter import Rewriter, rule
-from compiler.passes.matching import made_by, moved_axes
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.matching import made_by, moved_axes
 
 
 @rule("slice")

@@ -8,7 +8,7 @@ library is missing.
 import importlib
 import pkgutil
 
-from runtime.host.functions.registry import FUNCTIONS, HostFunction, Values, function
+from onnxc.runtime.host.functions.registry import FUNCTIONS, HostFunction, Values, function
 
 __all__ = ["FUNCTIONS", "HostFunction", "Values", "function"]
 

@@ -5,11 +5,11 @@ NumPy's own single precision is what the standard's tests expect, to the bits th
 
 import numpy as np
 
-from runtime.errors import InputError
-from runtime.host.attributes import flag
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_array
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.attributes import flag
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_array
 
 
 @function("fourier_transform")

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from runtime.errors import DeviceError
-from runtime.host.attributes import text
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_array
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.host.attributes import text
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_array
 
 # The channels of a pixel format, and Pillow's name of it.
 FORMATS: Mapping[str, tuple[int, str]] = {"RGB": (3, "RGB"), "BGR": (3, "RGB"), "Grayscale": (1, "L")}

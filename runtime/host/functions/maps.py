@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.errors import InputError
-from runtime.host.attributes import element_type, integer
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, MapKey, as_array, as_map, texts
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.attributes import element_type, integer
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, MapKey, as_array, as_map, texts
 
 # What ONNX Runtime puts where a sparse map of floats has no text.
 NO_TEXT = "0.f"

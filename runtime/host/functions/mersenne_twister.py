@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from runtime.host.attributes import integer
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_array
+from onnxc.runtime.host.attributes import integer
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_array
 
 
 @function("mersenne_twister_uniform")

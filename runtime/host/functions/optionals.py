@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from runtime.errors import InputError
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue
 
 
 @function("optional_construct")

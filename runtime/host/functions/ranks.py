@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from runtime.errors import InputError
-from runtime.host.attributes import integers
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_array
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.attributes import integers
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_array
 
 
 @function("rank_of")

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue
 
 Values = Sequence[HostValue]
 HostFunction = Callable[[Values, Attributes], tuple[HostValue, ...]]

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from runtime.errors import InputError
-from runtime.host.attributes import flag, integer
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_array, as_sequence
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.attributes import flag, integer
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_array, as_sequence
 
 
 @function("sequence_construct")

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.errors import InputError
-from runtime.host.attributes import element_type, flag, integer, text
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_array, as_texts, texts
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.attributes import element_type, flag, integer, text
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_array, as_texts, texts
 
 # What C's %g prints of an f32 so that it can be read back, but for the last digit of a few.
 F32_DIGITS = 8

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from runtime.host.functions.registry import Values, function
-from runtime.host.registry import Attributes
-from runtime.host.values import HostValue, as_texts
+from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.values import HostValue, as_texts
 
 
 @function("text_positions")

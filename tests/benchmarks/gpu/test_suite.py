@@ -20,16 +20,16 @@ from benchmarks.gpu.kernel_values import kernel_values, worst_error
 from benchmarks.gpu.model_times import model_times
 from benchmarks.gpu.model_values import model_values, official_cases
 from benchmarks.gpu.tile_sweep import tile_sweep
-from compiler.back_ends import back_end
-from compiler.codegen_gpu.cost_model import Calibration
-from compiler.codegen_gpu.emit import emit
-from compiler.codegen_gpu.kernel_source import KernelSource
-from compiler.driver import run_stages
-from compiler.options import make_options
-from runtime.artifact import Artifact
-from runtime.device_code import DeviceKernel
-from runtime.executable import Executable
-from runtime.load import make_executable
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.codegen_gpu.cost_model import Calibration
+from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.driver import run_stages
+from onnxc.compiler.options import make_options
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import make_executable
 from tests.codegen_gpu.support import Device
 from tests.models.builders import mlp
 from tests.support.fake_driver import FakeDriver

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
 from tests.frontend.model_texts import HEADER, Edit, model
 
 

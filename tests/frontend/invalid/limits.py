@@ -2,7 +2,7 @@
 
 from onnx import helper
 
-from compiler.limits import Limits
+from onnxc.compiler.limits import Limits
 from tests.frontend.invalid.case import Case, Cases
 from tests.frontend.invalid.names import NESTED
 from tests.frontend.invalid.tensors import floats, places, sparse

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import F16, F32
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F16, F32
+from onnxc.compiler.ir.module import Value
 from tests.ir.finite_differences import K, M, N, Shape, assert_gradients, gradients_at
 
 RANDOM = np.random.default_rng(8)

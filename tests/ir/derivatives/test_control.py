@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.capture import close_blocks
-from compiler.ir.derivative import NotDifferentiable
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BOOL, F64, I64
-from compiler.ir.module import Value, walk
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import close_blocks
+from onnxc.compiler.ir.derivative import NotDifferentiable
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BOOL, F64, I64
+from onnxc.compiler.ir.module import Value, walk
+from onnxc.compiler.ir.types import TensorType
 from tests.ir.finite_differences import Make, N, assert_gradients, gradients_at, program
 
 RANDOM = np.random.default_rng(13)

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import DERIVATIVES, carries_gradient
-from compiler.ir.differentiate import gradients
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BF16, BOOL, F16, F64, DType
-from compiler.ir.interpreter import interpret
-from compiler.ir.module import Function, Module, Parameter, Value
-from compiler.ir.primitive import PRIMITIVES
-from compiler.ir.rewriter import prune
-from compiler.ir.types import TensorType
-from compiler.ir.verifier import verify_module
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import DERIVATIVES, carries_gradient
+from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F64, DType
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Function, Module, Parameter, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.rewriter import prune
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.verifier import verify_module
 from tests.ir.cases import CASES, Case, Operand
 
 

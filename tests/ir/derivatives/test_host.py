@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.derivative import NotDifferentiable
-from compiler.ir.differentiate import gradients
-from compiler.ir.dims import Dim
-from compiler.ir.dtypes import F64, I64
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.derivative import NotDifferentiable
+from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F64, I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 from tests.ir.finite_differences import Make, N, assert_gradients
 
 RANDOM = np.random.default_rng(14)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.module import Value
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
 from tests.ir.finite_differences import M, Make, N, assert_gradients, gradients_at
 
 RANDOM = np.random.default_rng(9)

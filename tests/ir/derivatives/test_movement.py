@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim
 from tests.ir.finite_differences import M, N, Shape, assert_gradients, gradients_at
 
 RANDOM = np.random.default_rng(4)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import BF16, F16, F32, I32, DType
-from compiler.ir.module import Value
-from compiler.ir.primitives.pointwise import BINARY, UNARY
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I32, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.pointwise import BINARY, UNARY
 from tests.ir.finite_differences import M, N, assert_gradients, gradients_at
 
 INTEGERS_ONLY = ("not", "and", "or", "xor", "shift_left", "shift_right")

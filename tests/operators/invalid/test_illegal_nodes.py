@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from onnx import ModelProto, parser
 
-from compiler.diagnostics import DiagnosedModelError
-from compiler.frontend.check import check_model
-from compiler.frontend.lower import lower_model
-from compiler.frontend.read import read_model
+from onnxc.compiler.diagnostics import DiagnosedModelError
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
 
 ML = "ai.onnx.ml"
 PREVIEWS = '"ai.onnx.preview" : 1, "ai.onnx.preview.training" : 1'

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dims import Size
-from compiler.ir.dtypes import BOOL, F32, I64
-from compiler.ir.module import Value
-from compiler.ir.types import TensorType
-from compiler.passes.rules import conditions as r
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.passes.rules import conditions as r
 from tests.passes.golden import N, Pair, boolean, f32, i64
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from compiler.ir.builder import Builder
-from compiler.ir.dtypes import I64
-from compiler.ir.module import Value
-from compiler.passes.rules import gathers as r
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.rules import gathers as r
 from tests.passes.golden import M, N, Pair, boolean, f32, i64
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from compiler.ir.dtypes import F32, I64
-from compiler.passes.rules import generators as r
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.passes.rules import generators as r
 from tests.passes.golden import N, Pair
 
 

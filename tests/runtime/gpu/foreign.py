@@ -5,8 +5,8 @@ from math import prod
 
 import numpy as np
 
-from runtime.dtypes import DTYPES
-from runtime.gpu.dlpack import export_capsule, read_capsule
+from onnxc.runtime.dtypes import DTYPES
+from onnxc.runtime.gpu.dlpack import export_capsule, read_capsule
 from tests.support.fake_driver import FakeDriver
 
 

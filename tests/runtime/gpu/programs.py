@@ -5,14 +5,14 @@ from functools import cache
 
 import numpy as np
 
-from compiler.codegen_host.image import build_image
-from compiler.codegen_host.machine import compile_object
-from runtime.artifact import Artifact
-from runtime.cpu import allocate_aligned
-from runtime.device_code import DeviceCode, DeviceKernel
-from runtime.executable import Executable
-from runtime.load import make_executable
-from runtime.program import Launch, Program
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.device_code import DeviceCode, DeviceKernel
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import make_executable
+from onnxc.runtime.program import Launch, Program
 from tests.runtime.programs import BIAS, HOST, SCALE, body, launch, program
 from tests.support.fake_driver import FakeDriver, Launched
 

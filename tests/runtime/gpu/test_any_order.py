@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
-from runtime.executable import Executable
-from runtime.program import Host
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.program import Host
 from tests.runtime.gpu.foreign import WithDLPack, WithInterface
 from tests.runtime.gpu.programs import AFFINE, PICK, affine, executable, step
 from tests.runtime.programs import body, program, vector

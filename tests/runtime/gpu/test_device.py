@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from runtime.device_code import DeviceCode
-from runtime.errors import DeviceError
-from runtime.gpu.device import Device, expect_architecture, load_code, properties_of
+from onnxc.runtime.device_code import DeviceCode
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.device import Device, expect_architecture, load_code, properties_of
 from tests.runtime.gpu.programs import AFFINE, CODE, executable, fake_driver, kernel
 from tests.support.fake_driver import FakeDriver
 

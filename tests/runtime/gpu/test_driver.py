@@ -4,9 +4,9 @@ import ctypes
 
 import pytest
 
-from runtime.errors import DeviceError
-from runtime.gpu import driver
-from runtime.gpu.driver import PROTOTYPES, driver_of_library, load_driver, version_text
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu import driver
+from onnxc.runtime.gpu.driver import PROTOTYPES, driver_of_library, load_driver, version_text
 from tests.support.fake_driver import FakeDriver
 
 

@@ -7,9 +7,9 @@ import weakref
 import numpy as np
 import pytest
 
-from runtime.errors import DeviceError, InputError
-from runtime.executable import Executable
-from runtime.program import (
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Constant,
@@ -21,7 +21,7 @@ from runtime.program import (
     TensorSpec,
     While,
 )  # fmt: skip
-from runtime.texts import encode_texts
+from onnxc.runtime.texts import encode_texts
 from tests.runtime.gpu.programs import AFFINE, PICK, affine, executable, fake_driver, step
 from tests.runtime.programs import FLAG, SCALAR, SYMBOLS, Program, X, body, host, program, vector
 from tests.support.arrays import assert_same
@@ -95,7 +95,7 @@ def test_shapes_that_change_from_call_to_call(fake: FakeDriver) -> None:
 
 
 def test_arrays_that_are_too_large_for_staging(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.gpu.engine.LARGEST_STAGED_BYTES", 100)
+    monkeypatch.setattr("onnxc.runtime.gpu.engine.LARGEST_STAGED_BYTES", 100)
     exe = executable(fake, AFFINE)
     for size in (3, 100, 3, 100):
         x = np.arange(size, dtype=np.float32)

@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
-from runtime.gpu import dlpack
-from runtime.gpu.arrays import DeviceArray
-from runtime.load import make_executable
-from runtime.program import Binding, Constant, Host, Parameter, Symbol, TensorSpec
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.gpu import dlpack
+from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.load import make_executable
+from onnxc.runtime.program import Binding, Constant, Host, Parameter, Symbol, TensorSpec
 from tests.runtime.gpu.foreign import EXCHANGED, Consumer, WithDLPack, WithInterface, sample, take_capsule
 from tests.runtime.gpu.programs import AFFINE, PICK, affine, executable, fake_driver, step
 from tests.runtime.programs import AFFINE as AFFINE_ON_CPU

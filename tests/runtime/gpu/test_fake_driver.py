@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from runtime.errors import DeviceError
-from runtime.gpu.device import Device, load_code
-from runtime.gpu.memory import Buffer, PinnedMemory
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.device import Device, load_code
+from onnxc.runtime.gpu.memory import Buffer, PinnedMemory
 from tests.runtime.gpu.programs import CODE, fake_driver
 from tests.support.fake_driver import FakeDriver
 

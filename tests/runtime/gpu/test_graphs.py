@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from runtime.gpu.graphs import GRAPHS_KEPT
-from runtime.program import Host
+from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
+from onnxc.runtime.program import Host
 from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, affine, executable, step
 from tests.runtime.programs import body, launch, program, vector

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import onnxc
-from runtime.artifact import write_artifact
-from runtime.errors import DeviceError, InputError
-from runtime.gpu import driver
-from runtime.gpu.executable import DeviceExecutable
-from runtime.gpu.load import this_driver
-from runtime.load import load, make_executable
+from onnxc.runtime.artifact import write_artifact
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.gpu import driver
+from onnxc.runtime.gpu.executable import DeviceExecutable
+from onnxc.runtime.gpu.load import this_driver
+from onnxc.runtime.load import load, make_executable
 from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, affine, artifact, executable, fake_driver
 from tests.runtime.programs import AFFINE as AFFINE_ON_CPU
@@ -90,13 +90,13 @@ import sys
 
 class Nothing:
     def find_spec(self, name, *_):
-        if name.split(".")[0] in {"triton", "torch", "llvmlite", "cupy", "google", "onnx", "compiler"}:
+        if name.split(".")[0] in {"triton", "torch", "llvmlite", "cupy", "google", "onnx"} or "compiler" in name:
             raise ImportError(f"{name} is not to be imported")
 
 
 sys.meta_path.insert(0, Nothing())
 import numpy as np
-from runtime.load import load, read_artifact
+from onnxc.runtime.load import load, read_artifact
 from tests.support.fake_driver import FakeDriver
 
 path = sys.argv[1]
@@ -115,7 +115,7 @@ for _ in range(3):
     y = exe(np.array([1, 2, 3], np.float32))
 fake.check()
 print(y.tolist(), [launched.kernel.name for launched in fake.launches])
-assert "runtime.host" not in sys.modules
+assert "onnxc.runtime.host" not in sys.modules
 """
 
 
@@ -133,8 +133,8 @@ def test_a_program_for_the_cpu_loads_nothing_of_the_gpu(tmp_path: Path) -> None:
     path = tmp_path / "m.onnxc"
     write_artifact(cpu_artifact(AFFINE_ON_CPU), path)
     code = (
-        "import sys; from runtime.load import load; load(sys.argv[1])([1.0]);"
-        "assert not [name for name in sys.modules if name.startswith('runtime.gpu')]"
+        "import sys; from onnxc.runtime.load import load; load(sys.argv[1])([1.0]);"
+        "assert not [name for name in sys.modules if name.startswith('onnxc.runtime.gpu')]"
     )
     done = subprocess.run([sys.executable, "-c", code, path], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stderr == ""
@@ -142,7 +142,7 @@ def test_a_program_for_the_cpu_loads_nothing_of_the_gpu(tmp_path: Path) -> None:
 
 def test_the_front_door_loads_onto_a_device(fake: FakeDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_artifact(artifact(AFFINE), tmp_path / "m.onnxc")
-    monkeypatch.setattr("runtime.gpu.load.this_driver", lambda: fake.driver)
+    monkeypatch.setattr("onnxc.runtime.gpu.load.this_driver", lambda: fake.driver)
     exe = onnxc.load(tmp_path / "m.onnxc", device=0, graphs=False)
     for _ in range(3):
         assert_same(exe(X), affine(X))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from runtime.errors import DeviceError
-from runtime.gpu.device import Device
-from runtime.gpu.memory import Buffer, MemoryPool, PinnedMemory, rounded_bytes
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.memory import Buffer, MemoryPool, PinnedMemory, rounded_bytes
 from tests.support.fake_driver import FakeDriver
 
 

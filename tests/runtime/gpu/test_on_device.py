@@ -14,11 +14,11 @@ import onnxc
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.kernel_values import value_row
 from benchmarks.inputs import make_inputs
-from compiler.codegen_gpu.compile_kernels import compile_kernels
-from runtime.errors import DeviceError
-from runtime.executable import Executable
-from runtime.gpu.device import properties_of
-from runtime.gpu.driver import load_driver
+from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.gpu.device import properties_of
+from onnxc.runtime.gpu.driver import load_driver
 from tests.codegen_gpu.kinds import KINDS
 from tests.models.builders import Built, decoder, encoder, mlp, resnet
 from tests.support.models import model_from_text

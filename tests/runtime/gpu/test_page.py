@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from runtime.gpu.driver_errors import _CODES
-from runtime.gpu.graphs import GRAPHS_KEPT
+from onnxc.runtime.gpu.driver_errors import _CODES
+from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
 ELSEWHERE = {"too-many-elements", "device-forked"}

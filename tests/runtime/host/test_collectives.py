@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 
 def group(*rows: list[float]) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 NARROW = [np.float16, ml_dtypes.bfloat16]
 FLOATS = [np.float64, np.float32, *NARROW]

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS, Attributes, contractions
+from onnxc.runtime.host import MEANINGS, Attributes, contractions
 
 
 def dot(a: np.ndarray, b: np.ndarray, equation: str, dtype: type[np.generic] = np.int64) -> np.ndarray:

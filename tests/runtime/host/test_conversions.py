@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 F8E4M3FN, F8E4M3FNUZ = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e4m3fnuz)
 F8E5M2, F8E5M2FNUZ = np.dtype(ml_dtypes.float8_e5m2), np.dtype(ml_dtypes.float8_e5m2fnuz)

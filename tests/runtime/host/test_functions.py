@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from runtime.errors import InputError
-from runtime.host import MEANINGS
-from runtime.host.functions import FUNCTIONS
-from runtime.host.values import HostValue, as_array, as_map, as_sequence, as_texts
+from onnxc.runtime.errors import InputError
+from onnxc.runtime.host import MEANINGS
+from onnxc.runtime.host.functions import FUNCTIONS
+from onnxc.runtime.host.values import HostValue, as_array, as_map, as_sequence, as_texts
 from tests.support.arrays import assert_same
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 
 @pytest.mark.parametrize("value", [np.array(3.0), np.zeros((0, 2), np.int8), np.array(["a"], object)], ids=str)

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 APPLY: dict[str, Callable[[float, float], float]] = {
     "set": lambda old, new: new,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int64, np.uint8, np.bool_, ml_dtypes.uint4]
 

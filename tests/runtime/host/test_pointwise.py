@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 FLOATS = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]
 TINY_FLOATS = [

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 COMBINE: dict[str, Callable[[int, int], int]] = {
     "sum": lambda x, y: x + y,

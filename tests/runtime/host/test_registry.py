@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 
 def test_meanings_leave_the_error_state_of_the_caller_alone() -> None:

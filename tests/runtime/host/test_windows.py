@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.host import MEANINGS
+from onnxc.runtime.host import MEANINGS
 
 CASES = [
     # window, strides, low, high, dilations
