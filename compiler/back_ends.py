@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.emit import emit as emit_for_cpu
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.codegen_gpu.emit import emit as emit_for_gpu
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline

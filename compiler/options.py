@@ -10,12 +10,12 @@ from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_check
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.compiler.codegen_gpu.kernel_cache import default_cache_folder
+from onnxc.compiler.codegen_gpu.compile.kernel_cache import default_cache_folder
 from onnxc.compiler.frontend.lower import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
-from onnxc.compiler.passes.precision_policy import Precision
+from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.errors import InputError, UnsupportedError
 

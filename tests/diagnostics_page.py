@@ -30,7 +30,11 @@ TABLED = (
     "runtime/signature.py",
     "runtime/arrays.py",
 )
-DERIVED = ("compiler/frontend/operators/", "compiler/frontend/operand_types.py")
+DERIVED = (
+    "compiler/frontend/operators/",
+    "compiler/frontend/operator_helpers/",
+    "compiler/frontend/operand_types.py",
+)
 
 INTRODUCTION = """\
 # Diagnostics

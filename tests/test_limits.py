@@ -8,8 +8,8 @@ import pytest
 
 import onnxc
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, limited_to, limits_in_force, make_limits
-from onnxc.compiler.passes.fold_constants import fold_constants
 from onnxc.compiler.passes.notes import collect_notes
+from onnxc.compiler.passes.simplify.fold_constants import fold_constants
 from onnxc.runtime.errors import InputError, ModelError
 from tests.frontend.model_texts import IF, model
 from tests.passes.golden import built, text_of

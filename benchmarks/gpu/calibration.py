@@ -1,4 +1,4 @@
-"""Measures what compiler/codegen_gpu/calibration.json says of a kind of card: bandwidth, peaks, what launches cost."""
+"""Measures what tiles/calibration.json of the GPU back end says of a card: bandwidth, peaks, what launches cost."""
 
 import ctypes
 import json
@@ -12,9 +12,9 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.others import cublas_of_cupy, torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
-from onnxc.compiler.codegen_gpu.cards import Unit
 from onnxc.compiler.codegen_gpu.emit import emit
-from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.codegen_gpu.tiles.cards import Unit
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import parse_target
@@ -24,7 +24,7 @@ from tests.codegen_gpu.support import make
 
 __all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "write_calibration"]
 
-CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "calibration.json"
+CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "tiles" / "calibration.json"
 
 COPY_BYTES = {"full": 1 << 30, "quick": 1 << 28, "tiny": 1 << 12}
 PRODUCT_SIZES = {"full": 8192, "quick": 4096, "tiny": 16}

@@ -26,8 +26,8 @@ from benchmarks.gpu.model_times import model_times
 from benchmarks.gpu.model_values import model_values, official_cases
 from benchmarks.gpu.tile_sweep import tile_sweep
 from benchmarks.isolation import last_message
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.options import make_options
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.device_code import DeviceKernel

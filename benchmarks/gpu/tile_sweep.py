@@ -7,9 +7,9 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.plan_runner import PlanRunner
 from onnxc.compiler.codegen_gpu.kernels.contraction import emit_products_with
-from onnxc.compiler.codegen_gpu.matrix_tiles import MatrixProducts, rank_tiles
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
-from onnxc.compiler.codegen_gpu.product_tiles import TileChoice
+from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import MatrixProducts, rank_tiles
+from onnxc.compiler.codegen_gpu.tiles.product_tiles import TileChoice
 from onnxc.compiler.ir.dtypes import DTYPES
 from onnxc.compiler.planning.matrix_products import find_problem
 from onnxc.compiler.planning.plan import plan_kernels

@@ -1,1 +1,1 @@
-"""The place of the GPU back end, which is designed and not built: asking for a CUDA target is an UnsupportedError."""
+"""Kernels of a plan to Triton source and machine code of NVIDIA GPUs, and a plan to functions that launch them."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
-from onnxc.compiler.codegen_gpu.packed_weights import PACKERS
 from onnxc.compiler.codegen_gpu.report import make_report
 from onnxc.compiler.codegen_gpu.segments import programs_memory, segment_function
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.source.packed_weights import PACKERS
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object

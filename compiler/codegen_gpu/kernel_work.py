@@ -7,7 +7,7 @@ counted than what comes out.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.cards import Unit
+from onnxc.compiler.codegen_gpu.tiles.cards import Unit
 from onnxc.compiler.ir.dims import Dim, minimum, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
 from onnxc.compiler.ir.module import Op, Value

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from onnxc.compiler.codegen_gpu.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS, attention, convolution, reduction, scan
-from onnxc.compiler.codegen_gpu.scalars import table_of
+from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule

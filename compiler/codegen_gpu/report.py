@@ -7,9 +7,9 @@ JSON values throughout. A size that only a call decides is a text in the names o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.cost_model import CostModel, Work, cost_model
-from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, KernelSource, SizeRange
 from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource, SizeRange
+from onnxc.compiler.codegen_gpu.tiles.cost_model import CostModel, Work, cost_model
 from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers, host_reason, op_text
 from onnxc.compiler.ir.dims import Dim, evaluate, product, substitute, symbols_of
 from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, Launch, PlanBody, Segment

@@ -8,8 +8,8 @@ The frame is laid out in runtime/program.py. The result is 0, the first error of
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from onnxc.compiler.codegen_gpu.kernel_source import Argument, DeviceStep, KernelCode, KernelSource
-from onnxc.compiler.codegen_gpu.source_builder import MOST_ELEMENTS_I32
+from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep, KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from onnxc.compiler.codegen_gpu.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES

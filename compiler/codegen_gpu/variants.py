@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode, SizeRange
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, SizeRange
 from onnxc.compiler.ir.dims import Dim, at_least, maximum, minimum
 
 __all__ = ["few_and_long"]

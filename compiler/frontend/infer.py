@@ -11,7 +11,7 @@ from onnxc.compiler.frontend.declare_types import complete_type
 from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.lower import FoundType, InputOptions, lower_typed
-from onnxc.compiler.frontend.operators.joined_types import joined_element
+from onnxc.compiler.frontend.operator_helpers.joined_types import joined_element
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.size_names import ValueKey, name_sizes

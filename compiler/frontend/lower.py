@@ -15,9 +15,9 @@ from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
 from onnxc.compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
-from onnxc.compiler.frontend.operators.control_flow import cases_of_rank, expect_case, joined_branches
-from onnxc.compiler.frontend.operators.host_values import of_case, of_declared_shape, with_element
-from onnxc.compiler.frontend.operators.joined_types import is_never_filled
+from onnxc.compiler.frontend.operator_helpers.host_values import of_case, of_declared_shape, with_element
+from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_filled
+from onnxc.compiler.frontend.operators.control.control_flow import cases_of_rank, expect_case, joined_branches
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DType

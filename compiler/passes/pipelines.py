@@ -2,25 +2,25 @@
 
 from typing import Literal
 
-from onnxc.compiler.passes.canonicalize import canonicalize
-from onnxc.compiler.passes.choose_layout import choose_layout
-from onnxc.compiler.passes.decompose_attention import decompose_attention
-from onnxc.compiler.passes.decompose_rotary import decompose_rotary
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
-from onnxc.compiler.passes.fold_batch_norm import fold_batch_norm
-from onnxc.compiler.passes.fold_constants import fold_constants
-from onnxc.compiler.passes.lower_precision import lower_precision_to
+from onnxc.compiler.passes.layout.choose_layout import choose_layout
+from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
+from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
+from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
+from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
+from onnxc.compiler.passes.lower.split_dilated_convolution import split_dilated_convolution
 from onnxc.compiler.passes.pipeline import Pass
-from onnxc.compiler.passes.precision_policy import STORED, Precision
-from onnxc.compiler.passes.recognize_attention import recognize_attention
-from onnxc.compiler.passes.recognize_gelu import recognize_gelu
-from onnxc.compiler.passes.recognize_layer_norm import recognize_layer_norm
-from onnxc.compiler.passes.recognize_rms_norm import recognize_rms_norm
-from onnxc.compiler.passes.recognize_rotary import recognize_rotary
-from onnxc.compiler.passes.recognize_softmax import recognize_softmax
-from onnxc.compiler.passes.simplify_sizes import simplify_sizes
-from onnxc.compiler.passes.split_dilated_convolution import split_dilated_convolution
+from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
+from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
+from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
+from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
+from onnxc.compiler.passes.recognize.recognize_rotary import recognize_rotary
+from onnxc.compiler.passes.recognize.recognize_softmax import recognize_softmax
+from onnxc.compiler.passes.simplify.canonicalize import canonicalize
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from onnxc.compiler.passes.simplify.fold_batch_norm import fold_batch_norm
+from onnxc.compiler.passes.simplify.fold_constants import fold_constants
+from onnxc.compiler.passes.simplify.simplify_sizes import simplify_sizes
 
 # Sizes first: what two sizes are known to be equal decides which shapes agree, and so most of the rest.
 _TIDY: tuple[Pass, ...] = (

@@ -13,7 +13,7 @@ from onnxc.command_line.report import report_parts
 from onnxc.command_line.tables import facts_table, json_text, number, table
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
-from onnxc.compiler.frontend.quantization import QuantizationHint, quantization_hints
+from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.load import read_artifact
 from onnxc.runtime.signature import program_signature

@@ -34,7 +34,7 @@ from onnxc.compiler.frontend.infer import infer_types
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.options import CompileOptions, make_options
-from onnxc.compiler.passes.precision_policy import STORED, Precision
+from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.runtime.artifact import Artifact, write_artifact

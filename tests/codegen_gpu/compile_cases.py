@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnxc.compiler.back_ends import back_end
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.codegen_gpu.emit import emit
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan

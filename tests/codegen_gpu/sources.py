@@ -1,6 +1,6 @@
 """Kernels written by hand, small ones of different sorts: what the tests of compiling have in common."""
 
-from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 
 ELEMENTWISE = """@triton.jit
 def kernel(a0, a1, y0, s0):

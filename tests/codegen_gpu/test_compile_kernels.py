@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.compiler.codegen_gpu import compile_kernels as module
-from onnxc.compiler.codegen_gpu.compile_job import Compiled, Failed, Job
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
-from onnxc.compiler.codegen_gpu.cubin import CubinParameter
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
-from onnxc.compiler.codegen_gpu.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.codegen_gpu.compile import compile_kernels as module
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels, parameter_table
+from onnxc.compiler.codegen_gpu.compile.cubin import CubinParameter
+from onnxc.compiler.codegen_gpu.compile.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.errors import DeviceError, UnsupportedError
 from tests.codegen_gpu.sources import dot, elementwise, reduction, source
@@ -223,7 +223,7 @@ def test_the_compiling_process_never_imports_triton(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.target import parse_target
 from tests.codegen_gpu.sources import reduction
 if __name__ == "__main__":
@@ -231,7 +231,7 @@ if __name__ == "__main__":
     assert kernel.cubin.startswith(b"\\x7fELF")
     assert not [name for name in sys.modules if name.split(".")[0] in ("triton", "torch", "cupy")]
 """
-    root = Path(module.__file__).parents[3]
+    root = Path(module.__file__).parents[4]
     # TRITON_INTERPRET would make the workers interpret.
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(

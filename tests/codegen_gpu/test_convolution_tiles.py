@@ -2,8 +2,8 @@
 
 import pytest
 
-from onnxc.compiler.codegen_gpu.convolution_tiles import ConvolutionProducts, choose_convolution_tile
-from onnxc.compiler.codegen_gpu.product_tiles import TileChoice
+from onnxc.compiler.codegen_gpu.tiles.convolution_tiles import ConvolutionProducts, choose_convolution_tile
+from onnxc.compiler.codegen_gpu.tiles.product_tiles import TileChoice
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F32, I8, DType
 from tests.codegen_gpu.support import SM_80, SM_90

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.compiler.codegen_gpu import cost_model as module
-from onnxc.compiler.codegen_gpu.cards import CARDS
-from onnxc.compiler.codegen_gpu.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
+from onnxc.compiler.codegen_gpu.tiles import cost_model as module
+from onnxc.compiler.codegen_gpu.tiles.cards import CARDS
+from onnxc.compiler.codegen_gpu.tiles.cost_model import Work, cost_model
+from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F32, DType
 from onnxc.compiler.target import parse_target

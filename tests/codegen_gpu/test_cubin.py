@@ -10,9 +10,9 @@ from random import Random
 import pytest
 import triton
 
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
-from onnxc.compiler.codegen_gpu.cubin import Cubin, CubinError, CubinParameter, instruction_counts, read_cubin
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.compile.cubin import Cubin, CubinError, CubinParameter, instruction_counts, read_cubin
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.device_code import DeviceKernel
 from tests.codegen_gpu.sources import SPILLING, dot, elementwise, reduction, source

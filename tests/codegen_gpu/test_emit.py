@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_gpu.emit import emit
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value

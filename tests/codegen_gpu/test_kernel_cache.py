@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.compiler.codegen_gpu import kernel_cache
-from onnxc.compiler.codegen_gpu.kernel_cache import KernelCache, default_cache_folder, kernel_key
-from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.codegen_gpu.compile import kernel_cache
+from onnxc.compiler.codegen_gpu.compile.kernel_cache import KernelCache, default_cache_folder, kernel_key
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.runtime.device_code import DeviceKernel
 from tests.codegen_gpu.sources import elementwise
 
@@ -106,7 +106,7 @@ def use_cache(folder: Path, seed: int) -> None:
 def test_many_processes_use_a_folder_at_the_same_time(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from tests.codegen_gpu.test_kernel_cache import use_cache; "
     code += "use_cache(Path(sys.argv[1]), int(sys.argv[2]))"
-    root = Path(kernel_cache.__file__).parents[3]
+    root = Path(kernel_cache.__file__).parents[4]
     commands = ([sys.executable, "-c", code, str(tmp_path), str(seed)] for seed in range(3))
     processes = [subprocess.Popen(command, cwd=root) for command in commands]
     assert [process.wait() for process in processes] == [0, 0, 0]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels, parameter_table
-from onnxc.compiler.codegen_gpu.cubin import instruction_counts, read_cubin
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels, parameter_table
+from onnxc.compiler.codegen_gpu.compile.cubin import instruction_counts, read_cubin
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.target import Target
 from tests.codegen_gpu.kinds import FOLDER, KINDS, golden_text, sources_of

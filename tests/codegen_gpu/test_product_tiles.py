@@ -1,7 +1,7 @@
 """What tiles of products take: iterations along k, and how many programs may share them."""
 
-from onnxc.compiler.codegen_gpu.cost_model import cost_model
-from onnxc.compiler.codegen_gpu.product_tiles import MatrixTile, Products, choose_fastest, splits
+from onnxc.compiler.codegen_gpu.tiles.cost_model import cost_model
+from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile, Products, choose_fastest, splits
 from onnxc.compiler.ir.dtypes import BF16
 from tests.codegen_gpu.support import SM_90
 

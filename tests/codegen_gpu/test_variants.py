@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.variants import few_and_long
 from onnxc.compiler.ir.dims import Dim, Size, evaluate
 

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-import onnxc.compiler.codegen_gpu.worker_pool as module
-from onnxc.compiler.codegen_gpu.compile_job import Compiled, Failed, Job
-from onnxc.compiler.codegen_gpu.worker_pool import WorkerPool, worker_environment
+import onnxc.compiler.codegen_gpu.compile.worker_pool as module
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile.worker_pool import WorkerPool, worker_environment
 from onnxc.runtime.errors import DeviceError
 
 # What a job says is what the process does; its number of the process is the answer.
 WORKER = """
 import os, sys, time
 from multiprocessing.connection import Connection
-from onnxc.compiler.codegen_gpu.compile_job import Compiled, Failed
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed
 
 connection = Connection(int(sys.argv[1]))
 while True:
@@ -187,14 +187,14 @@ def test_closing_ends_the_processes_and_removes_their_files(
 
 def test_processes_end_with_the_one_that_started_them(command: tuple[str, ...]) -> None:
     code = f"""
-from onnxc.compiler.codegen_gpu import worker_pool
-from onnxc.compiler.codegen_gpu.compile_job import Job
+from onnxc.compiler.codegen_gpu.compile import worker_pool
+from onnxc.compiler.codegen_gpu.compile.compile_job import Job
 pool = worker_pool.shared_pool()
 pool._command = {command!r}
 pool.run([Job("kernel", "x", (), (), 4, 3, 90)], 1)
 print(*pool.process_ids)
 """
-    root = Path(module.__file__).parents[3]
+    root = Path(module.__file__).parents[4]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert not is_alive(int(done.stdout))
@@ -203,8 +203,8 @@ print(*pool.process_ids)
 def test_a_forked_process_has_workers_of_its_own(command: tuple[str, ...]) -> None:
     code = f"""
 import os, sys
-from onnxc.compiler.codegen_gpu import worker_pool
-from onnxc.compiler.codegen_gpu.compile_job import Job
+from onnxc.compiler.codegen_gpu.compile import worker_pool
+from onnxc.compiler.codegen_gpu.compile.compile_job import Job
 pool = worker_pool.shared_pool()
 pool._command = {command!r}
 job = Job("kernel", "x", (), (), 4, 3, 90)
@@ -216,7 +216,7 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
     assert pool.run([job], 1) == [ours]
 """
-    root = Path(module.__file__).parents[3]
+    root = Path(module.__file__).parents[4]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False, timeout=60
     )

@@ -9,7 +9,7 @@ import onnxc
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.element_types import number_of
 from onnxc.compiler.frontend.lower import lower_model
-from onnxc.compiler.frontend.quantization import QuantizationHint, quantization_hints
+from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dtypes import I4, I8, I32, U8, U16, DType
 from tests.frontend.model_texts import IF, RELU, model, warnings

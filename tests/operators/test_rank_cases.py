@@ -8,7 +8,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.module import walk
-from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from onnxc.runtime.errors import InputError
 from tests.operators.host_models import TARGETS, run_text
 from tests.support.arrays import assert_same

@@ -7,7 +7,7 @@ import pytest
 
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
-from onnxc.compiler.frontend.operators.slice import extent
+from onnxc.compiler.frontend.operators.tensor.slice import extent
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dims import Size, evaluate
 from onnxc.compiler.ir.interpreter import interpret

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
-from onnxc.compiler.frontend.operators.regular_expressions import UnknownSyntax, python_pattern
+from onnxc.compiler.frontend.operator_helpers.regular_expressions import UnknownSyntax, python_pattern
 from onnxc.runtime.errors import InputError, UnsupportedError
 from tests.operators.host_models import TARGETS, run_ml, run_text, texts
 from tests.support.arrays import assert_same

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.module import Module, walk
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
-from onnxc.compiler.passes.canonicalize import canonicalize
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from onnxc.compiler.passes.fold_constants import fold_constants
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import Pass, run_pipeline
+from onnxc.compiler.passes.simplify.canonicalize import canonicalize
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify.fold_constants import fold_constants
 from tests.passes.golden import Make, assert_same_meaning, built
 
 TIDY: tuple[Pass, ...] = (canonicalize, fold_constants, canonicalize, eliminate_common_subexpressions)

@@ -20,13 +20,13 @@ from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Module, Op, Value, walk
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
-from onnxc.compiler.passes.canonicalize import canonicalize
-from onnxc.compiler.passes.choose_layout import choose_layout
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from onnxc.compiler.passes.layout.choose_layout import choose_layout
+from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.passes.pipeline import run_pipeline, verify_step
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
-from onnxc.compiler.passes.precision_policy import Precision
+from onnxc.compiler.passes.simplify.canonicalize import canonicalize
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from tests.models.builders import BUILDERS
 from tests.models.light_models import FOLDER, NAMES
 from tests.models.writer import STYLES, Style

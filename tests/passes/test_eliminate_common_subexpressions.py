@@ -7,7 +7,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I32, I64
 from onnxc.compiler.ir.module import Value, walk
 from onnxc.compiler.ir.parser import parse_module
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from tests.passes.golden import N, Pair, built, check_pair, f32, i64
 
 

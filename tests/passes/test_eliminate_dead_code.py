@@ -1,6 +1,6 @@
 """Dead code; what `prune` keeps and drops is tested with the rewriter."""
 
-from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from tests.passes.golden import built, f32
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.fold_batch_norm import fold_batch_norm
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import OPTIMIZE
+from onnxc.compiler.passes.simplify.fold_batch_norm import fold_batch_norm
 from tests.passes.golden import N, Pair, assert_same_meaning, built, check_pair, f16, f32
 
 RANDOM = np.random.default_rng(5)

@@ -6,7 +6,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.fold_constants import SMALL_BYTES, fold_constants
+from onnxc.compiler.passes.simplify.fold_constants import SMALL_BYTES, fold_constants
 from tests.passes.golden import N, Pair, built, check_pair, f32, text_of
 
 

@@ -18,12 +18,12 @@ from onnxc.compiler.ir.module import Module, Op, Value, walk
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.verifier import verify_module
-from onnxc.compiler.passes.canonicalize import canonicalize
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from onnxc.compiler.passes.lower_precision import LARGEST, lower_precision_to, rounded
+from onnxc.compiler.passes.lower.lower_precision import LARGEST, lower_precision_to, rounded
+from onnxc.compiler.passes.lower.precision_policy import POLICIES
 from onnxc.compiler.passes.pipeline import run_pipeline, verify_step
 from onnxc.compiler.passes.pipelines import OPTIMIZE
-from onnxc.compiler.passes.precision_policy import POLICIES
+from onnxc.compiler.passes.simplify.canonicalize import canonicalize
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from tests.models.builders import BUILDERS
 from tests.models.writer import STYLES, Style
 from tests.passes.golden import M, N, Pair, boolean, built, f16, f32, f64, i64, text_of

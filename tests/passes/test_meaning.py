@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from onnxc.compiler.ir.module import Module
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.verifier import verify_module
-from onnxc.compiler.passes.canonicalize import canonicalize
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
-from onnxc.compiler.passes.fold_constants import fold_constants
 from onnxc.compiler.passes.pipeline import Pass, run_pipeline, verify_step
-from onnxc.compiler.passes.simplify_sizes import simplify_sizes
+from onnxc.compiler.passes.simplify.canonicalize import canonicalize
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from onnxc.compiler.passes.simplify.fold_constants import fold_constants
+from onnxc.compiler.passes.simplify.simplify_sizes import simplify_sizes
 from tests.passes.golden import assert_same_meaning
 from tests.passes.programs import programs
 

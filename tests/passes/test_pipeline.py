@@ -5,11 +5,11 @@ import pytest
 from onnxc.compiler.ir.module import Module, Op
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.ir.verifier import InvalidModule
-from onnxc.compiler.passes.canonicalize import canonicalize
-from onnxc.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from onnxc.compiler.passes.notes import Note, collect_notes, note, note_refusal
 from onnxc.compiler.passes.pipeline import Log, Step, print_after, run_pipeline, verify_step
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
+from onnxc.compiler.passes.simplify.canonicalize import canonicalize
+from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from tests.passes.golden import built, f32, text_of
 
 MODULE = built((f32(4),), lambda b, x: b.neg(b.neg(x)))
@@ -85,7 +85,8 @@ def test_notes_without_a_listener_go_nowhere() -> None:
 def test_pipelines_are_tuples_of_passes_named_as_their_files() -> None:
     pipelines = (target_pipeline("cpu"), target_pipeline("cuda", "tf32"), target_pipeline("cuda", "bf16"))
     for transform in (*OPTIMIZE, *sum(pipelines, ())):
-        assert transform.__module__ == f"onnxc.compiler.passes.{transform.__name__}"
+        assert transform.__module__.startswith("onnxc.compiler.passes.")
+        assert transform.__module__.endswith(f".{transform.__name__}")
         assert (transform.__doc__ or "").strip()
 
 

@@ -10,8 +10,8 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F16, F32, I8, I64
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.counters import Counter, counter_of, counts_along, made_of_counters
-from onnxc.compiler.passes.ranges import LONGEST_AXIS, Range, range_of
+from onnxc.compiler.passes.analysis.counters import Counter, counter_of, counts_along, made_of_counters
+from onnxc.compiler.passes.analysis.ranges import LONGEST_AXIS, Range, range_of
 from tests.passes.golden import M, N, boolean, f32, i8, i64, u8
 
 BOUNDS = {"N": (0, None), "M": (1, 64)}

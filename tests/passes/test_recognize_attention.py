@@ -13,7 +13,7 @@ from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.passes.pipeline import run_pipeline
-from onnxc.compiler.passes.recognize_attention import recognize_attention
+from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from tests.passes.golden import M, N, boolean, built, f16, f32
 from tests.passes.recognition import TIDY, count, names, reasons, recognized
 

@@ -8,7 +8,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F16, F32
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.recognize_gelu import recognize_gelu
+from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
 from tests.passes.golden import N, f16, f32
 from tests.passes.recognition import names, reasons, recognized
 

@@ -9,8 +9,8 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F16, F32
 from onnxc.compiler.ir.module import Module, Op, Value
-from onnxc.compiler.passes.recognize_layer_norm import recognize_layer_norm
-from onnxc.compiler.passes.recognize_rms_norm import recognize_rms_norm
+from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
+from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
 from tests.passes.golden import M, N, f16, f32
 from tests.passes.recognition import names, reasons, recognized
 

@@ -8,7 +8,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.recognize_rotary import recognize_rotary
+from onnxc.compiler.passes.recognize.recognize_rotary import recognize_rotary
 from tests.passes.golden import M, N, f32, i64
 from tests.passes.recognition import names, reasons, recognized
 

@@ -8,7 +8,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.passes.recognize_softmax import recognize_softmax
+from onnxc.compiler.passes.recognize.recognize_softmax import recognize_softmax
 from tests.passes.golden import N, f16, f32
 from tests.passes.recognition import names, reasons, recognized
 

@@ -8,7 +8,7 @@ import pytest
 
 import tests.passes.pairs as pairs
 from onnxc.compiler.ir.rewriter import Rule, rewrite
-from onnxc.compiler.passes.rules import RULES
+from onnxc.compiler.passes.simplify.rules import RULES
 from tests.passes.golden import Pair, check_pair
 
 TABLES = [importlib.import_module(f"{pairs.__name__}.{module.name}") for module in pkgutil.iter_modules(pairs.__path__)]

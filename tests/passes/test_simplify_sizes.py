@@ -8,8 +8,8 @@ from onnxc.compiler.ir.module import Module, walk
 from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.verifier import verify_module
-from onnxc.compiler.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from onnxc.compiler.passes.simplify_sizes import simplify_sizes
+from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from onnxc.compiler.passes.simplify.simplify_sizes import simplify_sizes
 from onnxc.runtime.errors import InputError
 
 

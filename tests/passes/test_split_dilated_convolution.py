@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, walk
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.passes.split_dilated_convolution import split_dilated_convolution
+from onnxc.compiler.passes.lower.split_dilated_convolution import split_dilated_convolution
 
 
 def transposed(

@@ -11,7 +11,7 @@ from hashlib import sha256
 from onnxc.backend import Prepared
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.codegen_gpu.emit import emit
-from onnxc.compiler.codegen_gpu.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import CompileOptions, ModelSource, make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
-from onnxc.compiler.codegen_gpu.kernel_source import KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.runtime.host import MEANINGS
 
 __all__ = ["execute"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size, evaluate
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.moved_layouts import Layout
+from onnxc.compiler.passes.layout.moved_layouts import Layout
 
 __all__ = ["NONE", "ONES", "TWOS", "Convolution", "H", "N", "W", "Windows", "sizes_of"]
 

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.target import Target
 

@@ -1,9 +1,9 @@
 """Concatenation: flat tiles over the result, in which each operand is computed where it lies."""
 
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.target import Target

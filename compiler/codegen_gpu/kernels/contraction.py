@@ -8,15 +8,15 @@ share one and a second launch adds up their parts, always in the same order.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onnxc.compiler.codegen_gpu.block_copies import LEAST_COPIED_ROWS, BlockSide, block_sides
-from onnxc.compiler.codegen_gpu.element_types import memory_type, register_type
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode, SizeRange
-from onnxc.compiler.codegen_gpu.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
-from onnxc.compiler.codegen_gpu.product_tiles import MatrixTile, TileChoice
-from onnxc.compiler.codegen_gpu.scalars import emit_cast
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
+from onnxc.compiler.codegen_gpu.source.block_copies import LEAST_COPIED_ROWS, BlockSide, block_sides
+from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, SizeRange
+from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
+from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
+from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile, TileChoice
 from onnxc.compiler.ir.dims import Dim, floordiv, maximum, product
 from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op

@@ -8,18 +8,18 @@ channels in each of many groups, and types that tensor cores do not multiply.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onnxc.compiler.codegen_gpu.convolution_tiles import ConvolutionProducts, choose_convolution_tile
-from onnxc.compiler.codegen_gpu.element_types import register_type
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, element_counts, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total, place_tile, write_result
-from onnxc.compiler.codegen_gpu.matrix_tiles import TILED_DTYPES
-from onnxc.compiler.codegen_gpu.packed_weights import transposed_layout, transposed_strides
-from onnxc.compiler.codegen_gpu.product_tiles import MatrixTile
-from onnxc.compiler.codegen_gpu.scalars import emit_cast
-from onnxc.compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.codegen_gpu.source.element_types import register_type
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
+from onnxc.compiler.codegen_gpu.source.packed_weights import transposed_layout, transposed_strides
+from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
+from onnxc.compiler.codegen_gpu.source.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.codegen_gpu.tiles.convolution_tiles import ConvolutionProducts, choose_convolution_tile
+from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES
+from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
 from onnxc.compiler.ir.module import Block, Op

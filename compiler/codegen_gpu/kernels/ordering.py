@@ -3,9 +3,9 @@
 The work grows with the square of a line, all of it independent; equal elements keep their order.
 """
 
-from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, unravel
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.planning.kernel_plan import Kernel

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, unravel
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.planning.domain import Domain, affine_domain
 from onnxc.compiler.planning.kernel_plan import Kernel

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from onnxc.compiler.codegen_gpu.cards import card_of
-from onnxc.compiler.codegen_gpu.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.element_types import register_type
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import LANES_PER_WARP, KernelFrame, element_counts, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import DeviceStep, KernelCode
-from onnxc.compiler.codegen_gpu.row_folds import COLUMNS, ROWS, fold_columns
-from onnxc.compiler.codegen_gpu.scalars import literal, table_of
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, power_of_two, unravel
+from onnxc.compiler.codegen_gpu.source.element_types import register_type
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import LANES_PER_WARP, KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
+from onnxc.compiler.codegen_gpu.source.row_folds import COLUMNS, ROWS, fold_columns
+from onnxc.compiler.codegen_gpu.source.scalars import literal, table_of
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, power_of_two, unravel
+from onnxc.compiler.codegen_gpu.tiles.cards import card_of
+from onnxc.compiler.codegen_gpu.tiles.cost_model import Work, cost_model
 from onnxc.compiler.codegen_gpu.variants import few_and_long
 from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I64, DType

@@ -1,12 +1,12 @@
 """Scans: lines side by side, each gone through tile by tile with what the tiles before add up to."""
 
-from onnxc.compiler.codegen_gpu.element_types import register_type
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
-from onnxc.compiler.codegen_gpu.row_folds import fold_columns
-from onnxc.compiler.codegen_gpu.scalars import literal, table_of
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
+from onnxc.compiler.codegen_gpu.source.element_types import register_type
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.row_folds import fold_columns
+from onnxc.compiler.codegen_gpu.source.scalars import literal, table_of
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op

@@ -6,11 +6,11 @@ indices along the axis once for each element.
 
 from collections.abc import Sequence
 
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
-from onnxc.compiler.codegen_gpu.scalars import table_of
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.scalars import table_of
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel

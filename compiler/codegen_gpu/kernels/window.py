@@ -6,13 +6,13 @@ windows share come from the cache.
 
 from collections.abc import Callable, Sequence
 
-from onnxc.compiler.codegen_gpu.element_types import is_widened
-from onnxc.compiler.codegen_gpu.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.kernel_frame import KernelFrame, open_kernel
-from onnxc.compiler.codegen_gpu.kernel_source import KernelCode
-from onnxc.compiler.codegen_gpu.scalars import emit_cast, literal, table_of
-from onnxc.compiler.codegen_gpu.sliding_windows import WINDOW_BLOCK, for_each_tap, window_axes
-from onnxc.compiler.codegen_gpu.source_builder import Expr, Int, dims_of, unravel
+from onnxc.compiler.codegen_gpu.source.element_types import is_widened
+from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, literal, table_of
+from onnxc.compiler.codegen_gpu.source.sliding_windows import WINDOW_BLOCK, for_each_tap, window_axes
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I32, I64, DType
 from onnxc.compiler.ir.module import Op

@@ -10,7 +10,7 @@ from onnxc.compiler.frontend.checks.findings import Site
 from onnxc.compiler.frontend.checks.functions import check_call
 from onnxc.compiler.frontend.checks.known_types import KnownTypes
 from onnxc.compiler.frontend.checks.operators import check_operator
-from onnxc.compiler.frontend.checks.quantization import check_quantization
+from onnxc.compiler.frontend.checks.quantization_annotations import check_quantization
 from onnxc.compiler.frontend.checks.subgraphs import check_subgraph_arity
 from onnxc.compiler.frontend.checks.types import check_interface
 from onnxc.compiler.frontend.functions import subgraphs

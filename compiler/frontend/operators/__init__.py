@@ -1,7 +1,7 @@
-"""The operators, one file per operator or family; the folder is the list."""
+"""The operators, one file per operator or family, in folders by kind; the folders are the list."""
 
 import importlib
 import pkgutil
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

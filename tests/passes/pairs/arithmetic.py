@@ -3,7 +3,7 @@
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import F16, F32, I64
-from onnxc.compiler.passes.rules import arithmetic as r
+from onnxc.compiler.passes.simplify.rules import arithmetic as r
 from tests.passes.golden import N, Pair, boolean, f16, f32, i8, i64, u8
 
 

@@ -1,7 +1,7 @@
 """Pairs for rules/broadcasts.py."""
 
 from onnxc.compiler.ir.dtypes import F16
-from onnxc.compiler.passes.rules import broadcasts as r
+from onnxc.compiler.passes.simplify.rules import broadcasts as r
 from tests.passes.golden import M, N, Pair, boolean, f32
 
 FIRES = {

@@ -1,7 +1,7 @@
 """Pairs for rules/casts.py."""
 
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U32
-from onnxc.compiler.passes.rules import casts as r
+from onnxc.compiler.passes.simplify.rules import casts as r
 from tests.passes.golden import N, Pair, boolean, f16, f32, f64, i8, i32, i64, u8
 
 FIRES = {

@@ -1,6 +1,6 @@
 """Pairs for rules/concatenations.py."""
 
-from onnxc.compiler.passes.rules import concatenations as r
+from onnxc.compiler.passes.simplify.rules import concatenations as r
 from tests.passes.golden import M, N, Pair, f32
 
 FIRES = {

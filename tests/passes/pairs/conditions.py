@@ -9,7 +9,7 @@ from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.passes.rules import conditions as r
+from onnxc.compiler.passes.simplify.rules import conditions as r
 from tests.passes.golden import N, Pair, boolean, f32, i64
 
 

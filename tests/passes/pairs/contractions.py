@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from onnxc.compiler.passes.rules import contractions as r
+from onnxc.compiler.passes.simplify.rules import contractions as r
 from tests.passes.golden import N, Pair, f32
 
 FIRES = {

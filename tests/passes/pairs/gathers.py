@@ -5,7 +5,7 @@ import numpy as np
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.rules import gathers as r
+from onnxc.compiler.passes.simplify.rules import gathers as r
 from tests.passes.golden import M, N, Pair, boolean, f32, i64
 
 

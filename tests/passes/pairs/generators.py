@@ -3,7 +3,7 @@
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import F32, I64
-from onnxc.compiler.passes.rules import generators as r
+from onnxc.compiler.passes.simplify.rules import generators as r
 from tests.passes.golden import N, Pair
 
 

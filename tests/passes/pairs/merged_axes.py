@@ -1,7 +1,7 @@
 """Pairs for rules/merged_axes.py."""
 
 from onnxc.compiler.ir.dtypes import F32
-from onnxc.compiler.passes.rules import merged_axes as r
+from onnxc.compiler.passes.simplify.rules import merged_axes as r
 from tests.passes.golden import M, N, Pair, f16, f32
 
 FIRES = {

@@ -1,6 +1,6 @@
 """Pairs for rules/reductions.py."""
 
-from onnxc.compiler.passes.rules import reductions as r
+from onnxc.compiler.passes.simplify.rules import reductions as r
 from tests.passes.golden import N, Pair, boolean, f32, i64
 
 FIRES = {

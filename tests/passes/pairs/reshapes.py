@@ -1,6 +1,6 @@
 """Pairs for rules/reshapes.py."""
 
-from onnxc.compiler.passes.rules import reshapes as r
+from onnxc.compiler.passes.simplify.rules import reshapes as r
 from tests.passes.golden import N, Pair, f32
 
 FIRES = {

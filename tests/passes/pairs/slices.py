@@ -1,6 +1,6 @@
 """Pairs for rules/slices.py."""
 
-from onnxc.compiler.passes.rules import slices as r
+from onnxc.compiler.passes.simplify.rules import slices as r
 from tests.passes.golden import M, N, Pair, f32
 
 FIRES = {

@@ -1,7 +1,7 @@
 """Pairs for rules/transposes.py."""
 
 from onnxc.compiler.ir.dtypes import F32
-from onnxc.compiler.passes.rules import transposes as r
+from onnxc.compiler.passes.simplify.rules import transposes as r
 from tests.passes.golden import N, Pair, f16, f32
 
 FIRES = {

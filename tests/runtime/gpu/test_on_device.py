@@ -14,7 +14,7 @@ import onnxc
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.kernel_values import value_row
 from benchmarks.inputs import make_inputs
-from onnxc.compiler.codegen_gpu.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.gpu.device import properties_of

@@ -1,0 +1,1 @@
+"""Triton source text: how kernels read, compute and write."""

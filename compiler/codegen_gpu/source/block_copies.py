@@ -1,0 +1,58 @@
+"""Operands of a product that the copy engine of a card can read: blocks of a matrix, by the tensor memory accelerator.
+
+It wants one dimension that is dense, another whose stride is a multiple of 16 bytes, and a start that is one too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
+from onnxc.compiler.codegen_gpu.tiles.cards import card_of
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.views import View
+from onnxc.compiler.target import Target
+
+LEAST_ARCHITECTURE, LEAST_COPIED_ROWS = 90, 64
+"""The first cards that have the engine; tiles of fewer rows are not worth describing an operand."""
+
+_ALIGNED_BYTES = 16
+
+
+@dataclass(frozen=True)
+class BlockSide:
+    """An operand as matrices of `size` by k, one for each position of the outer letters.
+
+    depth_is_dense: whether neighbours along k are neighbours in memory, else those along the other dimension are;
+    `stride` is that of the dimension that is not dense, `strides` those of the outer letters.
+    """
+
+    view: View
+    size: Dim
+    stride: Dim
+    depth_is_dense: bool
+    strides: Mapping[str, Dim]
+
+
+def block_sides(problem: Problem, target: Target) -> tuple[BlockSide, BlockSide] | None:
+    """Both operands as the engine reads them, or None where it cannot."""
+    types = {operand.dtype for operand in problem.dot.operands}
+    if card_of(target).architecture < LEAST_ARCHITECTURE or not types <= {F16, BF16} or not problem.m:
+        return None
+    left = _side(problem, problem.a, problem.a_strides, problem.m, problem.rows)
+    right = _side(problem, problem.b, problem.b_strides, (problem.n,), problem.columns)
+    return None if left is None or right is None else (left, right)
+
+
+def _side(
+    problem: Problem, view: View, strides: Mapping[str, Dim], group: Sequence[str], size: Dim
+) -> BlockSide | None:
+    own, depth = strides[group[-1]], strides[problem.k[-1]]
+    if (own == 1) == (depth == 1):
+        return None
+    stride = own if depth == 1 else depth
+    outer = {letter: strides[letter] for letter in problem.outer}
+    steps = _ALIGNED_BYTES // problem.dot.operands[0].dtype.itemsize
+    aligned = all(is_multiple(dim, steps) for dim in (stride, view.offset, *outer.values()))
+    return BlockSide(view, size, stride, depth == 1, outer) if aligned and stride != 0 else None

@@ -1,0 +1,217 @@
+"""The value of a block at an index: movement ops become index arithmetic, pointwise ops become expressions over tiles.
+
+An index is one position per axis, each a number, a uniform expression, or one that varies along dimensions of the tile.
+A load is masked along just the tile dimensions that its address varies along.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnxc.compiler.codegen_gpu.source.random_words import random_word
+from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, emit_pointwise, from_memory, literal, to_memory
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.block_evaluator import BlockEvaluator
+from onnxc.compiler.planning.indices import given_indices
+from onnxc.compiler.planning.views import row_major
+from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
+
+
+@dataclass
+class Evaluator(BlockEvaluator[Int, Int, Expr]):
+    """Evaluates values of one kernel block within one straight run of statements.
+
+    `lanes` are the places within the tile along each of its dimensions, `masks` say which of them exist, `condition`
+    which of these are wanted; both absent: all.
+    `reports` gives the status block and the number of the location, for indices that are data.
+    """
+
+    b: SourceBuilder
+    pointers: Mapping[Value, Expr]
+    reports: Callable[[], tuple[Expr, Expr]]
+    lanes: Mapping[int, Expr] = field(default_factory=dict)
+    masks: Mapping[int, Expr] = field(default_factory=dict)
+    condition: Expr | None = None
+    bound: dict[Value, Expr] = field(default_factory=dict)
+    memo: dict[tuple[Value, tuple[Int, ...]], Expr] = field(default_factory=dict)
+
+    def size(self, dim: Dim) -> Int:
+        """A size as a number of this kernel."""
+        return self.b.size(dim)
+
+    def place(self, number: int) -> Int:
+        """A position that is known."""
+        return number
+
+    def literal(self, number: float, dtype: DType) -> Expr:
+        """A number that is known."""
+        return literal(self.b, number, dtype)
+
+    def pointwise(self, op: Op, operands: Sequence[Expr]) -> Expr:
+        """The result of a pointwise op."""
+        return emit_pointwise(op, operands, self.b)
+
+    def wanted(self, condition: Expr | None) -> "Evaluator":
+        """An evaluator of what is wanted only where `condition` holds: elsewhere loads give zeros."""
+        return replace(self, condition=self.b.both(self.condition, condition), bound=dict(self.bound), memo={})
+
+    # Memory
+
+    def mask(self, dims: frozenset[int]) -> Expr | None:
+        """Which lanes of an address that varies along `dims` exist; None where all do."""
+        found = None
+        for dim in sorted(dims):
+            found = self.b.both(found, self.masks.get(dim))
+        return found
+
+    def load(self, dtype: DType, pointer: Expr, place: Int) -> Expr:
+        """The elements of a buffer at linear places."""
+        b = self.b
+        if self.condition is not None:
+            place = self.spread(place, self.condition.dims)
+        mask = b.both(self.mask(dims_of(place)), self.condition)
+        guard = "" if mask is None else f", mask={mask}, other=0"
+        return from_memory(b.let(f"tl.load({pointer} + {place}{guard})", dims_of(place)), dtype, b)
+
+    def read(self, value: Value, place: Int) -> Expr:
+        """The elements of the buffer of `value` at linear places."""
+        return self.load(value.dtype, self.pointers[value], place)
+
+    def store(self, x: Expr, dtype: DType, pointer: Expr, place: Int, mask: Expr | None = None) -> None:
+        """Stores elements at linear places, those of lanes that exist and are in `mask`."""
+        dims = dims_of(place, x) | (mask.dims if mask is not None else frozenset())
+        place = self.spread(place, dims)
+        kept = self.b.both(self.mask(dims), mask)
+        guard = "" if kept is None else f", mask={kept}"
+        self.b.line(f"tl.store({pointer} + {place}, {to_memory(x, dtype, self.b)}{guard})")
+
+    def spread(self, x: Int, dims: frozenset[int]) -> Int:
+        """An integer repeated along further dimensions of the tile."""
+        missing = dims - dims_of(x)
+        if not missing:
+            return x
+        zeros = " + ".join(f"0 * {self.lanes[dim]}" for dim in sorted(missing))
+        return self.b.let(f"{x} + {zeros}", dims_of(x) | missing)
+
+    def everywhere(self, x: Expr) -> Expr:
+        """A value in every lane of the tile."""
+        missing = frozenset(self.lanes) - x.dims
+        if not missing:
+            return x
+        inside = " & ".join(f"({self.lanes[dim]} >= 0)" for dim in sorted(missing))
+        return self.b.let(f"tl.where({inside}, {x}, {x})", x.dims | missing)
+
+    def truth(self, value: bool) -> Expr:
+        """A condition that is known."""
+        return self.b.let(f"tl.full([], {int(value)}, tl.int1)", prefix="c")
+
+    # Index arithmetic
+
+    def compare(self, place: Int, relation: str, bound: Int) -> Expr:
+        """A condition, also of numbers that are known."""
+        if isinstance(place, int):
+            place = self.b.let(f"tl.full([], {place}, tl.int32)", prefix="c")
+        return self.b.compare(place, relation, bound)
+
+    def linear(self, index: Sequence[Int], strides: Sequence[Int], offset: Int = 0) -> Int:
+        """offset + the sum of position * stride."""
+        terms = [self.b.mul(place, stride) for place, stride in zip(index, strides, strict=True)]
+        uniform = [term for term in terms if not dims_of(term)]
+        varying = [term for term in terms if dims_of(term)]
+        return self.b.add(self.b.add(offset, *uniform), *varying)
+
+    def repeated(self, place: Int, size: Dim, result: Dim) -> Int:
+        """The position in an axis of `size` that is repeated to `result`."""
+        if size == 1:
+            return 0
+        if size == result or isinstance(size, int):
+            return place
+        return self.b.mul(place, self.b.let(f"({self.size(size)} != 1).to(tl.int32)"))
+
+    def unlinear(self, place: Int, shape: Sequence[Dim]) -> Sequence[Int]:
+        """The position along each axis of a dense box, from the linear place."""
+        return unravel(self.b, place, [self.size(size) for size in shape])
+
+    # Movements and generators, each the method of an op of its name
+
+    def pad(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """Loads inside only; everywhere else the padding value."""
+        b, (operand, fill) = self.b, op.operands
+        inside: Expr | None = None
+        places = []
+        for place, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
+            shifted = b.sub(place, self.size(low))
+            places.append(shifted)
+            if low != 0:
+                inside = b.both(inside, b.compare(shifted, ">=", 0))
+            if high != 0:
+                inside = b.both(inside, b.compare(shifted, "<", self.size(size)))
+        if inside is None:
+            return self.value(operand, places)
+        x, padding = self.wanted(inside).value(operand, places), self.value(fill, ())
+        return b.let(f"tl.where({inside}, {x}, {padding})", dims_of(inside, x))
+
+    def iota(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        return self._number(index[op.int("axis")], op.results[0])
+
+    def _number(self, x: Int, value: Value) -> Expr:
+        """A position in the element type of `value`."""
+        wide = self.b.let(f"tl.full([], {x}, tl.int64)" if isinstance(x, int) else f"{x}.to(tl.int64)", dims_of(x))
+        return emit_cast(wide, I64, value.dtype, self.b)
+
+    def sizes(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        b, numbers = self.b, [self.size(dim) for dim in op.dims("values")]
+        if not index:
+            return self._number(numbers[0], op.results[0])
+        result = self._number(numbers[0] if numbers else 0, op.results[0])
+        for place, number in enumerate(numbers[1:], 1):
+            x = self._number(number, op.results[0])
+            here = b.compare(index[0], "==", place) if isinstance(index[0], Expr) else self.truth(index[0] == place)
+            result = b.let(f"tl.where({here}, {x}, {result})", dims_of(here, result))
+        return result
+
+    def random_bits(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        return random_word(self.strided(index, row_major(op.dims("shape"))), op.int("seed"), self.b)
+
+    # Indexed access
+
+    def position(self, indices: Value, index: Sequence[Int], size: Dim) -> Int:
+        """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
+        b, length, found = self.b, self.size(size), self.value(indices, index)
+        outside = b.let(f"({found} < 0) | ({found} >= {length})", found.dims)
+        wanted = b.both(self.mask(found.dims), self.condition if self._covers(found) else None)
+        self._report(indices, index, b.both(outside, wanted) or outside, length)
+        last = b.let(f"tl.maximum(tl.minimum({found}, {length} - 1), 0)", found.dims)
+        return last if b.wide else b.let(f"{last}.to(tl.int32)", found.dims)
+
+    def _covers(self, x: Expr) -> bool:
+        return self.condition is not None and self.condition.dims <= x.dims
+
+    def _report(self, indices: Value, index: Sequence[Int], outside: Expr, length: Int) -> None:
+        """Writes what is outside of an axis to the status block, unless something is there already."""
+        b, given = self.b, self.value(given_indices(indices), index)
+        status, location = self.reports()
+        every = b.let(f"{outside} | ({given} != {given})", dims_of(outside, given))
+        if every.dims:
+            bad = b.let(f"tl.max({every}.to(tl.int32), axis=None) != 0")
+            shown = f"tl.max(tl.where({every}, {given}, -{1 << 63}), axis=None)"
+        else:
+            bad, shown = every, f"{given}"
+        with b.block(f"if {bad}"):
+            first = f"tl.atomic_cas({status} + {STATUS_CODE}, tl.full([], 0, tl.int64), tl.full([], 1, tl.int64))"
+            with b.block(f"if {first} == 0"):
+                b.line(f"tl.store({status} + {STATUS_VALUE}, {shown})")
+                b.line(f"tl.store({status} + {STATUS_SIZE}, {length})")
+                b.line(f"tl.store({status} + {STATUS_LOCATION}, {location})")
+
+    def picked(self, data: Value, places: Sequence[Int], sizes: Sequence[Dim]) -> Expr:
+        """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
+        condition: Expr | None = None
+        for size in sizes:
+            if not at_least(size, 1):
+                length = self.size(size)
+                known = self.truth(length > 0) if isinstance(length, int) else self.b.compare(length, ">", 0)
+                condition = self.b.both(condition, known)
+        return (self if condition is None else self.wanted(condition)).value(data, places)

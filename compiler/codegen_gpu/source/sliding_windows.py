@@ -1,0 +1,93 @@
+"""Windows that slide along the axes of an operand: where each of their taps reads, and whether there is an element."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import spatial_axes
+
+WINDOW_BLOCK = 512
+"""Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""
+
+LARGEST_UNROLLED = 25
+"""More taps than of 5 x 5 are a loop over all axes but the last."""
+
+
+@dataclass(frozen=True)
+class WindowAxis:
+    """An axis of `size` elements, `spread` apart and padded, and windows of `taps` along it that begin `step` apart."""
+
+    size: Dim
+    taps: Dim
+    step: int
+    dilation: int
+    low: Dim
+    high: Dim
+    spread: int = 1
+
+    def first(self, b: SourceBuilder, result: Int) -> Int:
+        """Where the window of a result begins: before 0 in the padding."""
+        return b.sub(b.mul(result, self.step), b.size(self.low))
+
+    def ahead(self, b: SourceBuilder, tap: Int) -> Int:
+        """How far behind the beginning of its window a tap is."""
+        return b.mul(tap, self.dilation)
+
+    def element(self, b: SourceBuilder, place: Int) -> tuple[Int, Expr | None]:
+        """The element at a place counted in steps of the spread axis, and whether there is one: None where always.
+
+        No place is behind an axis that is not padded there, so nothing has to be compared.
+        """
+        inside: Expr | None = None
+        if self.spread > 1:
+            hit = b.let(f"{place} % {self.spread} == 0", dims_of(place))
+            # Rounded toward 0: a negative place that hits is negative still.
+            place, inside = b.let(f"{place} // {self.spread}", dims_of(place)), hit
+        if not (isinstance(self.low, int) and self.low <= 0):
+            inside = b.both(inside, b.compare(place, ">=", 0))
+        if not (isinstance(self.high, int) and self.high <= 0):
+            inside = b.both(inside, b.compare(place, "<", b.size(self.size)))
+        return place, inside
+
+
+def convolution_axes(op: Op) -> tuple[WindowAxis, ...]:
+    """The spatial axes of a convolution."""
+    x, w = op.operands
+    sizes = zip((x.shape[axis] for axis in spatial_axes(op)), w.shape[2:], strict=True)
+    steps = zip(op.ints("strides"), op.ints("dilations"), op.ints("input_dilations"), strict=True)
+    padding = zip(op.dims("low"), op.dims("high"), strict=True)
+    return tuple(
+        WindowAxis(size, taps, step, dilation, low, high, spread)
+        for (size, taps), (step, dilation, spread), (low, high) in zip(sizes, steps, padding, strict=True)
+    )
+
+
+def window_axes(op: Op) -> tuple[WindowAxis, ...]:
+    """The axes of a windowed fold: all of its operand."""
+    names = ("window", "strides", "dilations")
+    windows = zip(*(op.ints(name) for name in names), strict=True)
+    padding = zip(op.dims("low"), op.dims("high"), strict=True)
+    return tuple(
+        WindowAxis(size, taps, step, dilation, low, high)
+        for size, (taps, step, dilation), (low, high) in zip(op.operands[0].shape, windows, padding, strict=True)
+    )
+
+
+def for_each_tap(b: SourceBuilder, taps: Sequence[Dim], visit: Callable[[Sequence[Int]], None]) -> None:
+    """Calls `visit` with the coordinates of the taps, in row-major order: one by one where they are few, in loops."""
+    count = product(taps)
+    if isinstance(count, int) and count <= LARGEST_UNROLLED:
+        for number in range(count):
+            visit(unravel(b, number, [b.size(size) for size in taps]))
+        return
+    *outer, last = taps
+    with b.loop(0, b.size(product(outer)), prefix="tap") as row:
+        place = unravel(b, row, [b.size(size) for size in outer])
+        if isinstance(last, int) and last <= LARGEST_UNROLLED:
+            for number in range(last):
+                visit((*place, number))
+        else:
+            with b.loop(0, b.size(last), prefix="tap") as tap:
+                visit((*place, tap))

@@ -1,0 +1,116 @@
+"""What a launch costs, estimated from its bytes, its operations and how evenly it fills the card.
+
+The limits are those of the card, times the shares of them in calibration.json; `measured_on` names the card that the
+shares were measured on, and is empty where they are expectations. Only comparisons are meant: which tile, which split.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from onnxc.compiler.codegen_gpu.tiles.cards import Card, Unit, card_of
+from onnxc.compiler.target import Target
+
+__all__ = ["Calibration", "CostModel", "Estimate", "Work", "cost_model"]
+
+_CALIBRATION = Path(__file__).with_name("calibration.json")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a kind of card reaches of its data sheet.
+
+    bandwidth, peak: shares. launch_seconds, graph_launch_seconds: from one launch to the next, outside of a CUDA graph
+    and inside. start_seconds: from the first instruction of a kernel to its last where it has nothing to do.
+    """
+
+    measured_on: str
+    bandwidth: float
+    peak: float
+    launch_seconds: float
+    graph_launch_seconds: float
+    start_seconds: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch does.
+
+    memory_bytes: to and from device memory. cache_bytes: to and from the L2 cache. operations: of `unit`, a
+    multiply-add being two. programs: of the grid; programs_per_sm: that run at once on a multiprocessor.
+    steps: loads that wait for one another in a program, each about a microsecond where nothing hides it.
+    """
+
+    memory_bytes: float
+    cache_bytes: float = 0
+    operations: float = 0
+    unit: Unit = "fp32"
+    programs: int = 1
+    programs_per_sm: int = 1
+    steps: int = 1
+
+
+STEP_SECONDS = 0.5e-6
+"""From a load out of device memory to its data, with the synchronisation of a pipeline."""
+
+L2_RATIO = 2.5
+"""The bandwidth of the L2 cache against that of device memory."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The seconds of a launch: memory, arithmetic and waiting go on at the same time, `fixed` comes on top."""
+
+    memory: float
+    arithmetic: float
+    waiting: float
+    fixed: float
+
+    @property
+    def seconds(self) -> float:
+        """How long a launch runs, its share of the launching included."""
+        return max(self.memory, self.arithmetic, self.waiting) + self.fixed
+
+    @property
+    def bound(self) -> str:
+        """What most of the time goes into: "memory", "arithmetic", "waiting" for loads, or the "launch" itself."""
+        named = {"memory": self.memory, "arithmetic": self.arithmetic, "waiting": self.waiting, "launch": self.fixed}
+        return max(named, key=lambda name: named[name])
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """The model of one card."""
+
+    card: Card
+    calibration: Calibration
+
+    def estimate(self, work: Work) -> Estimate:
+        """What a launch takes, by what limits it."""
+        slots = self.card.sms * work.programs_per_sm
+        waves = -(-work.programs // slots)
+        busy = work.programs / (waves * slots) if work.programs else 1.0
+        # A few programs can draw a good part of the bandwidth, but none can lend its tensor cores to another.
+        bandwidth = self.card.bandwidth * self.calibration.bandwidth * min(1.0, busy**0.5)
+        return Estimate(
+            memory=work.memory_bytes / bandwidth + work.cache_bytes / (bandwidth * L2_RATIO),
+            arithmetic=work.operations / (self.card.peak[work.unit] * self.calibration.peak * max(busy, 1e-3)),
+            waiting=waves * work.steps * STEP_SECONDS,
+            fixed=self.calibration.graph_launch_seconds + self.calibration.start_seconds,
+        )
+
+    def seconds(self, work: Work) -> float:
+        """How long a launch runs, its share of the launching included."""
+        return float(self.estimate(work).seconds)
+
+
+@cache
+def cost_model(target: Target) -> CostModel:
+    """The model of the card that a target stands for. Raises UnsupportedError where there is none."""
+    card = card_of(target)
+    table: Mapping[str, Mapping[str, float | str]] = json.loads(_CALIBRATION.read_text())
+    entry = table[f"sm_{card.architecture}"]
+    numbers = {key: float(value) for key, value in entry.items() if key != "measured_on"}
+    return CostModel(card, Calibration(str(entry["measured_on"]), **numbers))

@@ -1,0 +1,1 @@
+"""From a model file to IR: reading, checking, inferring types and lowering; nothing here knows of targets."""

@@ -1,0 +1,1 @@
+"""What several operators say in the same way; no file here is an operator."""

@@ -1,0 +1,124 @@
+"""Folding axes of a tensor: those that the model fixes, or those that data names when the program runs."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from onnxc.compiler.frontend.operator_helpers.precision import integer_bounds
+from onnxc.compiler.ir.builder import Builder, Number
+from onnxc.compiler.ir.dims import Dim, maximum, product
+from onnxc.compiler.ir.dtypes import I64, U8, DType
+from onnxc.compiler.ir.module import Value
+
+SCATTER_KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "and": "min", "or": "max"}
+
+
+class Fold(Protocol):
+    """Some axes of a shape, and whether they stay with size 1."""
+
+    @property
+    def count(self) -> Dim:
+        """How many elements make one."""
+
+    def over(self, x: Value, kind: str) -> Value:
+        """`x` folded by sum, prod, min, max, and, or."""
+
+    def kept(self, x: Value, kind: str) -> Value:
+        """As `over`, the folded axes with size 1 in any case."""
+
+
+@dataclass(frozen=True)
+class FixedAxes:
+    """Axes known while the program is built."""
+
+    ir: Builder
+    shape: tuple[Dim, ...]
+    axes: tuple[int, ...]
+    keepdims: bool
+
+    @property
+    def count(self) -> Dim:
+        return product(self.shape[axis] for axis in self.axes)
+
+    def over(self, x: Value, kind: str) -> Value:
+        return self.ir.reduce(x, kind, self.axes, keepdims=self.keepdims)
+
+    def kept(self, x: Value, kind: str) -> Value:
+        return self.ir.reduce(x, kind, self.axes, keepdims=True)
+
+
+@dataclass(frozen=True)
+class AxesOfData:
+    """Axes that are data: `folded` has for each axis of the shape a size that is 1 where it is folded, else 0.
+
+    Folding scatters each element to its place. `dropped` axes are gone in the result.
+    """
+
+    ir: Builder
+    shape: tuple[Dim, ...]
+    folded: tuple[Dim, ...]
+    dropped: int
+
+    @property
+    def count(self) -> Dim:
+        return product(1 + one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
+
+    @property
+    def kept_shape(self) -> tuple[Dim, ...]:
+        return tuple(size - one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
+
+    @property
+    def result_shape(self) -> tuple[Dim, ...]:
+        """The sizes of the axes that stay, in order."""
+        sizes: list[Dim] = [0] * (len(self.shape) - self.dropped)
+        before: Dim = 0
+        for size, one in zip(self.shape, self.folded, strict=True):
+            sizes = [total + size * (1 - one) * _is(before, place) for place, total in enumerate(sizes)]
+            before = before + 1 - one
+        return tuple(sizes)
+
+    def over(self, x: Value, kind: str) -> Value:
+        folded = self.kept(x, kind)
+        return self.ir.with_shape(folded, self.result_shape) if self.dropped else folded
+
+    def kept(self, x: Value, kind: str) -> Value:
+        ir = self.ir
+        if x.dtype.is_bool:
+            return ir.cast(self.kept(ir.cast(x, U8), SCATTER_KINDS[kind]), x.dtype)
+        places = [
+            ir.unsqueeze(ir.mul(ir.iota(x.shape, axis, I64), ir.size(1 - one)), [x.rank])
+            for axis, one in enumerate(self.folded)
+        ]
+        start = ir.full(self.kept_shape, _identity(kind, x.dtype), x.dtype)
+        return ir.scatter_nd(start, ir.concatenate(places, x.rank), x, SCATTER_KINDS[kind])
+
+
+def axes_of_data(axes: Value, x: Value, ir: Builder, *, keepdims: bool, none_is_all: bool) -> AxesOfData:
+    """The fold over `axes`: i64[n], which data gives; of no axes, over all of them where `none_is_all`.
+
+    n must be a number unless `keepdims`, for it decides the rank of the result.
+    """
+    rank, given = x.rank, axes.shape[0]
+    wrapped = ir.unsqueeze(ir.wrap_negative(axes, rank), [1])
+    named = ir.reduce(ir.equal(wrapped, ir.iota((1, rank), 1, I64)), "or", [0])
+    expected = given
+    if none_is_all and not isinstance(given, int):
+        named = ir.or_(named, ir.equal(ir.size(given), 0))
+        expected = given + rank * maximum(0, 1 - given)
+    folded = ir.read_sizes(ir.cast(named, I64), "folded")
+    message = f"the axes repeat, or are outside [{-rank}, {rank - 1}]"
+    ir.guard(sum(folded, 0), expected, "equal", message)
+    return AxesOfData(ir, x.shape, folded, given if isinstance(given, int) and not keepdims else 0)
+
+
+def _is(a: Dim, b: Dim) -> Dim:
+    """1 where the sizes are equal, else 0."""
+    return maximum(0, 1 - maximum(a - b, b - a))
+
+
+def _identity(kind: str, dtype: DType) -> Number:
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
+    if dtype.is_float:
+        return float("inf") if kind == "min" else float("-inf")
+    least, greatest = integer_bounds(dtype)
+    return greatest if kind == "min" else least

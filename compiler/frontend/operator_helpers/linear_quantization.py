@@ -1,0 +1,93 @@
+"""Quantisation: scales and zero points at the granularity of a tensor, and the rounding that all operators share."""
+
+from collections.abc import Sequence
+
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto, expect_spreads
+from onnxc.compiler.frontend.operator_helpers.precision import integer_bounds
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F32, F64, I32, DType
+from onnxc.compiler.ir.module import Value
+
+RULE = "ONNX QuantizeLinear, granularity of y_scale"
+
+
+def granular(value: Value, shape: Sequence[Dim], axis: int, block_size: int, node: Node, ir: Builder) -> Value:
+    """A scale or zero point at `shape`: one for the tensor, one per index of `axis`, or one per block of it."""
+    if block_size:
+        return _blocked(value, shape, axis, block_size, node, ir)
+    if all(size == 1 for size in value.shape):
+        return ir.broadcast(ir.reshape(value, ()), (), shape)
+    if value.rank != 1:
+        node.fail("quantization-granularity", f"a scale or zero point is {value.type}, block_size is 0", rule=RULE)
+    if not shape:
+        node.fail("quantization-granularity", f"a scale or zero point is {value.type} for a scalar", rule=RULE)
+    expect_spreads(
+        value.shape[0], shape[axis], f"a scale or zero point does not fit axis {axis}", ir, "quantization-axis"
+    )
+    return ir.broadcast(value, (axis,), shape)
+
+
+def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: Node, ir: Builder) -> Value:
+    """T[d0 ... ceil(da / block) ... dr-1] -> T[d0 ... da ... dr-1], each element of the axis `block` times"""
+    if value.rank != len(shape):
+        node.fail("quantization-granularity", f"a scale or zero point is {value.type} for {len(shape)} axes", rule=RULE)
+    message = "a scale or zero point does not fit axis {}"
+    blocks = floordiv(shape[axis] + block - 1, block)
+    sizes = [
+        ir.require_equal(own, blocks if place == axis else size, message.format(place), "quantization-blocks")
+        for place, (own, size) in enumerate(zip(value.shape, shape, strict=True))
+    ]
+    value = ir.unsqueeze(ir.with_shape(value, sizes), [axis + 1])
+    repeated = ir.broadcast_to(value, (*sizes[: axis + 1], block, *sizes[axis + 1 :]))
+    whole = ir.reshape(repeated, (*sizes[:axis], blocks * block, *sizes[axis + 1 :]))
+    return ir.slice(whole, (0,) * len(shape), shape)
+
+
+def expect_same_shape(scale: Value, zero_point: Value | None, node: Node, ir: Builder) -> None:
+    """A scale and its zero point have one shape; of one element each, whatever their ranks."""
+    if zero_point is None or all(size == 1 for size in (*scale.shape, *zero_point.shape)):
+        return
+    message = f"the scale is {scale.type}, its zero point {zero_point.type}"
+    pairs = [*zip(scale.shape, zero_point.shape, strict=False)]
+    if scale.rank != zero_point.rank:
+        if 0 not in (scale.rank, zero_point.rank):
+            node.fail("quantization-zero-point", message, rule=f"ONNX {node.operator}, zero point")
+        pairs = [(size, 1) for size in (*scale.shape, *zero_point.shape)]
+    for left, right in pairs:
+        ir.require_equal(left, right, message, "quantization-zero-point")
+
+
+def quantize(scaled: Value, zero_point: Value | None, dtype: DType, ir: Builder, *, saturate: bool = True) -> Value:
+    """What `scaled`, already divided by its scale, is as `dtype`: integers round to even, and clamp after the shift."""
+    wide = ir.cast(scaled, F64 if scaled.dtype == F64 else F32)
+    rounded = ir.round(wide) if dtype.is_integer else wide
+    if zero_point is not None and not is_zero(zero_point, ir):
+        rounded = ir.add(rounded, ir.cast(zero_point, wide.dtype))
+    if not dtype.is_integer:
+        return ir.cast(rounded, dtype, saturate=saturate)
+    return ir.cast(ir.clamp(rounded, *integer_bounds(dtype)), dtype)
+
+
+def is_zero(zero_point: Value, ir: Builder) -> bool:
+    """Whether a zero point is known to be 0 everywhere."""
+    known = ir.known_array(zero_point)
+    return known is not None and not known.any()
+
+
+def shifted(x: Value, zero_point: Value | None, ir: Builder) -> Value:
+    """x - zero_point as i32; `x` as it is where that is 0."""
+    if zero_point is None or is_zero(zero_point, ir):
+        return x
+    return ir.sub(ir.cast(x, I32), ir.cast(zero_point, I32))
+
+
+def onto(value: Value, shape: Sequence[Dim], name: str, node: Node, ir: Builder, code: str) -> Value:
+    """A scale or zero point that broadcasts to `shape`; of one element, whatever its rank.
+
+    Raises ModelError with `code` where it does not.
+    """
+    if all(size == 1 for size in value.shape):
+        return ir.broadcast(ir.reshape(value, ()), (), shape)
+    return broadcast_onto(value, shape, name, node, ir, code)

@@ -1,0 +1,110 @@
+"""Loops whose body is built by a function: the types of what it carries are widened until they settle."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_filled, known_inside, refilled, widened
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import close_blocks
+from onnxc.compiler.ir.dims import Dim, Size, maximum, symbols_of
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType, Type, type_symbols
+
+BodyBuilder = Callable[[Builder, Value, Sequence[Value]], tuple[Value, ...]]
+"""Builds a body from (builder, iteration, carried values): (condition, carried values..., scanned elements...)."""
+
+LONGEST_LOOP = 2**63 - 1
+GENERALISATIONS = 4
+"""How often the types of carried values are widened before a loop is given up: each time at least one size is."""
+
+
+def while_loop(
+    node: Node,
+    ir: Builder,
+    limit: Value,
+    condition: Value,
+    initial: Sequence[Value],
+    build: BodyBuilder,
+) -> tuple[Value, ...]:
+    """The last carried values and the stacked scanned elements, for a limit i64[] and a condition bool[].
+
+    A body that sees a sequence which starts empty is built once with the empty one: that shows what fills it.
+    """
+    known_outside = frozenset(ir.symbols.ranges)
+    types, loose = [value.type for value in initial], set[Dim]()
+    unfilled = [is_never_filled(value) for value in initial]
+    for _ in range(GENERALISATIONS * (len(initial) + 1)):
+        node.lower_subgraph.forget()
+        nested = ir.nested()
+        iteration = nested.parameter("iteration", TensorType(I64, ()))
+        parameters = [nested.parameter(f"carried{place}", type) for place, type in enumerate(types)]
+        carried = [
+            refilled(value, nested) if empty else parameter
+            for value, empty, parameter in zip(initial, unfilled, parameters, strict=True)
+        ]
+        results = build(nested, iteration, carried)
+        given = results[1 : 1 + len(initial)]
+        wider, still = [], []
+        for before, after, empty in zip(types, given, unfilled, strict=True):
+            if empty and not is_never_filled(after):
+                wider.append(known_inside(after.type, known_outside))
+            else:
+                wider.append(widened(node, ir, before, after.type, loose, known_outside))
+            still.append(empty and is_never_filled(after))
+        if wider == types and still == unfilled:
+            break
+        types, unfilled = wider, still
+    else:
+        node.unsupported("the types of its carried values do not settle")
+    block = nested.block((iteration, *parameters), results)
+    captures, (closed,) = close_blocks([block])
+    inner = {name for parameter in parameters for name in type_symbols(parameter.type)}
+    outer = {name for value in (*initial, *captures) for name in type_symbols(value.type)}
+    symbol = ir.symbols.fresh("trips")
+    scans = [_stacked(node, ir, result.type, symbol, inner - outer, outer) for result in results[1 + len(initial) :]]
+    after_types = [_outside(ir, type, inner - outer) for type in types]
+    entering = [refilled(v, ir, t) if is_never_filled(v) else v for v, t in zip(initial, types, strict=True)]
+    made = ir.while_(limit, condition, entering, captures, closed, [*after_types, *scans], symbol)
+    trips = _known_trips(ir, limit, condition, results[0])
+    if trips is None:
+        return made
+    stacked = [ir.with_shape(value, (trips, *value.shape[1:])) for value in made[len(initial) :]]
+    return *made[: len(initial)], *stacked
+
+
+def _known_trips(ir: Builder, limit: Value, condition: Value, kept: Value) -> Dim | None:
+    """How often the body runs, where that is told by a known limit and a condition that always holds."""
+    known = ir.known(limit)
+    if known is None or known == (LONGEST_LOOP,) or ir.known(condition) != (1,) or ir.known(kept) != (1,):
+        return None
+    return maximum(known[0], 0)
+
+
+def _outside(ir: Builder, type: Type, inner: set[str]) -> Type:
+    """A type with the symbols of the body replaced by ones that the op binds."""
+    if not isinstance(type, TensorType) or type.shape is None:
+        return type
+    return TensorType(type.dtype, tuple(_fresh_if(ir, dim, bool(symbols_of(dim) & inner)) for dim in type.shape))
+
+
+def _stacked(node: Node, ir: Builder, type: Type, trips: str, inner: set[str], outer: set[str]) -> Type:
+    """The type of one scan output: its elements along a new first axis."""
+    if not isinstance(type, TensorType):
+        message = f"a scan output has elements of type {type}, and only tensors are stacked"
+        node.fail("scan-output-type", message, rule=f"ONNX {node.operator}, scan outputs")
+    if type.shape is None:
+        node.unsupported(f"a scan output has elements of type {type}")
+    sizes = (_fresh_if(ir, dim, bool(symbols_of(dim) & inner or not symbols_of(dim) <= outer)) for dim in type.shape)
+    return TensorType(type.dtype, (Size.symbol(trips), *sizes))
+
+
+def _fresh_if(ir: Builder, dim: Dim, is_inner: bool) -> Dim:
+    return ir.fresh_symbol("loop") if is_inner else dim
+
+
+def forever(ir: Builder) -> tuple[Value, Value]:
+    """A limit that is never reached, and a condition that holds."""
+    return ir.constant(np.array(LONGEST_LOOP)), ir.constant(np.array(True))

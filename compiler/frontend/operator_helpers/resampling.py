@@ -1,0 +1,276 @@
+"""Resampling of a tensor along one axis after the other: which elements, with which weights, make each new element.
+
+Coordinates are computed in f64, on vectors that are short beside the tensor; nothing here knows of scales given or
+sizes asked for, which is `resize.py`.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import read_lengths, zero
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
+from onnxc.compiler.ir.module import Value
+
+# The most taps that are added one by one; more are a reduction.
+UNROLLED_TAPS = 4
+
+Region = tuple[Value, Value]
+"""Where a region of interest starts and ends on an axis, f64[] each, in parts of its size."""
+
+
+@dataclass(frozen=True)
+class ResizedAxis:
+    """An axis of `size` elements that becomes one of `length`.
+
+    `scale` and `width`, f64[], are what was asked for: `width` is size * scale, and not always a whole number. `ratio`
+    is the scale where it is a known number.
+    """
+
+    axis: int
+    size: Dim
+    length: Dim
+    scale: Value
+    width: Value
+    ratio: float | None
+    region: Region | None
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How coordinates become elements; the words are those of the attributes of Resize."""
+
+    mode: str
+    transform: str = "asymmetric"
+    nearest: str = "simple"
+    coefficient: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    extrapolation: float | None = None
+
+    @property
+    def support(self) -> int:
+        """How far the interpolation kernel reaches to each side."""
+        return {"linear": 1, "cubic": 2}[self.mode]
+
+
+# Coordinates: where in the tensor each element of the result lies. i counts the result, f64[length].
+
+
+def _half_pixel(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.sub(ir.div(ir.add(i, 0.5), axis.scale), 0.5)
+
+
+def _half_pixel_symmetric(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    adjustment = ir.div(_float(axis.length, ir), axis.width)
+    offset = ir.mul(ir.div(_float(axis.size, ir), 2.0), ir.sub(1.0, adjustment))
+    return ir.sub(ir.add(offset, ir.div(ir.add(i, 0.5), axis.scale)), 0.5)
+
+
+def _pytorch_half_pixel(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.select(ir.less(1.0, _float(axis.length, ir)), _half_pixel(i, axis, ir), 0.0)
+
+
+def _align_corners(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    """With the width that was asked for, as the standard's tests have it, not the whole number it becomes."""
+    between = ir.sub(axis.width, 1.0)
+    place = ir.div(ir.mul(i, _last(axis, ir)), between)
+    return ir.select(ir.equal(between, 0.0), 0.0, place)
+
+
+def _asymmetric(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.div(i, axis.scale)
+
+
+def _tf_half_pixel_for_nn(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    """An axis that keeps its size is not moved by half an element; so ONNX Runtime."""
+    return ir.select(ir.equal(axis.scale, 1.0), i, ir.div(ir.add(i, 0.5), axis.scale))
+
+
+def _tf_crop_and_resize(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    assert axis.region is not None, axis
+    (start, end), last, length = axis.region, _last(axis, ir), _float(axis.length, ir)
+    step = ir.div(ir.mul(ir.sub(end, start), last), ir.sub(length, 1.0))
+    places = ir.add(ir.mul(start, last), ir.mul(i, step))
+    middle = ir.mul(ir.mul(ir.add(start, end), 0.5), last)
+    return ir.select(ir.less(1.0, length), places, middle)
+
+
+TRANSFORMS: Mapping[str, Callable[[Value, ResizedAxis, Builder], Value]] = {
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "tf_half_pixel_for_nn": _tf_half_pixel_for_nn,
+    "tf_crop_and_resize": _tf_crop_and_resize,
+}
+
+
+def _float(dim: Dim, ir: Builder) -> Value:
+    return ir.cast(ir.size(dim), F64)
+
+
+def _last(axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.sub(_float(axis.size, ir), 1.0)
+
+
+# The element nearest to a coordinate
+
+
+def _rounded(place: Value, up: Callable[[Value], Value], ir: Builder) -> Value:
+    """The floor, or one more where `up` of the fraction holds."""
+    floor = ir.floor(place)
+    return ir.add(floor, ir.cast(up(ir.sub(place, floor)), F64))
+
+
+def _simple(place: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    """The element before, or the one after where the axis shrinks: what ONNX Runtime does where the text is silent."""
+    return ir.select(ir.less(axis.scale, 1.0), ir.ceil(place), ir.floor(place))
+
+
+NEAREST: Mapping[str, Callable[[Value, ResizedAxis, Builder], Value]] = {
+    "round_prefer_floor": lambda place, axis, ir: _rounded(place, lambda rest: ir.less(0.5, rest), ir),
+    "round_prefer_ceil": lambda place, axis, ir: _rounded(place, lambda rest: ir.less_equal(0.5, rest), ir),
+    "floor": lambda place, axis, ir: ir.floor(place),
+    "ceil": lambda place, axis, ir: ir.ceil(place),
+    "simple": _simple,
+}
+
+
+# Resampling
+
+
+def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: Node, ir: Builder) -> Value:
+    """`x` with each of `axes` resized."""
+    dtype, outside = x.dtype, []
+    if dtype.is_string and sampling.mode != "nearest":
+        message = f"mode {sampling.mode} asks for what lies between two texts"
+        node.fail("interpolated-text", message, rule=f"ONNX {node.operator}, mode")
+    result = x if sampling.mode == "nearest" else ir.cast(x, _computed_in(x.dtype))
+    for axis in axes:
+        if _repeats(axis, sampling):
+            result = _repeated(result, axis, ir)
+            continue
+        places = TRANSFORMS[sampling.transform](ir.iota((axis.length,), 0, F64), axis, ir)
+        if sampling.extrapolation is not None:
+            outside.append((axis.axis, _is_outside(places, axis, ir)))
+        if sampling.mode == "nearest":
+            places = ir.cast(NEAREST[sampling.nearest](places, axis, ir), I64)
+            result = ir.gather(result, _clamped(places, axis, ir), axis.axis)
+        else:
+            result = _interpolated(result, places, axis, sampling, node, ir)
+    if dtype.is_integer and sampling.mode != "nearest":
+        result = ir.round(result)
+    result = ir.cast(result, dtype)
+    for place, mask in outside:
+        fill = zero(dtype, ir) if dtype.is_string else ir.cast(ir.scalar(sampling.extrapolation or 0.0, F32), dtype)
+        result = ir.select(ir.broadcast(mask, (place,), result.shape), fill, result)
+    return result
+
+
+def _computed_in(dtype: DType) -> DType:
+    if dtype.is_complex:
+        return dtype
+    return F64 if dtype == F64 or (dtype.is_integer and dtype.bits >= 32) else F32
+
+
+def _is_outside(places: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.or_(ir.less(places, 0.0), ir.less(_last(axis, ir), places))
+
+
+def _clamped(places: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.clamp(places, 0, ir.sub(ir.size(axis.size), 1))
+
+
+def _repeats(axis: ResizedAxis, sampling: Sampling) -> bool:
+    """Whether element i of the result is element i // scale, for a whole scale."""
+    if sampling.mode != "nearest" or axis.ratio is None or axis.ratio < 1 or not axis.ratio.is_integer():
+        return False
+    rounding = {"asymmetric": ("floor", "simple"), "half_pixel": ("round_prefer_floor", "round_prefer_ceil")}
+    return sampling.nearest in rounding.get(sampling.transform, ())
+
+
+def _repeated(x: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    """Each element several times, one after the other: an index map, where a gather would be data."""
+    assert axis.ratio is not None
+    place, count = axis.axis, int(axis.ratio)
+    kept = [*range(place + 1), *range(place + 2, x.rank + 1)]
+    spread = ir.broadcast(x, kept, (*x.shape[: place + 1], count, *x.shape[place + 1 :]))
+    return ir.reshape(spread, (*x.shape[:place], axis.length, *x.shape[place + 1 :]))
+
+
+def _interpolated(x: Value, places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> Value:
+    """The weighted sum of the elements around each of `places`."""
+    indices, weights = _taps(places, axis, sampling, node, ir)
+    weights = ir.cast(weights, x.dtype)
+    count = indices.shape[1]
+    if isinstance(count, int) and count <= UNROLLED_TAPS:
+        terms = [_tap(x, indices, weights, tap, axis.axis, ir) for tap in range(count)]
+        total = terms[0]
+        for term in terms[1:]:
+            total = ir.add(total, term)
+        return total
+    gathered = ir.gather(x, indices, axis.axis)
+    spread = ir.broadcast(weights, (axis.axis, axis.axis + 1), gathered.shape)
+    return ir.reduce(ir.mul(gathered, spread), "sum", (axis.axis + 1,))
+
+
+def _tap(x: Value, indices: Value, weights: Value, tap: int, axis: int, ir: Builder) -> Value:
+    column, weight = (ir.squeeze(ir.slice_axis(value, 1, tap, 1), (1,)) for value in (indices, weights))
+    gathered = ir.gather(x, column, axis)
+    return ir.mul(gathered, ir.broadcast(weight, (axis,), gathered.shape))
+
+
+def _taps(places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """i64[length, taps], f64[length, taps]: the elements around each of `places`, and their weights.
+
+    With `antialias` the kernel is stretched where the axis shrinks, and reaches as many more elements.
+    """
+    base = ir.floor(places)
+    first, count, stretch = _window(axis, sampling, node, ir)
+    offsets = ir.add(ir.iota((axis.length, count), 1, F64), first)
+    rest = ir.unsqueeze(ir.sub(places, base), (1,))
+    weights = KERNELS[sampling.mode](ir.abs(ir.mul(ir.sub(offsets, rest), stretch)), sampling.coefficient, ir)
+    indices = ir.cast(ir.add(ir.unsqueeze(base, (1,)), offsets), I64)
+    clamped = _clamped(indices, axis, ir)
+    if sampling.exclude_outside:
+        weights = ir.select(ir.equal(indices, clamped), weights, 0.0)
+    if sampling.exclude_outside or sampling.antialias:
+        total = ir.reduce(weights, "sum", (1,), keepdims=True)
+        weights = ir.div(weights, ir.select(ir.equal(total, 0.0), 1.0, total))
+    return clamped, weights
+
+
+def _window(axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Dim, Value]:
+    """The first offset from the floor of a coordinate, the number of taps, and the stretch of the kernel, f64[]."""
+    one = ir.scalar(1.0, F64)
+    if not sampling.antialias:
+        return ir.scalar(1.0 - sampling.support, F64), 2 * sampling.support, one
+    # An axis of size 0 has a scale of 0, and no places.
+    stretch = ir.select(ir.equal(axis.scale, 0.0), 1.0, ir.min(axis.scale, 1.0))
+    if axis.ratio is not None:
+        first = math.floor(-sampling.support / min(axis.ratio or 1.0, 1.0)) + 1
+        return ir.scalar(float(first), F64), 2 - 2 * first, stretch
+    start = ir.add(ir.floor(ir.div(ir.scalar(-float(sampling.support), F64), stretch)), 1.0)
+    taps = ir.cast(ir.sub(2.0, ir.mul(start, 2.0)), I64)
+    (count,) = read_lengths(taps, "number of taps", node, ir)
+    return start, count, stretch
+
+
+def _linear_kernel(distance: Value, coefficient: float, ir: Builder) -> Value:
+    return ir.max(ir.sub(1.0, distance), 0.0)
+
+
+def _cubic_kernel(distance: Value, a: float, ir: Builder) -> Value:
+    """Equation (4) of Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981."""
+    x = distance
+    inner = ir.add(ir.mul(ir.mul(ir.sub(ir.mul(x, a + 2), a + 3), x), x), 1.0)
+    outer = ir.sub(ir.mul(ir.add(ir.mul(ir.sub(ir.mul(x, a), 5 * a), x), 8 * a), x), 4 * a)
+    return ir.select(ir.less_equal(x, 1.0), inner, ir.select(ir.less(x, 2.0), outer, 0.0))
+
+
+KERNELS: Mapping[str, Callable[[Value, float, Builder], Value]] = {"linear": _linear_kernel, "cubic": _cubic_kernel}

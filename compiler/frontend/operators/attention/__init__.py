@@ -1,0 +1,1 @@
+"""Attention in its forms, and rotary embeddings."""

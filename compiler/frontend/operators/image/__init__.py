@@ -1,0 +1,1 @@
+"""Operators on images: resampling, regions of interest, boxes, decoding."""

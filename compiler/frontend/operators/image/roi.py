@@ -1,0 +1,191 @@
+"""RoiAlign and MaxRoiPool: regions of feature maps at one size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.precision import widened
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, read_lengths
+from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+
+CODE = "roi-shape"
+COORDINATES = ("half_pixel", "output_half_pixel")
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Where the samples of an axis lie: R regions of P bins of G samples.
+
+    `low` and `high`, i64[R, P, G], are the elements around a sample, `rest` its distance from `low`. A sample that
+    `counts` as one but is not `inside` the map is 0. `number`, [R], is how many of the G count.
+    """
+
+    low: Value
+    high: Value
+    rest: Value
+    inside: Value
+    counts: Value
+    number: Value
+
+
+@operator("RoiAlign", since=(10, 16, 22))
+def roi_align(node: Node, ir: Builder) -> Value:
+    """X: T1[N, C, H, W], rois: T1[R, 4] = (x1, y1, x2, y2), batch_indices: i64[R]  ->  T1[R, C, P, Q]
+
+    P = output_height, Q = output_width. Of samples that are bilinear interpolations, a bin is the mean, or in mode max
+    the greatest weighted element.
+    Source: https://onnx.ai/onnx/operators/onnx__RoiAlign.html
+    """
+    x, rois, batch = node.inputs("X", "rois", "batch_indices")
+    _expect_bins(node)
+    x, rois = of_shape(x, [None] * 4, "X", node, ir, CODE), of_shape(rois, (None, 4), "rois", node, ir, CODE)
+    batch = of_shape(batch, (None,), "batch_indices", node, ir, CODE)
+    regions = ir.require_equal(batch.shape[0], rois.shape[0], "axis 0 of batch_indices and rois differs", CODE)
+    batch, rois = ir.with_shape(batch, (regions,)), ir.with_shape(rois, (regions, 4))
+    expect_in_range(batch, x.shape[0], node, ir)
+    wide = widened(rois, ir)
+    rows = _samples(wide, 1, x.shape[2], node.int("output_height"), node, ir)
+    columns = _samples(wide, 0, x.shape[3], node.int("output_width"), node, ir)
+    data = ir.transpose(widened(x, ir), (0, 2, 3, 1))
+    pooled = _pool(data, ir.cast(batch, I64), rows, columns, node.choice("mode", ("avg", "max")), ir)
+    return ir.cast(ir.transpose(pooled, (0, 3, 1, 2)), x.dtype)
+
+
+def _expect_bins(node: Node) -> None:
+    for name, least in (("output_height", 1), ("output_width", 1), ("sampling_ratio", 0)):
+        if node.int(name) < least:
+            message = f"{name} is {node.int(name)}, below {least}"
+            node.fail("attribute-range", message, rule=f"ONNX RoiAlign, attribute {name}")
+
+
+def _coordinate(rois: Value, place: int, ir: Builder) -> Value:
+    return ir.squeeze(ir.slice_axis(rois, 1, place, 1), (1,))
+
+
+def _samples(rois: Value, start: int, size: Dim, bins: int, node: Node, ir: Builder) -> _Samples:
+    """The samples along the axis whose coordinates are columns `start` and `start + 2` of `rois`."""
+    shifted = node.since >= 16 and node.choice("coordinate_transformation_mode", COORDINATES) == "half_pixel"
+    scale, shift = node.float("spatial_scale"), 0.5 if shifted else 0.0
+    first, last = (ir.sub(ir.mul(_coordinate(rois, place, ir), scale), shift) for place in (start, start + 2))
+    extent = ir.sub(last, first)
+    extent = extent if shifted else ir.max(extent, 1.0)
+    bin_size = ir.div(extent, float(bins))
+    number, most = _sample_number(bin_size, node, ir)
+    shape = (rois.shape[0], bins, most)
+    first, bin_size, spread = (ir.broadcast(value, (0,), shape) for value in (first, bin_size, number))
+    bin_place, sample = (ir.iota(shape, axis, rois.dtype) for axis in (1, 2))
+    within = ir.div(ir.mul(ir.add(sample, 0.5), bin_size), ir.cast(spread, rois.dtype))
+    place = ir.add(ir.add(first, ir.mul(bin_place, bin_size)), within)
+    return _around(place, ir.less(ir.iota(shape, 2, I64), spread), number, size, ir)
+
+
+def _sample_number(bin_size: Value, node: Node, ir: Builder) -> tuple[Value, Dim]:
+    """i64[R]: how many samples a bin of each region has, and the most that one has."""
+    ratio = node.int("sampling_ratio")
+    if ratio > 0:
+        return ir.full(bin_size.shape, ratio, I64), ratio
+    number = ir.max(ir.cast(ir.ceil(bin_size), I64), 0)
+    (most,) = read_lengths(ir.max(ir.reduce(number, "max", (0,)), 0), "number of samples", node, ir)
+    return number, most
+
+
+def _around(place: Value, counts: Value, number: Value, size: Dim, ir: Builder) -> _Samples:
+    """The elements around each sample; past the last element, the last one."""
+    length = ir.cast(ir.size(size), place.dtype)
+    inside = ir.and_(ir.less_equal(-1.0, place), ir.less_equal(place, length))
+    place = ir.min(ir.max(place, 0.0), ir.sub(length, 1.0))
+    base = ir.floor(place)
+    last = ir.sub(ir.size(size), 1)
+    low = ir.clamp(ir.cast(base, I64), 0, last)
+    high = ir.min(ir.add(low, 1), last)
+    return _Samples(low, high, ir.sub(place, base), inside, counts, number)
+
+
+def _pool(data: Value, batch: Value, rows: _Samples, columns: _Samples, mode: str, ir: Builder) -> Value:
+    """data: T[N, H, W, C]  ->  T[R, P, Q, C], over samples [R, P, G, Q, K]"""
+    shape = (*rows.low.shape, *columns.low.shape[1:])
+    inside = ir.and_(_row(rows.inside, shape, ir), _column(columns.inside, shape, ir))
+    counts = ir.and_(_row(rows.counts, shape, ir), _column(columns.counts, shape, ir))
+    where = ir.broadcast(batch, (0,), shape)
+    corners = []
+    for lower, right in product((False, True), (False, True)):
+        row, column = rows.high if lower else rows.low, columns.high if right else columns.low
+        coordinates = (where, _row(row, shape, ir), _column(column, shape, ir))
+        read = ir.gather_nd(data, ir.concatenate([ir.unsqueeze(place, (5,)) for place in coordinates], 5))
+        weights = _row(_weight(rows, lower, ir), shape, ir), _column(_weight(columns, right, ir), shape, ir)
+        weighted = ir.mul(read, ir.unsqueeze(ir.mul(*weights), (5,)))
+        corners.append(ir.select(ir.unsqueeze(inside, (5,)), weighted, 0.0))
+    number = ir.mul(rows.number, columns.number)
+    return _folded(corners, ir.unsqueeze(counts, (5,)), number, mode, ir)
+
+
+def _row(value: Value, shape: Sequence[Dim], ir: Builder) -> Value:
+    return ir.broadcast(value, (0, 1, 2), shape)
+
+
+def _column(value: Value, shape: Sequence[Dim], ir: Builder) -> Value:
+    return ir.broadcast(value, (0, 3, 4), shape)
+
+
+def _weight(samples: _Samples, high: bool, ir: Builder) -> Value:
+    return samples.rest if high else ir.sub(1.0, samples.rest)
+
+
+def _folded(corners: Sequence[Value], counts: Value, number: Value, mode: str, ir: Builder) -> Value:
+    """The samples of each bin as one; those that do not count left out. A bin without samples is 0."""
+    combine = ir.add if mode == "avg" else ir.max
+    sample = combine(combine(corners[0], corners[1]), combine(corners[2], corners[3]))
+    if mode == "avg":
+        total = ir.reduce(ir.select(counts, sample, 0.0), "sum", (2, 4))
+        return ir.div(total, ir.broadcast(ir.cast(ir.max(number, 1), total.dtype), (0,), total.shape))
+    most = ir.reduce(ir.select(counts, sample, float("-inf")), "max", (2, 4))
+    return ir.select(ir.broadcast(ir.less(0, number), (0,), most.shape), most, 0.0)
+
+
+@operator("MaxRoiPool", since=(1, 22))
+def max_roi_pool(node: Node, ir: Builder) -> Value:
+    """X: T[N, C, H, W], rois: T[R, 5] = (batch, x1, y1, x2, y2)  ->  T[R, C, *pooled_shape]: the maximum of each bin.
+
+    Corners are rounded, both belong to the region; bins overlap where they do not divide it, an empty one is 0.
+    Source: https://onnx.ai/onnx/operators/onnx__MaxRoiPool.html, and Girshick, Fast R-CNN, 2015
+    """
+    x, rois = node.inputs("X", "rois")
+    bins, scale = node.ints("pooled_shape"), node.float("spatial_scale")
+    if len(bins) != 2 or min(bins) < 1:
+        code = "attribute-range" if len(bins) == 2 else "attribute-length"
+        message = f"pooled_shape is {list(bins)}, not a height and a width"
+        node.fail(code, message, rule="ONNX MaxRoiPool, attribute pooled_shape")
+    x, rois = of_shape(x, [None] * 4, "X", node, ir, CODE), of_shape(rois, (None, 5), "rois", node, ir, CODE)
+    rois = widened(rois, ir)
+    batch = ir.cast(_coordinate(rois, 0, ir), I64)
+    result = ir.gather(x, batch, 0)
+    for axis, place in ((3, 1), (2, 2)):
+        corners = [_round(ir.mul(_coordinate(rois, column, ir), scale), ir) for column in (place, place + 2)]
+        result = _pool_axis(result, axis, corners[0], corners[1], bins[axis - 2], ir)
+    return ir.select(ir.equal(result, float("-inf")), 0.0, result)
+
+
+def _round(x: Value, ir: Builder) -> Value:
+    """The nearest whole number, halves away from zero."""
+    return ir.mul(ir.sign(x), ir.floor(ir.add(ir.abs(x), 0.5)))
+
+
+def _pool_axis(x: Value, axis: int, first: Value, last: Value, bins: int, ir: Builder) -> Value:
+    """The maxima over `bins` parts of the axis of x [R, ...] between `first` and `last`, [R] each; -inf of nothing."""
+    size = x.shape[axis]
+    bin_size = ir.div(ir.max(ir.add(ir.sub(last, first), 1.0), 1.0), float(bins))
+    place = ir.iota((x.shape[0], size), 1, first.dtype)
+    parts = []
+    for number in range(bins):
+        start = ir.add(ir.floor(ir.mul(bin_size, float(number))), first)
+        end = ir.add(ir.ceil(ir.mul(bin_size, float(number + 1))), first)
+        start, end = (ir.broadcast(value, (0,), place.shape) for value in (start, end))
+        inside = ir.and_(ir.less_equal(start, place), ir.less(place, end))
+        kept = ir.select(ir.broadcast(inside, (0, axis), x.shape), x, float("-inf"))
+        parts.append(ir.reduce(kept, "max", (axis,), keepdims=True))
+    return ir.concatenate(parts, axis)

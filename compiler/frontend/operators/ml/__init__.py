@@ -1,0 +1,1 @@
+"""The models of ai.onnx.ml: trees, support vectors, linear models, encoders, maps."""

@@ -1,0 +1,1 @@
+"""Layers of neural networks: activations, normalisations, convolutions, pooling, losses."""

@@ -1,0 +1,1 @@
+"""Quantisation, and products of quantised operands."""

@@ -1,0 +1,1 @@
+"""Fourier transforms, and the windows and filters that go with them."""

@@ -1,0 +1,1 @@
+"""Operators that move, pick, join and make the elements of tensors."""

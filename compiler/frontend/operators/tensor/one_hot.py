@@ -1,0 +1,30 @@
+"""OneHot: indices as vectors that are on at one place."""
+
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar, element, of_shape, read_lengths
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+
+NEGATIVE_SINCE = 11
+
+
+@operator("OneHot", since=(9, 11, 28))
+def one_hot(node: Node, ir: Builder) -> Value:
+    """indices: T1[...], depth: T2[], values: T3[2] = (off, on)  ->  T3[... depth ...], the new axis at `axis`.
+
+    Since 11 negative indices count from the end; what is out of range is off everywhere.
+    Source: https://onnx.ai/onnx/operators/onnx__OneHot.html
+    """
+    indices, depth, values = node.inputs("indices", "depth", "values")
+    axis = node.axis("axis", rank=indices.rank + 1)
+    values = of_shape(values, (2,), "values", node, ir, "one-hot-values")
+    (size,) = read_lengths(as_scalar(depth, "depth", node, ir), "depth", node, ir)
+    places = ir.cast(indices, I64)
+    if node.since >= NEGATIVE_SINCE:
+        places = ir.wrap_negative(places, size)
+    shape = (*indices.shape[:axis], size, *indices.shape[axis:])
+    axes = [place for place in range(len(shape)) if place != axis]
+    hot = ir.equal(ir.broadcast(places, axes, shape), ir.iota(shape, axis, I64))
+    off, on = (ir.broadcast(element(values, place, ir), (), shape) for place in (0, 1))
+    return ir.select(hot, on, off)

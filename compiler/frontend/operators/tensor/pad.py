@@ -1,0 +1,157 @@
+"""Pad: elements added around a tensor, or cut off where the padding is negative."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
+    as_scalar,
+    as_vector,
+    known_integers,
+    read_lengths,
+    spread_over_axes,
+    vector_input,
+    vector_length,
+    zero,
+)
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least, maximum
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+
+WRAP_SINCE = 19
+
+
+@operator("Pad", since=(1, 2))
+def pad_by_attributes(node: Node, ir: Builder) -> Value:
+    """data: T[d...]  ->  T[low + d + high ...], with the attributes pads (version 1: paddings), mode and value.
+
+    Source: https://onnx.ai/onnx/operators/onnx__Pad.html
+    """
+    data = node.input("data")
+    pads = node.ints("paddings" if node.since == 1 else "pads")
+    if len(pads) != 2 * data.rank:
+        node.fail("pads-length", f"pads has {len(pads)} entries for {data.rank} axes", rule="ONNX Pad, attribute pads")
+    fill = ir.scalar(node.float("value"), data.dtype)
+    return _pad_known(data, range(data.rank), pads, fill, node, ir)
+
+
+@operator("Pad", since=(11, 13, 18, 19, 21, 23, 24, 25))
+def pad_by_inputs(node: Node, ir: Builder) -> Value:
+    """data: T[d...], pads: i64[2 * n], constant_value: T?, axes: I[n]?  ->  T[low + d + high ...]
+
+    Source: https://onnx.ai/onnx/operators/onnx__Pad.html
+    """
+    data, fill = node.input("data"), _fill(node.input("data"), node, ir)
+    axes = _axes(data.rank, node, ir)
+    pads = vector_input("pads", node, ir, 2 * vector_length(axes), "pads-length")
+    known_axes = known_integers(axes, ir)
+    if known_axes is None:
+        pads = _for_all_axes(pads, axes, data.rank, ir)
+        known_axes = tuple(range(data.rank))
+    known = ir.known(pads)
+    if known is not None:
+        return _pad_known(data, known_axes, known, fill, node, ir)
+    lows, highs = _halves(pads, ir)
+    parts = [ir.max(ir.neg(lows), 0), ir.max(ir.neg(highs), 0), ir.max(lows, 0), ir.max(highs, 0)]
+    lengths = read_lengths(ir.concatenate(parts, 0), "pads", node, ir)
+    return _crop_and_pad(data, node.axes_list(known_axes, data.rank), lengths, fill, node, ir)
+
+
+def _fill(data: Value, node: Node, ir: Builder) -> Value:
+    value = node.optional("constant_value")
+    if value is not None:
+        return as_scalar(value, "constant_value", node, ir)
+    return zero(data.dtype, ir)
+
+
+def _axes(rank: int, node: Node, ir: Builder) -> Value:
+    axes = node.optional("axes") if node.since >= 18 else None
+    return ir.sizes(tuple(range(rank))) if axes is None else as_vector(axes, "axes", node, ir)
+
+
+def _halves(pads: Value, ir: Builder) -> tuple[Value, Value]:
+    count = vector_length(pads) // 2
+    return ir.slice(pads, (0,), (count,)), ir.slice(pads, (count,), (count,))
+
+
+def _for_all_axes(pads: Value, axes: Value, rank: int, ir: Builder) -> Value:
+    """The padding of every axis, where only data tells which axes are padded."""
+    halves = [spread_over_axes(half, axes, [0] * rank, ir) for half in _halves(pads, ir)]
+    return ir.concatenate(halves, 0)
+
+
+def _pad_known(data: Value, axes: Sequence[int], pads: Sequence[Dim], fill: Value, node: Node, ir: Builder) -> Value:
+    cuts, adds = [maximum(-pad, 0) for pad in pads], [maximum(pad, 0) for pad in pads]
+    return _crop_and_pad(data, node.axes_list(axes, data.rank), [*cuts, *adds], fill, node, ir)
+
+
+def _crop_and_pad(
+    data: Value, axes: Sequence[int], lengths: Sequence[Dim], fill: Value, node: Node, ir: Builder
+) -> Value:
+    """`lengths`: for each axis what is cut off before, cut off after, added before and added after."""
+    count = len(axes)
+    cut_low, cut_high, low, high = (
+        _for_each_axis(lengths[count * part : count * (part + 1)], axes, data.rank) for part in range(4)
+    )
+    data = _crop(data, cut_low, cut_high, node, ir)
+    mode = node.choice("mode", ("constant", *_SOURCES) if node.since >= WRAP_SINCE else ("constant", "reflect", "edge"))
+    if mode == "constant":
+        return ir.pad(data, low, high, fill)
+    for axis in range(data.rank):
+        if (low[axis], high[axis]) != (0, 0):
+            data = _pad_from_itself(data, axis, low[axis], high[axis], mode, node, ir)
+    return data
+
+
+def _for_each_axis(values: Sequence[Dim], axes: Sequence[int], rank: int) -> list[Dim]:
+    spread: list[Dim] = [0] * rank
+    for axis, value in zip(axes, values, strict=True):
+        spread[axis] = value
+    return spread
+
+
+def _crop(data: Value, low: Sequence[Dim], high: Sequence[Dim], node: Node, ir: Builder) -> Value:
+    shape = [size - before - after for size, before, after in zip(data.shape, low, high, strict=True)]
+    for axis, size in enumerate(shape):
+        message = f"the negative padding of axis {axis} cuts off more than its size {data.shape[axis]}"
+        if at_least(-1, size):
+            node.fail("pads-beyond-size", message, rule="ONNX Pad, pads")
+        if not at_least(size, 0):
+            ir.guard(size, 0, "at_least", message)
+    return ir.slice(data, low, shape)
+
+
+# Padding from the tensor itself: which element stands at a position that may be below 0 or above the last.
+
+
+def _reflected(position: Value, size: Value, ir: Builder) -> Value:
+    """Positions run to and fro between the first and the last element."""
+    last = ir.sub(size, 1)
+    phase = _modulo(position, ir.mul(last, 2), ir)
+    return ir.sub(last, ir.abs(ir.sub(phase, last)))
+
+
+def _clamped(position: Value, size: Value, ir: Builder) -> Value:
+    return ir.clamp(position, 0, ir.sub(size, 1))
+
+
+def _modulo(position: Value, size: Value, ir: Builder) -> Value:
+    """The remainder of the floor division, 0 where `size` is 0."""
+    remainder = ir.rem(position, size)
+    return ir.select(ir.less(remainder, 0), ir.add(remainder, size), remainder)
+
+
+_SOURCES: Mapping[str, Callable[[Value, Value, Builder], Value]] = {
+    "reflect": _reflected,
+    "edge": _clamped,
+    "wrap": _modulo,
+}
+
+
+def _pad_from_itself(data: Value, axis: int, low: Dim, high: Dim, mode: str, node: Node, ir: Builder) -> Value:
+    size = data.shape[axis]
+    if size == 0:
+        message = f"axis {axis} has no element to pad from in mode {mode}"
+        node.fail("pads-empty-axis", message, rule="ONNX Pad, attribute mode")
+    position = ir.sub(ir.iota((low + size + high,), 0, I64), ir.size(low))
+    return ir.gather(data, _SOURCES[mode](position, ir.size(size), ir), axis)

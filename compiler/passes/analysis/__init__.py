@@ -1,0 +1,1 @@
+"""What passes ask of a program: constants, counters, ranges, facts about sizes."""

@@ -1,0 +1,72 @@
+"""Layout choice for the GPU: convolutions read and write their channels as the last axis.
+
+Where a tensor lies in another order than the program says, a transpose says so: `transpose(x, p)` with x as it lies.
+Each convolution becomes transpose, convolution, transpose; the rules of `moved_layouts` move the second one down, past
+whatever can compute in the order in which things lie, until it meets the first one of the next convolution.
+
+Between convolutions nothing is left to move. The transposes that stay are views: at inputs and outputs of the graph,
+which the caller wants in the order that the model declares, and around what needs one order of axes. A kernel reads the
+three channels of an image through such a view; padding them to what its loads want is a matter of its weights.
+"""
+
+from dataclasses import replace
+
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Attribute, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite, rule
+from onnxc.compiler.passes.analysis.matching import made_by
+from onnxc.compiler.passes.layout.flattened_products import contract_as_it_lies
+from onnxc.compiler.passes.layout.moved_layouts import MOVED, Layout, layout_of
+from onnxc.compiler.passes.notes import note_refusal
+from onnxc.compiler.passes.simplify.rules import RULES
+from onnxc.compiler.passes.simplify.rules.broadcasts import transpose_broadcast
+from onnxc.compiler.passes.simplify.rules.reshapes import transpose_units
+
+# These make something else of a transpose, and so would end its way: at what repeats rows and columns, and at the one
+# pixel that a pooled image has.
+OTHERS = tuple(each for each in RULES if each not in (transpose_broadcast, transpose_units))
+
+
+def choose_layout(module: Module) -> Module:
+    """Puts the channels of convolutions last, and of all that lies between them."""
+    return replace(module, functions=tuple(_with_channels_last(function, module.name) for function in module.functions))
+
+
+def _with_channels_last(function: Function, name: str) -> Function:
+    if not any(op.name == "convolution" for op in walk(function.body)):
+        return function
+    rules = (convolve_channels_last, contract_as_it_lies, _renaming(function), *MOVED, *OTHERS)
+    return rewrite(Module(name, (function,)), rules, note_refusal).main
+
+
+@rule("convolution")
+def convolve_channels_last(op: Op, build: Rewriter) -> Value | None:
+    """convolution(x, w) = transpose(convolution(transpose(x), w)) with the channels last inside"""
+    x, w = op.operands
+    if op.flag("channels_last") or x.rank < 3:
+        return None
+    layout = Layout(x.rank)
+    attributes: dict[str, Attribute] = {**op.attributes, "channels_last": True}
+    (result,) = build.op("convolution", [layout.stored(x, build), w], attributes)
+    return layout.seen(result, build)
+
+
+def _renaming(function: Function) -> Rule:
+    """The rule for reshapes that only write sizes in another way, which a guard of the function holds equal."""
+    guards = [op for op in function.body.ops if op.name == "guard" and op.text("relation") == "equal"]
+    known = {(op.dim("left"), op.dim("right")) for op in guards}
+
+    def is_same(left: Dim, right: Dim) -> bool:
+        return left == right or (left, right) in known or (right, left) in known
+
+    def rename_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+        """reshape(transpose(x)) = transpose(reshape(x)) for sizes that are equal one by one"""
+        moved, shape = made_by(op.operands[0], "transpose"), op.result.shape
+        layout = None if moved is None else layout_of(moved.result)
+        if moved is None or layout is None or layout.rank != len(shape):
+            return None
+        if not all(map(is_same, moved.result.shape, shape)):
+            return None
+        return layout.seen(build.with_shape(moved.operands[0], layout.of(shape)), build)
+
+    return Rule("rename_as_it_lies", ("reshape",), rename_as_it_lies)

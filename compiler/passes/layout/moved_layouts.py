@@ -1,0 +1,306 @@
+"""Rules that compute in the order in which tensors lie: transposes of stored tensors move from operands to the result.
+
+Only transposes that bring trailing channels to the front are moved, so that no other rule of a model is disturbed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Attribute, Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, Rule, rule
+from onnxc.compiler.passes.analysis.matching import AxisGroup, axis_groups, constant_of, made_by
+from onnxc.compiler.passes.simplify.rules.broadcasts import POINTWISE
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Tensors of `rank` that lie as [N, *S, *C] and are seen as [N, *C, *S], with `channels` axes in C."""
+
+    rank: int
+    channels: int = 1
+
+    @property
+    def permutation(self) -> tuple[int, ...]:
+        """Axis i that is seen is axis permutation[i] that lies there."""
+        spatial = self.rank - self.channels
+        return (0, *range(spatial, self.rank), *range(1, spatial))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Axis i that lies there is axis order[i] that is seen."""
+        return tuple(self.permutation.index(axis) for axis in range(self.rank))
+
+    @property
+    def turns(self) -> bool:
+        """Whether another turn in the same way does not undo it: of two such views the rules would never settle."""
+        return self.order != self.permutation and self.channels == 1
+
+    def seen(self, x: Value, build: Builder) -> Value:
+        """`x`, that lies so, as the program sees it."""
+        return build.transpose(x, self.permutation)
+
+    def stored(self, value: Value, build: Builder) -> Value:
+        """What lies there where the program sees `value`; constants are moved here and now."""
+        array = constant_of(value)
+        if array is not None:
+            return build.constant(np.ascontiguousarray(array.transpose(self.order)))
+        op = value.op
+        if op is not None and op.name == "transpose":
+            inner = op.ints("permutation")
+            return build.transpose(op.operands[0], [inner[axis] for axis in self.order])
+        if op is not None and op.name == "broadcast":
+            axes = [self.permutation[axis] for axis in op.ints("axes")]
+            return build.broadcast(op.operands[0], axes, self.of(value.shape))
+        if op is not None and op.name == "iota":
+            return build.iota(self.of(value.shape), self.permutation[op.int("axis")], op.dtype())
+        return build.transpose(value, self.order)
+
+    def of(self, entries: Sequence[Dim]) -> tuple[Dim, ...]:
+        """`entries`, one for each axis that is seen, for those that lie there."""
+        return tuple(entries[axis] for axis in self.order)
+
+    def costs(self, value: Value) -> bool:
+        """Whether elements must be moved to have `value` lie so."""
+        if made_by(value, "constant", "broadcast", "iota") is not None or layout_of(value) == self:
+            return False
+        dense = [axis for axis in self.order if value.shape[axis] != 1]
+        return dense != sorted(dense)
+
+
+def layout_of(value: Value) -> Layout | None:
+    """How `value` lies, if it is a view of channels that lie last."""
+    op = made_by(value, "transpose")
+    if op is None:
+        return None
+    permutation = op.ints("permutation")
+    for channels in range(1, max(2, value.rank - 2)):
+        layout = Layout(value.rank, channels)
+        if permutation == layout.permutation and value.rank > 2:
+            return layout
+    return None
+
+
+def _common(operands: Sequence[Value]) -> Layout | None:
+    """The layout that most of `operands` lie in; one that costs more moves than it saves is none."""
+    layout = next((found for found in map(layout_of, operands) if found is not None), None)
+    if layout is None:
+        return None
+    lying = sum(layout_of(operand) == layout for operand in operands)
+    moved = sum(layout.costs(operand) for operand in operands)
+    return layout if moved < lying or (moved == lying and layout.turns) else None
+
+
+# Ops whose result has the axes of the operands
+
+
+@rule(*POINTWISE, "gelu")
+def compute_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """f(transpose(x), y) = transpose(f(x, transpose(y)))"""
+    layout = _common(op.operands)
+    if layout is None:
+        return None
+    operands = [layout.stored(operand, build) for operand in op.operands]
+    return layout.seen(build.op(op.name, operands, op.attributes)[0], build)
+
+
+@rule("concatenate")
+def concatenate_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """concatenate(transpose(x), transpose(y)) = transpose(concatenate(x, y))"""
+    layout = _common(op.operands)
+    if layout is None:
+        return None
+    operands = [layout.stored(operand, build) for operand in op.operands]
+    return layout.seen(build.concatenate(operands, layout.permutation[op.int("axis")]), build)
+
+
+def _entries(*names: str) -> Callable[[Op, Layout], dict[str, Attribute]]:
+    """Attributes with an entry for each axis, in the order in which the axes lie."""
+    return lambda op, layout: {name: layout.of(op.dims(name)) for name in names}
+
+
+def _axis(op: Op, layout: Layout) -> dict[str, Attribute]:
+    return {"axis": layout.permutation[op.int("axis")]}
+
+
+MOVED_ATTRIBUTES: Mapping[str, Callable[[Op, Layout], dict[str, Attribute]]] = {
+    "slice": _entries("starts", "shape", "steps"),
+    "pad": _entries("low", "high"),
+    "reduce_window": _entries("window", "strides", "low", "high", "dilations"),
+    **dict.fromkeys(("softmax", "masked_softmax", "log_softmax", "scan_axis", "sort", "top_k"), _axis),
+}
+
+
+@rule(*MOVED_ATTRIBUTES)
+def apply_as_it_lies(op: Op, build: Rewriter) -> tuple[Value, ...] | None:
+    """f(transpose(x), axes) = transpose(f(x, moved axes))"""
+    layout = layout_of(op.operands[0])
+    if layout is None:
+        return None
+    x, *others = op.operands
+    attributes = {**op.attributes, **MOVED_ATTRIBUTES[op.name](op, layout)}
+    results = build.op(op.name, [layout.stored(x, build), *others], attributes)
+    return tuple(layout.seen(result, build) for result in results)
+
+
+@rule("layer_norm", "rms_norm")
+def normalize_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """norm(transpose(x), scale) = transpose(norm(x, transpose(scale))) where the normalised axes lie last too"""
+    layout, axis = layout_of(op.operands[0]), op.int("axis")
+    if layout is None or sorted(layout.permutation[axis:]) != list(range(axis, layout.rank)):
+        return None
+    order = [place - axis for place in layout.order[axis:]]
+    x, *factors = op.operands
+    moved = [_transposed(factor, order, build) for factor in factors]
+    return layout.seen(build.op(op.name, [layout.stored(x, build), *moved], op.attributes)[0], build)
+
+
+def _transposed(value: Value, order: Sequence[int], build: Builder) -> Value:
+    array = constant_of(value)
+    return (
+        build.transpose(value, order) if array is None else build.constant(np.ascontiguousarray(array.transpose(order)))
+    )
+
+
+# Ops that drop, add or regroup axes
+
+
+@rule("reduce")
+def reduce_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """reduce(transpose(x)) = transpose(reduce(x)); sums may be rounded in another order"""
+    layout = layout_of(op.operands[0])
+    if layout is None:
+        return None
+    x = layout.stored(op.operands[0], build)
+    reduced = build.reduce(x, op.text("kind"), [layout.permutation[axis] for axis in op.ints("axes")])
+    return _in_order(reduced, [axis for axis in range(layout.rank) if axis not in op.ints("axes")], layout, build)
+
+
+@rule("arg_reduce")
+def arg_reduce_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """arg_reduce(transpose(x)) = transpose(arg_reduce(x))"""
+    layout, axis = layout_of(op.operands[0]), op.int("axis")
+    if layout is None:
+        return None
+    x = layout.stored(op.operands[0], build)
+    found = build.arg_reduce(x, op.text("kind"), layout.permutation[axis], op.flag("last"))
+    return _in_order(found, [place for place in range(layout.rank) if place != axis], layout, build)
+
+
+def _in_order(x: Value, kept: Sequence[int], layout: Layout, build: Builder) -> Value:
+    """`x`, of which the axes that are seen as `kept` are left, as it is seen."""
+    lying = sorted(layout.permutation[axis] for axis in kept)
+    return build.transpose(x, [lying.index(layout.permutation[axis]) for axis in kept])
+
+
+@rule("arg_reduce_window")
+def arg_reduce_window_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """arg_reduce_window(transpose(x)) = transpose(arg_reduce_window(x as [N, 1, *S, C]) / C)
+
+    The places are counted over all axes after 1.
+    """
+    layout = layout_of(op.operands[0])
+    if layout is None or layout.channels != 1 or op.ints("window")[1] != 1 or op.ints("strides")[1] != 1:
+        return None
+    if op.dims("low")[1] != 0 or op.dims("high")[1] != 0:
+        return None
+    x = layout.stored(op.operands[0], build)
+    attributes = dict(op.attributes)
+    for name, unit in (("window", 1), ("strides", 1), ("dilations", 1), ("low", 0), ("high", 0)):
+        first, *rest = layout.of(op.dims(name))
+        attributes[name] = (first, unit, *rest)
+    places = build.op("arg_reduce_window", [build.unsqueeze(x, [1])], attributes)[0]
+    count = build.size(x.shape[-1])
+    return layout.seen(build.squeeze(build.div(places, count), [1]), build)
+
+
+@rule("gather")
+def gather_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """gather(transpose(x), i) = transpose(gather(x, i))"""
+    (data, indices), axis = op.operands, op.int("axis")
+    layout = layout_of(data)
+    if layout is None or (axis == 0 and indices.rank != 1):
+        return None
+    added = indices.rank - 1 if 1 <= axis <= layout.channels else 0
+    gathered = build.gather(layout.stored(data, build), indices, layout.permutation[axis])
+    return Layout(gathered.rank, layout.channels + added).seen(gathered, build)
+
+
+@rule("broadcast")
+def broadcast_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """broadcast(transpose(x)) = transpose(broadcast(x)) where the axes stay in order"""
+    (value,), axes, shape = op.operands, op.ints("axes"), op.result.shape
+    layout = layout_of(value)
+    if layout is None or axes[0] != 0 or list(axes) != sorted(axes):
+        return None
+    wider = Layout(len(shape), axes[layout.channels + 1] - 1)
+    targets = [wider.permutation[axes[axis]] for axis in layout.order]
+    repeated = build.broadcast(layout.stored(value, build), targets, wider.of(shape))
+    return wider.seen(repeated, build)
+
+
+@rule("reshape")
+def reshape_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """reshape(transpose(x)) = transpose(reshape(x)) where no axes are joined that do not lie side by side"""
+    moved, shape = made_by(op.operands[0], "transpose"), op.result.shape
+    if moved is None:
+        return None
+    layout, groups = layout_of(moved.result), axis_groups(moved.result.shape, shape)
+    if groups is None:
+        return None
+    x, permutation = moved.operands[0], moved.ints("permutation")
+    if layout is None:
+        shuffled = _shuffled_channels(permutation)
+        if shuffled is None:
+            return None
+        layout, inner = shuffled
+        x, permutation = build.transpose(x, inner), layout.permutation
+    lying = _lying(groups, permutation)
+    for channels in range(len(shape)):
+        target = Layout(len(shape), channels)
+        if lying is not None and lying == [axis for axis in target.order if shape[axis] != 1]:
+            return target.seen(build.with_shape(x, target.of(shape)), build)
+    return None
+
+
+def _lying(groups: Sequence[AxisGroup], permutation: Sequence[int]) -> list[int] | None:
+    """The new axes in the order in which their elements lie; None where a group does not lie together and in order."""
+    places = {
+        axis: place for place, axis in enumerate(sorted(permutation[old] for before, _ in groups for old in before))
+    }
+    runs = []
+    for before, after in groups:
+        run = [places[permutation[axis]] for axis in before]
+        if run != list(range(run[0], run[0] + len(run))):
+            return None
+        runs.append((run[0], after))
+    return [axis for _, after in sorted(runs) for axis in after]
+
+
+def _shuffled_channels(permutation: Sequence[int]) -> tuple[Layout, tuple[int, ...]] | None:
+    """For a view that also changes the order of the axes of channels: the layout without that, and that by itself."""
+    rank = len(permutation)
+    for channels in range(2, rank - 1):
+        layout = Layout(rank, channels)
+        spatial = rank - channels
+        if permutation[0] == 0 and tuple(permutation[1 + channels :]) == tuple(range(1, spatial)):
+            return layout, (*range(spatial), *permutation[1 : 1 + channels])
+    return None
+
+
+MOVED: Sequence[Rule] = (
+    compute_as_it_lies,
+    concatenate_as_it_lies,
+    apply_as_it_lies,
+    normalize_as_it_lies,
+    reduce_as_it_lies,
+    arg_reduce_as_it_lies,
+    arg_reduce_window_as_it_lies,
+    gather_as_it_lies,
+    broadcast_as_it_lies,
+    reshape_as_it_lies,
+)
+"""All of them; each looks only at what is above an op, so one walk down a block is enough."""

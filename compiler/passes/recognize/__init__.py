@@ -1,0 +1,1 @@
+"""Passes that find a composite in the ops that exporters spell it with."""

@@ -1,0 +1,167 @@
+"""Batch normalisation: factors and summands per channel go into the constants of the convolution or product before.
+
+x * a + b per channel after a convolution with constant weights w is a convolution with w * a, plus b. Chains of such
+steps become one multiplication and one addition first. The results round in other places than those of the chain.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitives.contractions import channel_axis, parse_equation
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
+from onnxc.compiler.passes.notes import note_refusal
+
+LONGEST_CHAIN = 8
+
+
+def fold_batch_norm(module: Module) -> Module:
+    """Moves factors per channel into the weights before them."""
+    return rewrite(module, [fold_chain], note_refusal)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """source * factor + offset, in f64, for one number or one per size of `axis` of the source."""
+
+    source: Value
+    axis: int | None
+    factor: np.ndarray
+    offset: np.ndarray
+    steps: int
+    scaling: int
+
+    def is_finite(self) -> bool:
+        """Whether factor and offset are finite in the type of the source."""
+        with np.errstate(over="ignore"):
+            narrow = [array.astype(self.source.dtype.numpy) for array in (self.factor, self.offset)]
+        return all(bool(np.isfinite(array.astype(np.float64)).all()) for array in narrow)
+
+
+@rule("add", "sub", "mul", "div")
+def fold_chain(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """convolution(x, w) * a + b = convolution(x, w * a) + b, and the same for a dot with constant weights
+
+    A chain after anything else becomes source * a + b where that is shorter.
+    """
+    affine = _chain(op, build)
+    if affine is None or (not affine.scaling and affine.steps < 2):
+        return None
+    if not affine.is_finite():
+        return Refusal("a factor or summand is not finite")
+    if not affine.scaling:
+        return _plus(affine.source, affine, build)
+    weighted = made_by(affine.source, "convolution", "dot")
+    folded = None
+    if weighted is not None and build.uses(affine.source) == 1:
+        folded = (_scaled_convolution if weighted.name == "convolution" else _scaled_dot)(weighted, affine, build)
+    return _shortened(affine, build) if folded is None else _plus(folded, affine, build)
+
+
+def _chain(op: Op, build: Rewriter) -> Affine | None:
+    """The steps by constants that end in `op`, composed; only those that nothing else reads the middle of."""
+    steps: list[tuple[Op, np.ndarray]] = []
+    axis: int | None = None
+    value = op.result
+    while (step := made_by(value, "add", "sub", "mul", "div")) is not None and len(steps) < LONGEST_CHAIN:
+        found = _per_channel(step.operands[1], axis)
+        if found is None or (value != op.result and build.uses(value) > 1):
+            break
+        axis, array = found
+        steps.append((step, array))
+        value = step.operands[0]
+    if not steps or not op.result.dtype.is_float:
+        return None
+    factor, offset = np.ones(()), np.zeros(())
+    with np.errstate(all="ignore"):
+        for step, array in reversed(steps):
+            factor, offset = _composed(step.name, factor, offset, array)
+    scaling = sum(step.name in ("mul", "div") for step, _ in steps)
+    return Affine(value, axis, np.asarray(factor), np.asarray(offset), len(steps), scaling)
+
+
+def _composed(name: str, factor: np.ndarray, offset: np.ndarray, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    match name:
+        case "add":
+            return factor, offset + array
+        case "sub":
+            return factor, offset - array
+        case "mul":
+            return factor * array, offset * array
+    return factor / array, offset / array
+
+
+def _per_channel(value: Value, axis: int | None) -> tuple[int | None, np.ndarray] | None:
+    """The constant that `value` repeats along all axes but one, and that axis; `axis` if that is settled already."""
+    source, axes = unbroadcast(value)
+    array = constant_of(source)
+    if array is None:
+        return None
+    own = [place for place, size in zip(axes, array.shape, strict=True) if size != 1]
+    if len(own) > 1 or (own and axis not in (None, own[0])):
+        return None
+    dense = array.reshape(-1).astype(np.float64) if own else array.reshape(()).astype(np.float64)
+    return (own[0] if own else axis), dense
+
+
+def _scaled_convolution(op: Op, affine: Affine, build: Rewriter) -> Value | None:
+    """M filters, of which each is scaled by its own factor."""
+    weights = _own_constant(op.operands[1], build)
+    if weights is None or affine.axis not in (None, channel_axis(op)):
+        return None
+    scaled = _scaled(weights, affine.factor, 0)
+    return build.op("convolution", [op.operands[0], build.constant(scaled)], op.attributes)[0]
+
+
+def _scaled_dot(op: Op, affine: Affine, build: Rewriter) -> Value | None:
+    """The constant operand scaled along the letter of the channels, which the other one must not have.
+
+    One factor for all is left to the product's own loop: it is not worth a copy of the weights.
+    """
+    left, right, result = parse_equation(op.text("equation"))
+    if affine.axis is None:
+        return None
+    letter = result[affine.axis]
+    for place, (term, other) in enumerate(((left, right), (right, left))):
+        weights = _own_constant(op.operands[place], build)
+        if weights is None or letter not in term or letter in other:
+            continue
+        operands = list(op.operands)
+        operands[place] = build.constant(_scaled(weights, affine.factor, term.index(letter)))
+        return build.op("dot", operands, op.attributes)[0]
+    return None
+
+
+def _own_constant(value: Value, build: Rewriter) -> np.ndarray | None:
+    """The elements of a constant that nothing else uses: a scaled copy of a shared one would stand beside it."""
+    return constant_of(value) if build.uses(value) == 1 else None
+
+
+def _scaled(weights: np.ndarray, factor: np.ndarray, axis: int) -> np.ndarray:
+    shape = [1] * weights.ndim
+    if factor.ndim:
+        shape[axis] = factor.size
+    return np.asarray(weights.astype(np.float64) * factor.reshape(shape)).astype(weights.dtype)
+
+
+def _shortened(affine: Affine, build: Builder) -> Value | None:
+    """source * a + b, where that is fewer steps than the chain has."""
+    if affine.steps <= 2:
+        return None
+    factor = _spread(affine.factor, affine.axis, affine.source, build)
+    return _plus(build.mul(affine.source, factor), affine, build)
+
+
+def _plus(value: Value, affine: Affine, build: Builder) -> Value:
+    return build.add(value, _spread(affine.offset, affine.axis, value, build)) if affine.offset.any() else value
+
+
+def _spread(array: np.ndarray, axis: int | None, like: Value, build: Builder) -> Value:
+    """`array`, one number or one per size of `axis`, in the type of `like`."""
+    constant = build.constant(np.asarray(array).astype(like.dtype.numpy))
+    axes: Sequence[int] = () if axis is None or not array.ndim else (axis,)
+    return build.broadcast(constant, axes, like.shape)

@@ -1,0 +1,122 @@
+"""Constant folding: ops on constants become constants, where that does not make the program larger.
+
+What repeats a number (a broadcast, a counter) stays what it is, however it is used: a light model of one scalar per
+weight stays light.
+"""
+
+import numpy as np
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.rewriter import Rule, rewrite
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.limits import limits_in_force
+from onnxc.compiler.passes.analysis.matching import constant_of, made_by
+from onnxc.compiler.passes.notes import note
+
+SMALL_BYTES = 64 * 1024
+"""A result up to this size may be larger than its operands."""
+
+WORK_PER_OP = 1 << 26
+"""Bound of the elementary operations that folding one op takes; the limits have one for all of them. They are counted,
+not timed, so that the result is always the same."""
+
+KEPT = ("constant", "sizes", "iota", "broadcast")
+KINDS_KEPT = ("control", "collective", "random", "host")
+
+
+def fold_constants(module: Module) -> Module:
+    """Computes what depends on constants only."""
+    return rewrite(module, [_folding()])
+
+
+def _folding() -> Rule:
+    limits = limits_in_force()
+    work_left, bytes_left = limits.folding_work, limits.folding_bytes
+
+    def fold(op: Op, build: Builder) -> tuple[Value, ...] | None:
+        """f(constants) = constants"""
+        nonlocal work_left, bytes_left
+        # Movement of what repeats or counts is for `canonicalize`, which keeps it small.
+        read = constant_of if PRIMITIVES[op.name].kind == "movement" else evaluated
+        arrays = [read(operand) for operand in op.operands]
+        known = [array for array in arrays if array is not None]
+        work = _work(op)
+        if len(known) != len(arrays) or work is None or work > WORK_PER_OP or not _pays(op):
+            return None
+        made = sum(_bytes(result) for result in op.results)
+        for what, needed, left in (("folding_work", work, work_left), ("folding_bytes", made, bytes_left)):
+            if needed > left:
+                note("folding-limit", f"an op on constants stays for the run: the limit {what} is reached", op.location)
+                return None
+        work_left, bytes_left = work_left - work, bytes_left - made
+        results = apply_meaning(op.name, known, op.attributes, {})
+        return tuple(build.constant(np.asarray(result, order="C")) for result in results)
+
+    foldable = tuple(
+        name
+        for name, primitive in PRIMITIVES.items()
+        if name not in KEPT and primitive.kind not in KINDS_KEPT and not primitive.structural
+    )
+    return Rule("fold_constants", foldable, fold)
+
+
+def evaluated(value: Value) -> np.ndarray | None:
+    """The elements of a constant, of a short counter, or of one of them broadcast, which takes no memory."""
+    op = value.op
+    if op is None:
+        return None
+    if op.name == "broadcast":
+        inner = evaluated(op.operands[0])
+        static = isinstance(value.type, TensorType) and value.type.is_static
+        return None if inner is None or not static else apply_meaning("broadcast", [inner], op.attributes, {})[0]
+    if op.name == "iota" and value.tensor.is_static and _bytes(value) <= SMALL_BYTES:
+        return apply_meaning("iota", [], op.attributes, {})[0]
+    return constant_of(value)
+
+
+def _bytes(value: Value) -> int:
+    elements = value.tensor.elements
+    assert isinstance(elements, int), value
+    return elements * value.dtype.itemsize
+
+
+def _pays(op: Op) -> bool:
+    """Whether the results are small, or no larger than the constants that they replace."""
+    constants = [array.nbytes for operand in op.operands if (array := _stored(operand)) is not None]
+    results = sum(_bytes(result) for result in op.results)
+    return results <= max(SMALL_BYTES, sum(constants))
+
+
+def _stored(value: Value) -> np.ndarray | None:
+    repeated = made_by(value, "broadcast")
+    return constant_of(value if repeated is None else repeated.operands[0])
+
+
+def _work(op: Op) -> int | None:
+    """About how many elementary operations `op` takes; None where its shapes are not all numbers."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    if not all(isinstance(type, TensorType) and type.is_static for type in types):
+        return None
+    largest = max((_count(type.known_shape) for type in types if isinstance(type, TensorType)), default=0)
+    if op.name == "dot":
+        left, right, _ = parse_equation(op.text("equation"))
+        sizes = dict(zip(left + right, op.operands[0].shape + op.operands[1].shape, strict=True))
+        return _count(tuple(sizes.values()))
+    if op.name == "convolution":
+        return _count(op.result.shape) * _count(op.operands[1].shape[1:])
+    if op.name == "reduce_window":
+        return _count(op.result.shape) * _count(op.ints("window"))
+    return largest
+
+
+def _count(shape: tuple[Dim, ...]) -> int:
+    total = 1
+    for size in shape:
+        assert isinstance(size, int), shape
+        total *= size
+    return total

@@ -1,0 +1,71 @@
+"""Concatenations and paddings: what adds nothing, and what can be joined in one step."""
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import rule
+from onnxc.compiler.passes.analysis.matching import made_by
+
+
+@rule("concatenate")
+def drop_empty_parts(op: Op, build: Builder) -> Value | None:
+    """concatenate(x, empty) = concatenate(x), and of one part that part"""
+    parts = [part for part in op.operands if part.shape[op.int("axis")] != 0]
+    if len(op.operands) == 1:
+        return op.operands[0]
+    if len(parts) == len(op.operands):
+        return None
+    return build.concatenate(parts, op.int("axis")) if parts else op.operands[0]
+
+
+@rule("concatenate")
+def merge_concatenations(op: Op, build: Builder) -> Value | None:
+    """concatenate(concatenate(x, y), z) = concatenate(x, y, z) along one axis"""
+    parts: list[Value] = []
+    for part in op.operands:
+        inner = made_by(part, "concatenate")
+        parts += inner.operands if inner is not None and inner.int("axis") == op.int("axis") else (part,)
+    return build.concatenate(parts, op.int("axis")) if len(parts) > len(op.operands) else None
+
+
+@rule("concatenate")
+def join_adjacent_slices(op: Op, build: Builder) -> Value | None:
+    """concatenate(x[a:b], x[b:c]) = x[a:c]"""
+    axis = op.int("axis")
+    for place in range(len(op.operands) - 1):
+        joined = _joined(op.operands[place], op.operands[place + 1], axis, build)
+        if joined is not None:
+            return build.concatenate([*op.operands[:place], joined, *op.operands[place + 2 :]], axis)
+    return None
+
+
+def _joined(first: Value, second: Value, axis: int, build: Builder) -> Value | None:
+    a, b = made_by(first, "slice"), made_by(second, "slice")
+    if a is None or b is None or a.operands != b.operands or a.ints("steps") != b.ints("steps"):
+        return None
+    step = a.ints("steps")[axis]
+    starts = list(a.dims("starts"))
+    starts[axis] = starts[axis] + step * first.shape[axis]
+    if tuple(starts) != b.dims("starts"):
+        return None
+    shape = list(first.shape)
+    shape[axis] = shape[axis] + second.shape[axis]
+    return build.slice(a.operands[0], a.dims("starts"), shape, a.ints("steps"))
+
+
+@rule("pad")
+def pad_nothing(op: Op, build: Builder) -> Value | None:
+    """pad(x, 0, 0) = x"""
+    return op.operands[0] if set(op.dims("low")) | set(op.dims("high")) <= {0} else None
+
+
+@rule("pad")
+def merge_paddings(op: Op, build: Builder) -> Value | None:
+    """pad(pad(x, a), b) = pad(x, a + b) with one value"""
+    inner = made_by(op.operands[0], "pad")
+    if inner is None or inner.operands[1] != op.operands[1]:
+        return None
+    low, high = (
+        [mine + theirs for mine, theirs in zip(op.dims(name), inner.dims(name), strict=True)]
+        for name in ("low", "high")
+    )
+    return build.pad(inner.operands[0], low, high, op.operands[1])

@@ -1,0 +1,107 @@
+"""Gathers whose indices are known, or count in order: they are movement."""
+
+import numpy as np
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.analysis.counters import counter_of, counts_along, made_of_counters
+from onnxc.compiler.passes.analysis.matching import axis_groups, constant_of, made_by, moved_axes
+
+
+@rule("gather")
+def gather_at_constants(op: Op, build: Builder) -> Value | None:
+    """gather(x, [a, a + s, a + 2 s, ...]) = slice(x, from a, step s), for indices inside the axis"""
+    data, indices = op.operands
+    axis, array = op.int("axis"), constant_of(indices)
+    size = data.shape[axis]
+    if array is None or not array.size or not isinstance(size, int):
+        return None
+    places = array.reshape(-1)
+    step = int(places[1] - places[0]) if places.size > 1 else 1
+    counted = places[0] + step * np.arange(places.size)
+    if step == 0 or not np.array_equal(places, counted) or not 0 <= places.min() <= places.max() < size:
+        return None
+    return build.with_shape(build.slice_axis(data, axis, int(places[0]), int(places.size), step), op.result.shape)
+
+
+@rule("gather")
+def gather_moved_indices(op: Op, build: Builder) -> Value | None:
+    """gather(x, move(i)) = move(gather(x, i)) for indices that are reshaped by units or broadcast"""
+    data, indices = op.operands
+    axis, shape = op.int("axis"), op.result.shape
+    moved = made_by(indices, "broadcast", "reshape")
+    if moved is None:
+        return None
+    inner = moved.operands[0]
+    if moved.name == "reshape":
+        places = moved_axes(inner.shape, indices.shape)
+        return None if places is None else build.with_shape(build.gather(data, inner, axis), shape)
+    before, after = range(axis), range(axis + indices.rank, len(shape))
+    axes = (*before, *(axis + place for place in moved.ints("axes")), *after)
+    return build.broadcast(build.gather(data, inner, axis), axes, shape)
+
+
+@rule("gather")
+def gather_in_order(op: Op, build: Rewriter) -> Value | None:
+    """gather(x, [a, a + 1, ...]) = slice(x, from a) where that is certainly inside"""
+    data, indices = op.operands
+    axis, counter, bounds = op.int("axis"), counter_of(indices), build.symbols.ranges
+    if counter is None or indices.rank != 1 or list(counter.strides.values()) != [1]:
+        return None
+    size = data.shape[axis]
+    inside = counter.limit is not None and at_least(size, counter.limit, bounds)
+    if not inside and not at_least(size, counter.start + indices.shape[0], bounds):
+        return None
+    return build.slice_axis(data, axis, counter.start, indices.shape[0]) if at_least(counter.start, 0, bounds) else None
+
+
+@rule("gather")
+def gather_flat_grid(op: Op, build: Builder) -> Value | None:
+    """gather(merge(x), every i * n + j in order) = x moved to the axes along which i and j count
+
+    Exporters pick elements of a mask so, by their place in the flattened one.
+    """
+    data, indices = op.operands
+    axis, merged, counter = op.int("axis"), made_by(data, "reshape"), counter_of(indices)
+    if merged is None or counter is None or counter.start != 0:
+        return None
+    x = merged.operands[0]
+    runs = {after: before for before, after in axis_groups(x.shape, data.shape) or ()}
+    if (axis,) not in runs or any(len(after) != 1 for after in runs):
+        return None
+    if any(len(before) != 1 for after, before in runs.items() if after != (axis,)):
+        return None
+    shift = indices.rank - 1
+    targets = {before[0]: after[0] + shift * (after[0] > axis) for after, before in runs.items()}
+    stride: Dim = 1
+    rest = dict(counter.strides)
+    for place in reversed(runs[axis,]):
+        counting = next((each for each, step in rest.items() if step == stride), None)
+        if counting is None or indices.shape[counting] != x.shape[place]:
+            return None
+        del rest[counting]
+        targets[place] = axis + counting
+        stride = stride * x.shape[place]
+    if rest:
+        return None
+    kept = [place for place, size in enumerate(x.shape) if size != 1]
+    dense = build.with_shape(x, [x.shape[place] for place in kept])
+    return build.broadcast(dense, [targets[place] for place in kept], op.result.shape)
+
+
+@rule("gather_nd")
+def gather_grid(op: Op, build: Rewriter) -> Value | None:
+    """gather_nd(x, every (i, j) of x) = x moved to the axes along which i and j count"""
+    data, indices = op.operands
+    coordinates = made_of_counters(indices)
+    if coordinates is None or op.int("batch_dims"):
+        return None
+    axes: list[int] = []
+    for coordinate, size in zip(coordinates, data.shape, strict=False):
+        axis = counts_along(coordinate, size)
+        if axis is None or axis in axes:
+            return None
+        axes.append(axis)
+    return build.broadcast(data, (*axes, *range(indices.rank - 1, op.result.rank)), op.result.shape)

@@ -1,0 +1,73 @@
+"""Reductions: of axes of one element, of reductions, of what is repeated or only regrouped."""
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
+
+IDEMPOTENT = ("min", "max", "and", "or")
+
+
+@rule("reduce")
+def reduce_units(op: Op, build: Builder) -> Value | None:
+    """reduce(x) over an axis of size 1 drops that axis"""
+    x, axes = op.operands[0], op.ints("axes")
+    units = [axis for axis in axes if x.shape[axis] == 1]
+    if not units and axes:
+        return None
+    kept = [axis for axis in range(x.rank) if axis not in units]
+    dense = build.with_shape(x, [x.shape[axis] for axis in kept])
+    return build.reduce(dense, op.text("kind"), [kept.index(axis) for axis in axes if axis not in units])
+
+
+@rule("reduce")
+def merge_reductions(op: Op, build: Builder) -> Value | None:
+    """reduce(reduce(x)) = reduce(x) over the axes of both, for one kind; sums may be rounded in another order"""
+    inner = made_by(op.operands[0], "reduce")
+    if inner is None or inner.text("kind") != op.text("kind"):
+        return None
+    kept = [axis for axis in range(inner.operands[0].rank) if axis not in inner.ints("axes")]
+    axes = [*inner.ints("axes"), *(kept[axis] for axis in op.ints("axes"))]
+    return build.reduce(inner.operands[0], op.text("kind"), axes)
+
+
+@rule("reduce")
+def reduce_broadcast(op: Op, build: Rewriter) -> Value | None:
+    """reduce(broadcast(x)) = broadcast(reduce(x)) for min, max, and, or, where no repeated axis may be empty"""
+    inner = made_by(op.operands[0], "broadcast")
+    if inner is None or op.text("kind") not in IDEMPOTENT:
+        return None
+    x, places, shape = inner.operands[0], inner.ints("axes"), inner.result.shape
+    own = {axis: place for place, axis in enumerate(places) if x.shape[place] == shape[axis]}
+    repeated = [axis for axis in op.ints("axes") if axis not in own]
+    if not repeated or not all(at_least(shape[axis], 1, build.symbols.ranges) for axis in repeated):
+        return None
+    if any(x.shape[place] != 1 for place, axis in enumerate(places) if axis in repeated):
+        return None
+    reduced = {own[axis] for axis in op.ints("axes") if axis in own}
+    units = {place for place, axis in enumerate(places) if axis in repeated}
+    left = [axis for axis in range(len(shape)) if axis not in op.ints("axes")]
+    rest = [place for place in range(x.rank) if place not in reduced | units]
+    value = build.reduce(x, op.text("kind"), sorted(reduced))
+    dense = build.with_shape(value, [x.shape[place] for place in rest])
+    return build.broadcast(dense, [left.index(places[place]) for place in rest], op.result.shape)
+
+
+@rule("reduce")
+def reduce_regrouped(op: Op, build: Rewriter) -> Value | None:
+    """reduce(reshape(x)) = reshape(reduce(x)) where whole groups of regrouped axes are reduced, and only there"""
+    inner = made_by(op.operands[0], "reshape")
+    if inner is None or build.uses(inner.result) > 1:
+        return None
+    x, axes = inner.operands[0], op.ints("axes")
+    groups = axis_groups(x.shape, inner.result.shape)
+    if groups is None:
+        return None
+    reduced: list[int] = []
+    for before, after in groups:
+        inside = [axis for axis in after if axis in axes]
+        if inside and len(inside) != len(after):
+            return None
+        reduced += before if inside else ()
+    return build.with_shape(build.reduce(x, op.text("kind"), reduced), op.result.shape)

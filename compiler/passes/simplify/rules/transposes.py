@@ -1,0 +1,67 @@
+"""Transposes: merged with each other, and pushed into what can read or write in any order of axes."""
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.passes.analysis.matching import made_by
+
+
+@rule("transpose")
+def transpose_nothing(op: Op, build: Builder) -> Value | None:
+    """transpose(x, identity) = x"""
+    permutation = op.ints("permutation")
+    return op.operands[0] if permutation == tuple(range(len(permutation))) else None
+
+
+@rule("transpose")
+def merge_transposes(op: Op, build: Builder) -> Value | None:
+    """transpose(transpose(x, p), q) = transpose(x, p∘q)"""
+    inner = made_by(op.operands[0], "transpose")
+    if inner is None:
+        return None
+    return build.transpose(inner.operands[0], [inner.ints("permutation")[axis] for axis in op.ints("permutation")])
+
+
+@rule("dot")
+def contract_transposed(op: Op, build: Builder) -> Value | None:
+    """dot(transpose(a), b) = dot(a, b) with the letters of a permuted, and the same for b"""
+    *terms, result = parse_equation(op.text("equation"))
+    operands = list(op.operands)
+    for place, operand in enumerate(op.operands):
+        inner = made_by(operand, "transpose")
+        if inner is not None:
+            letters = dict(zip(inner.ints("permutation"), terms[place], strict=True))
+            terms[place] = "".join(letters[axis] for axis in range(operand.rank))
+            operands[place] = inner.operands[0]
+    if tuple(operands) == op.operands:
+        return None
+    return build.dot(operands[0], operands[1], f"{terms[0]},{terms[1]}->{result}", op.dtype())
+
+
+@rule("transpose")
+def transpose_contraction(op: Op, build: Rewriter) -> Value | None:
+    """transpose(dot(a, b)) = dot(a, b) with the letters of the result permuted, where nothing else uses it"""
+    inner = made_by(op.operands[0], "dot")
+    if inner is None or build.uses(inner.result) > 1:
+        return None
+    left, right, result = parse_equation(inner.text("equation"))
+    permuted = "".join(result[axis] for axis in op.ints("permutation"))
+    a, b = inner.operands
+    return build.dot(a, b, f"{left},{right}->{permuted}", inner.dtype())
+
+
+@rule("reduce")
+def reduce_transposed(op: Op, build: Rewriter) -> Value | None:
+    """reduce(transpose(x), a) = transpose(reduce(x, a)), where nothing else uses the first transpose
+
+    Sums may be rounded in another order.
+    """
+    inner = made_by(op.operands[0], "transpose")
+    if inner is None or build.uses(inner.result) > 1:
+        return None
+    permutation = inner.ints("permutation")
+    axes = sorted(permutation[axis] for axis in op.ints("axes"))
+    kept = [axis for axis in range(len(permutation)) if axis not in axes]
+    order = [kept.index(old) for new, old in enumerate(permutation) if new not in op.ints("axes")]
+    return build.transpose(build.reduce(inner.operands[0], op.text("kind"), axes), order)

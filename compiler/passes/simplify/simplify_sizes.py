@@ -1,0 +1,156 @@
+"""Sizes: what guards prove about them is used, and guards that are thereby decided go.
+
+Guards on the sizes of inputs move to the front of their function, for they stop the call in any case. From there on
+sizes that were proved equal are written in one way, so that operations which only differed in that become equal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from onnxc.compiler.ir.builder import SymbolTable
+from onnxc.compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
+from onnxc.compiler.ir.module import Block, Module, Op, Parameter, Value
+from onnxc.compiler.ir.primitive import TypeRuleError
+from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.passes.analysis.size_facts import SizeFacts
+
+Fact = tuple[str, Dim, Dim]
+
+
+class _Builder(PassBuilder):
+    """Ops may turn out to be impossible here: under guards that contradict each other."""
+
+    def fail(self, code: str, message: str, values: Sequence[str] = (), rule: str = "") -> NoReturn:
+        """Raises TypeRuleError."""
+        raise TypeRuleError(message)
+
+
+def simplify_sizes(module: Module) -> Module:
+    """Uses what guards say of sizes, and drops guards that are decided."""
+    return map_bodies(module, lambda body, symbols: prune(_simplified(body, symbols)))
+
+
+def _simplified(body: Block, symbols: SymbolTable) -> Block:
+    bound = {name for value in body.parameters for name in type_symbols(value.type)}
+    early = [op for op in body.ops if op.name == "guard" and _guard_symbols(op) <= bound]
+    facts = SizeFacts({name: span for name, span in symbols.ranges.items() if name in bound}, {})
+    walk = _Walk(_Builder(symbols), facts)
+    try:
+        walk.run([*_settled(early, facts), *(op for op in body.ops if op not in early)])
+    except TypeRuleError:
+        # Guards contradict each other, so that no call gets beyond them.
+        return body
+    return walk.build.block(body.parameters, [walk.value(result) for result in body.results])
+
+
+def _guard_symbols(guard: Op) -> frozenset[str]:
+    return symbols_of(guard.dim("left")) | symbols_of(guard.dim("right"))
+
+
+def _settled(guards: Sequence[Op], facts: SizeFacts) -> list[Op]:
+    """The guards that the others do not decide, those that say most first, in their plainest form."""
+    waiting, chosen = [_plain(guard) for guard in guards], list[Op]()
+    while True:
+        telling = next((guard for guard in waiting if facts.after(guard) != facts), None)
+        if telling is None:
+            return chosen + waiting
+        waiting.remove(telling)
+        facts = facts.after(telling)
+        chosen.append(telling)
+        waiting = [_plain(_with(guard, *_relation(guard, facts))) for guard in waiting]
+
+
+def _relation(guard: Op, facts: SizeFacts) -> Fact:
+    return guard.text("relation"), facts.dim(guard.dim("left")), facts.dim(guard.dim("right"))
+
+
+def _plain(guard: Op) -> Op:
+    """min(n, x) broadcasts with x exactly where x <= n, for a number n >= 2; max(n, x) is x exactly where x >= n"""
+    relation, left, right = guard.text("relation"), guard.dim("left"), guard.dim("right")
+    for size, other in ((left, right), (right, left)):
+        limit = _limit(size, other)
+        if relation == "broadcast" and limit is not None:
+            return _with(guard, "at_least", limit, other)
+        least = constant_of(size)
+        if relation == "equal" and isinstance(size, Size) and size == maximum(least, other):
+            return _with(guard, "at_least", other, least)
+    return guard
+
+
+def _limit(size: Dim, other: Dim) -> int | None:
+    """n, where `size` is min(n, other) and n >= 2."""
+    if not isinstance(size, Size) or len(size.terms) != 1 or size.terms[0][1] != 1 or len(size.terms[0][0]) != 1:
+        return None
+    (atom,) = size.terms[0][0]
+    if isinstance(atom, str) or atom.function != "min" or len(atom.arguments) != 2 or other not in atom.arguments:
+        return None
+    limit = next((argument for argument in atom.arguments if argument != other), other)
+    return limit if isinstance(limit, int) and limit >= 2 else None
+
+
+def _with(guard: Op, relation: str, left: Dim, right: Dim) -> Op:
+    attributes = {**guard.attributes, "relation": relation, "left": left, "right": right}
+    return Op("guard", (), attributes, (), (), guard.location)
+
+
+@dataclass
+class _Walk:
+    """One block on its way: the new ops, what old values have become, and what is known so far.
+
+    An old value of type T stands in the new block under `facts.type(T)`, whatever was known when it was made.
+    """
+
+    build: PassBuilder
+    facts: SizeFacts
+    values: dict[Value, Value] = field(default_factory=dict)
+    said: set[Fact] = field(default_factory=set)
+
+    def value(self, old: Value) -> Value:
+        """What stands for `old`, under the sizes that are known by now."""
+        new, wanted = self.values.get(old, old), self.facts.type(old.type)
+        if new.type != wanted:
+            assert isinstance(wanted, TensorType), (new, wanted)
+            new = self.values[old] = self.build.with_shape(new, wanted.known_shape)
+        return new
+
+    def run(self, ops: Sequence[Op]) -> None:
+        for op in ops:
+            with self.build.at(op.location):
+                if op.name == "guard":
+                    self._guard(op)
+                else:
+                    self._op(op)
+
+    def _guard(self, guard: Op) -> None:
+        fact = _relation(guard, self.facts)
+        if self.facts.holds(*fact) or fact in self.said:
+            return
+        self.said.add(fact)
+        self.build.guard(*fact[1:], fact[0], guard.text("message"))
+        self.facts = self.facts.after(guard)
+
+    def _op(self, op: Op) -> None:
+        operands = [self.value(operand) for operand in op.operands]
+        attributes = {name: self.facts.attribute(value) for name, value in op.attributes.items()}
+        blocks = [self._block(block) for block in op.blocks]
+        types = [self.facts.type(type) for type in op.result_types]
+        same = operands == list(op.operands) and types == list(op.result_types) and attributes == op.attributes
+        if same and not blocks:
+            self.build.ops.append(op)
+            return
+        if op.name == "reshape" and operands[0].type == types[0]:
+            self.values[op.result] = operands[0]
+            return
+        results = self.build.op(op.name, operands, attributes, blocks, types)
+        self.values.update(zip(op.results, results, strict=True))
+
+    def _block(self, block: Block) -> Block:
+        """A nested block under the facts of its place; what it learns itself ends with it."""
+        inner = _Walk(_Builder(self.build.symbols), self.facts, said=set(self.said))
+        parameters = [Parameter(value.producer.name, self.facts.type(value.type)).value for value in block.parameters]
+        inner.values.update(zip(block.parameters, parameters, strict=True))
+        inner.run(block.ops)
+        inner.facts = self.facts
+        return inner.build.block(parameters, [inner.value(result) for result in block.results])
