@@ -18,8 +18,8 @@ from onnxc.runtime.errors import DeviceError, InputError
 
 __all__ = ["MAX_WORKERS", "POOL_LAYOUT", "PoolHandle", "PoolState", "available_threads", "pool_handle"]
 
-# Changes with every change of PoolState or Handle: images compiled for another layout are refused.
-POOL_LAYOUT = 1
+# Changes with every change of PoolState, of Handle, or of who may write what when: other images are refused.
+POOL_LAYOUT = 2
 MAX_WORKERS = 255
 
 _SPIN_NANOSECONDS = 50_000

@@ -4,9 +4,25 @@ One loop runs at a time. Its items are claimed in chunks by the caller and by wo
 one atomic word; a caller never waits for a worker that has not claimed a chunk. Whoever finds the pool taken – another
 caller, or a loop inside a loop – runs its loop alone.
 
-The word is generation << 32 | helpers that may join << 24 | next chunk. A worker joins by compare-and-exchange, which
-succeeds only if the loop it has read about still has an unclaimed chunk; having one unreported, it may claim more by
-plain addition, since the loop cannot end before it reports.
+The word is generation << 32 | helpers that may still join << 24 | next chunk. It is closed where no helper may join,
+else open. The fields describe a loop: function, context, count, grain, chunks, done, waiting. What holds:
+
+1. Only the holder of the lock stores the word and the fields, in this order: it closes the word, stores the fields,
+   opens the word under the next generation. A generation is opened once, its helpers only fall and its chunk only
+   rises, so a word that was replaced does not come back (but to a thread that sleeps through 2^32 loops).
+2. A worker reads an open word, then the fields, and joins by compare-and-exchange: one helper less, one chunk is its
+   own. The exchange fails if the word was closed since it was read, so whoever joins has the fields of the loop that
+   it joins. In terms of memory: behind the closing is a release fence, before the exchange an acquire fence, and who
+   has read a field of a later loop finds the closing, or what came after it, in the word.
+3. Whoever has joined may claim more chunks by plain addition: it has not reported its first one, and a loop ends when
+   all chunks are reported. After its report a worker touches nothing of the loop; at most it wakes the next caller
+   in vain.
+4. When all chunks are claimed nobody joins, and when all are reported nobody adds: the word between loops does not
+   change, and a plain store closes it.
+5. `stop` is stored before the generation is raised for it, and a worker reads the word before `stop`: one that misses
+   the order waits for the end of a generation that is over, which takes no time.
+
+tests/codegen_host/pool_model.py takes these steps, by the same names, in every order that there is.
 """
 
 from collections.abc import Callable
@@ -223,25 +239,42 @@ def _parallel_for() -> FunctionBuilder:
     _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one, "acquire", "monotonic")
     f.if_(f.xor(is_mine, 1), run_alone)
 
+    helpers = _ready_workers(f, state, wanted)
+    loop = {"function": function, "context": context, "count": count, "grain": grain, "chunks": chunks}
+    generation = _close(f, state)
+    for name, value in {**loop, "done": zero, "waiting": zero}.items():
+        _store(f, state, name, value)
+    _open(f, state, f.add(generation, 1), helpers)
+    finished = f.call("drain", "i64", state, *loop.values(), 0)
+    f.call("wait_for_helpers", "void", state, f.convert("trunc", f.sub(chunks, finished), "i32"))
+    _store(f, state, "lock", zero, "release")
+    f.ret()
+    return f
+
+
+def _ready_workers(f: FunctionBuilder, state: Reg, wanted: Reg) -> Reg:
+    """How many workers there are for a loop, up to `wanted`; what is missing is created first."""
     workers = f.convert("zext", _load(f, state, "workers", "i32"), "i64")
     f.if_(f.icmp("slt", workers, wanted), lambda: f.call("start_workers", "void", state, wanted))
-    helpers = f.smin(wanted, f.convert("zext", _load(f, state, "workers", "i32"), "i64"))
-    for name, value in (
-        ("function", function), ("context", context), ("count", count), ("grain", grain), ("chunks", chunks),
-        ("done", zero), ("waiting", zero),
-    ):  # fmt: skip
-        _store(f, state, name, value)
-    generation = f.add(f.lshr(_load(f, state, "word"), 32), 1)
+    return f.smin(wanted, f.convert("zext", _load(f, state, "workers", "i32"), "i64"))
+
+
+def _close(f: FunctionBuilder, state: Reg) -> Reg:
+    """The generation of the loop that was; when the next store is visible, nobody joins it any more."""
+    generation = f.lshr(_load(f, state, "word"), 32)
+    # The generation stays, so that closing wakes nobody.
+    _store(f, state, "word", f.shl(generation, 32))
+    f.fence("release")
+    return generation
+
+
+def _open(f: FunctionBuilder, state: Reg, generation: Reg, helpers: Reg) -> None:
+    """Lets helpers join the loop whose fields are stored, and wakes them if any sleep."""
     # The first chunk is the caller's.
     word = f.or_(f.or_(f.shl(generation, 32), f.shl(helpers, 24)), 1)
     f.atomic_rmw("xchg", _field(f, state, "word"), word, "seq_cst")
     sleepers = _load(f, state, "sleepers", "i32", "seq_cst")
     f.if_(f.icmp("ne", sleepers, 0), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAKE, helpers))
-    finished = f.call("drain", "i64", state, function, context, count, grain, chunks, 0)
-    f.call("wait_for_helpers", "void", state, f.convert("trunc", f.sub(chunks, finished), "i32"))
-    _store(f, state, "lock", zero, "release")
-    f.ret()
-    return f
 
 
 def _sleep() -> FunctionBuilder:
@@ -269,8 +302,10 @@ def _worker() -> FunctionBuilder:
     f = FunctionBuilder("onnxc_worker", [("ptr", "state")], returns="ptr")
     (state,) = f.parameters
 
-    def look() -> None:
-        word = _load(f, state, "word", ordering="acquire")
+    def read_word() -> Reg:
+        return _load(f, state, "word", ordering="acquire")
+
+    def look(word: Reg) -> tuple[Reg]:
         function, context = _load(f, state, "function", "ptr"), _load(f, state, "context", "ptr")
         count, grain, chunks = _load(f, state, "count"), _load(f, state, "grain"), _load(f, state, "chunks")
         chunk = f.convert("zext", f.convert("trunc", word, "i24"), "i64")
@@ -278,6 +313,7 @@ def _worker() -> FunctionBuilder:
         has_work = f.and_(f.icmp("ne", helpers, 0), f.icmp("slt", chunk, chunks))
 
         def join() -> None:
+            f.fence("acquire")
             after = f.sub(word, _ONE_HELPER - 1)
             _, is_in = f.compare_exchange(_field(f, state, "word"), word, after)
             f.if_(is_in, work)
@@ -289,8 +325,9 @@ def _worker() -> FunctionBuilder:
             f.if_(waiting, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAKE, 1))
 
         f.if_(has_work, join, lambda: f.call("sleep", "void", state, f.lshr(word, 32)))
+        return (read_word(),)
 
-    f.while_([], lambda: f.icmp("eq", _load(f, state, "stop", "i32"), 0), look)
+    f.while_([read_word()], lambda _: f.icmp("eq", _load(f, state, "stop", "i32"), 0), look)
     f.ret(0)
     return f
 

@@ -47,6 +47,33 @@ def test_counts_are_exact_over_many_loops(threads: int) -> None:
     np.testing.assert_array_equal(count(handle, 50, 7, times=20_000), expected(50, 20_000))
 
 
+def test_loops_of_few_and_many_items_take_turns() -> None:
+    output = run_script("""
+        for threads in (2, 3, 8):
+            handle, counts = pool_handle(pool_loops(), threads), np.zeros(42, np.int32)
+            pool_loops().function("count_pairs", 5)(handle.address, counts.ctypes.data, 40, 1, 20_000)
+            np.testing.assert_array_equal(counts, [40_000] * 2 + [20_000] * 38 + [0] * 2)
+        print("ok")
+    """)
+    assert output == "ok\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("items", [40, 400])
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_a_million_loops_of_few_and_many_items_take_turns(threads: int, items: int) -> None:
+    output = run_script(
+        f"""
+        handle, counts = pool_handle(pool_loops(), {threads}), np.zeros({items} + 2, np.int32)
+        pool_loops().function("count_pairs", 5)(handle.address, counts.ctypes.data, {items}, 1, 1_000_000)
+        np.testing.assert_array_equal(counts, [2_000_000] * 2 + [1_000_000] * ({items} - 2) + [0] * 2)
+        print("ok")
+        """,
+        seconds=600,
+    )
+    assert output == "ok\n"
+
+
 def test_without_a_pool_the_caller_does_everything() -> None:
     np.testing.assert_array_equal(count(None, 100, 10), expected(100))
 
@@ -194,9 +221,11 @@ PROLOGUE = """
 import os, resource, sys, threading, time, warnings
 sys.path.insert(0, ".")
 warnings.simplefilter("ignore")
+import numpy as np
 from onnxc.runtime import thread_pool
 from onnxc.runtime.thread_pool import pool_handle
 from tests.codegen_host.native import counting_image
+from tests.codegen_host.pool_loops import pool_loops
 from tests.runtime.test_thread_pool import count
 
 def threads_of_the_process():
@@ -208,10 +237,10 @@ def used_address_space():
 """
 
 
-def run_script(body: str) -> str:
-    """What a fresh process prints; it has to end by itself, without an error."""
+def run_script(body: str, imports: str = "", seconds: int = 60) -> str:
+    """What a fresh process prints; it has to end by itself, in time and without an error."""
     lines = body.splitlines()
-    script = PROLOGUE + "\n".join(line.removeprefix(" " * 8) for line in lines)
+    script = PROLOGUE + imports + "\n".join(line.removeprefix(" " * 8) for line in lines)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -219,7 +248,7 @@ def run_script(body: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=seconds,
         check=False,
     )
     assert done.returncode == 0, done.stderr
