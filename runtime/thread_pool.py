@@ -23,6 +23,8 @@ POOL_LAYOUT = 2
 MAX_WORKERS = 255
 
 _SPIN_NANOSECONDS = 50_000
+# For a loop of an abandoned thread to end; threads that are left end with the process, and harm nothing until then.
+_STOP_SECONDS = 0.2
 
 
 class PoolState(ctypes.Structure):
@@ -157,7 +159,6 @@ def _shared_pool(image: Image) -> _Pool:
     with _pool_lock:
         if _pool is None:
             _pool = _create_pool(image)
-            os.register_at_fork(after_in_child=_forget_threads)
             atexit.register(_stop)
         return _pool
 
@@ -192,7 +193,15 @@ def _forget_threads() -> None:
         state.word = state.done = state.waiting = state.lock = state.sleepers = state.workers = state.chunks = 0
 
 
+# Before there is a pool: another thread may be making it when this one forks.
+os.register_at_fork(after_in_child=_forget_threads)
+
+
 def _stop() -> None:
-    """At exit: threads end; a loop that another Python thread starts from now on runs in that thread alone."""
-    if _pool is not None:
-        _pool.image.function("onnxc_pool_stop", 1)(ctypes.addressof(_pool.state))
+    """At exit: threads end, unless a loop goes on; later loops of other Python threads run in these threads alone."""
+    if _pool is None:
+        return
+    stop, state = _pool.image.function("onnxc_pool_stop", 1), ctypes.addressof(_pool.state)
+    last = time.monotonic() + _STOP_SECONDS
+    while not stop(state) and time.monotonic() < last:
+        time.sleep(0.001)

@@ -46,9 +46,9 @@ _MAX_CHUNKS = 1 << 23
 
 _FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # for threads of one process
 
-# (pause, clock, futex, sched_yield): two intrinsics and two numbers of system calls.
-_X86_64 = ("llvm.x86.sse2.pause", "llvm.readcyclecounter", 202, 24)
-_AARCH64 = ("llvm.aarch64.hint", "llvm.readsteadycounter", 98, 124)
+# (pause, clock, futex): two intrinsics and the number of a system call.
+_X86_64 = ("llvm.x86.sse2.pause", "llvm.readcyclecounter", 202)
+_AARCH64 = ("llvm.aarch64.hint", "llvm.readsteadycounter", 98)
 
 
 def call_parallel_for(f: FunctionBuilder, pool: Reg, function: str, context: Reg, count: Int, grain: Int) -> None:
@@ -62,7 +62,7 @@ def call_parallel_for(f: FunctionBuilder, pool: Reg, function: str, context: Reg
 
 def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
     """The functions of a module that defines PARALLEL_FOR and POOL_EXPORTS."""
-    pause, clock, futex, sched_yield = _X86_64 if target.arch == "x86_64" else _AARCH64
+    pause, clock, futex = _X86_64 if target.arch == "x86_64" else _AARCH64
     return (
         _layout(),
         _ticks(clock),
@@ -74,7 +74,7 @@ def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
         _parallel_for(),
         _sleep(),
         _worker(),
-        _stop(sched_yield),
+        _stop(),
     )
 
 
@@ -332,29 +332,27 @@ def _worker() -> FunctionBuilder:
     return f
 
 
-def _stop(sched_yield: int) -> FunctionBuilder:
-    """Ends all workers, once; the lock stays taken, so that later loops run in their callers alone."""
-    f = FunctionBuilder("onnxc_pool_stop", [("ptr", "state")])
+def _stop() -> FunctionBuilder:
+    """1 if all workers have ended, 0 if a loop still runs; either way later loops run in their callers alone.
+
+    Once the workers have ended the lock stays taken, so that there are never any again.
+    """
+    f = FunctionBuilder("onnxc_pool_stop", [("ptr", "state")], returns="i64")
     (state,) = f.parameters
     zero, one = f.constant("i32", 0), f.constant("i32", 1)
-
-    def is_taken() -> Reg:
-        _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one)
-        return f.xor(is_mine, 1)
-
-    def let_others_run() -> None:
-        f.call_pointer(_load(f, state, "syscall", "ptr"), "i64", sched_yield, 0, 0, 0, 0, 0, 0)
 
     def join(index: Reg) -> None:
         thread = f.load("i64", f.gep(_field(f, state, "threads"), index, "i64"), 8)
         f.call_pointer(_load(f, state, "pthread_join", "ptr"), "i32", thread, f.constant("ptr", 0))
 
-    f.if_(f.icmp("ne", _load(f, state, "stop", "i32"), 0), f.ret)
-    f.while_([], is_taken, let_others_run)
+    f.if_(f.icmp("ne", _load(f, state, "stop", "i32"), 0), lambda: f.ret(1))
+    _store(f, state, "capacity", zero)
+    _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one)
+    f.if_(f.xor(is_mine, 1), lambda: f.ret(0))
     _store(f, state, "stop", one)
     f.atomic_rmw("add", _field(f, state, "word"), _ONE_GENERATION, "seq_cst")
     _futex_call(f, state, "word", 4, _FUTEX_WAKE, 255)
     f.loop(0, f.convert("zext", _load(f, state, "workers", "i32"), "i64"), 1, join)
     _store(f, state, "workers", zero)
-    f.ret()
+    f.ret(1)
     return f
