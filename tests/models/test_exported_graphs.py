@@ -1,5 +1,7 @@
 """Graphs as both torch exporters write them: compiled once for all sizes, and equal to ONNX Runtime at each."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,17 @@ def test_threads_do_not_change_a_bit(name: str, style: Style) -> None:
     one, two = (onnxc.compile(built.model, threads=threads).run(inputs) for threads in (1, 2))
     for output, value in one.items():
         np.testing.assert_array_equal(value, two[output])
+
+
+def test_with_more_threads_than_processors_calls_repeat_bit_for_bit() -> None:
+    built = BUILDERS["encoder"]("dynamo")
+    # Eight of its kernels are loops of the pool at this size, of several lengths.
+    inputs = make_inputs(built.inputs, built.sizes["large"])
+    executable = onnxc.compile(built.model, threads=(os.cpu_count() or 1) + 6)
+    first = executable.run(inputs)
+    for _ in range(300):
+        for output, value in executable.run(inputs).items():
+            np.testing.assert_array_equal(value, first[output])
 
 
 @pytest.mark.parametrize("name", ["mlp", "unet"])
