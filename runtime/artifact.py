@@ -37,7 +37,7 @@ __all__ = [
     "Artifact", "cubin_member", "source_member", "to_json", "write_artifact",
 ]  # fmt: skip
 
-FORMAT, FORMAT_VERSION = "onnxc", 2
+FORMAT, FORMAT_VERSION = "onnxc", 3
 MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, WEIGHTS = (
     "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json", "weights",
 )  # fmt: skip

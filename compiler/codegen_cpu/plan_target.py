@@ -6,6 +6,7 @@ from onnxc.compiler.codegen_cpu.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS, contraction, convolution
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.target import Target
@@ -30,7 +31,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
 
 
 def _channels_first(op: Op) -> bool:
-    return not op.flag("channels_last")
+    return op.text("dimensions") == channels_first(op.result.rank - 2)
 
 
 is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {"convolution": _channels_first})

@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dims import Dim, minimum, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
 
 __all__ = ["KernelWork", "work_of"]
@@ -84,7 +84,8 @@ def _flops(op: Op) -> Dim:
         case "dot":
             return 2 * _dot_products(op)
         case "convolution":
-            return 2 * elements * product(op.operands[1].shape[1:])
+            filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
+            return 2 * elements * product(filters[:axis] + filters[axis + 1 :])
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])

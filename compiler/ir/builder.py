@@ -17,7 +17,7 @@ from onnxc.compiler.ir.fold_sizes import fold_known
 from onnxc.compiler.ir.known_elements import known_elements
 from onnxc.compiler.ir.module import Attribute, Attributes, Block, Op, Parameter, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
-from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.primitives.contractions import channels_first, image_labels, parse_dimensions, parse_equation
 from onnxc.compiler.ir.types import TensorType, Type
 
 Number = int | float | bool
@@ -540,16 +540,21 @@ class Builder:
         input_dilations: Sequence[int] | None = None,
         dtype: DType | None = None,
         *,
-        channels_last: bool = False,
+        dimensions: str | None = None,
     ) -> Value:
-        """x: T[N, C, *S] (or T[N, *S, C]), w: T[M, C/groups, *K] -> [N, M, *O] (or [N, *O, M]), cross-correlation."""
-        axis = x.rank - 1 if channels_last else 1
-        channels = self.require_equal(x.shape[axis], w.shape[1] * groups, "the channels differ", "convolution-channels")
+        """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation; `dimensions` tells another order."""
+        dimensions = dimensions or channels_first(x.rank - 2)
+        labels = parse_dimensions(dimensions)
+        if (len(labels.x.order), len(labels.w.order)) != (x.rank, w.rank):
+            self.fail("convolution-rank", f"{dimensions} does not fit", [str(x.type), str(w.type)])
+        x_axis, w_axis = labels.x.channel, labels.w.input
+        message = "the channels differ"
+        channels = self.require_equal(x.shape[x_axis], w.shape[w_axis] * groups, message, "convolution-channels")
         if isinstance(channels, int):
-            w = self.with_shape(w, (w.shape[0], channels // groups, *w.shape[2:]))
+            w = self.with_shape(w, (*w.shape[:w_axis], channels // groups, *w.shape[w_axis + 1 :]))
         else:
-            channels = w.shape[1] * groups
-        x = self.with_shape(x, (*x.shape[:axis], channels, *x.shape[axis + 1 :]))
+            channels = w.shape[w_axis] * groups
+        x = self.with_shape(x, (*x.shape[:x_axis], channels, *x.shape[x_axis + 1 :]))
         return self._one(
             "convolution",
             x,
@@ -561,7 +566,7 @@ class Builder:
             input_dilations=tuple(input_dilations or (1,) * len(strides)),
             groups=groups,
             dtype=dtype or x.dtype,
-            channels_last=channels_last,
+            dimensions=dimensions,
         )
 
     def reduce_window(
@@ -584,7 +589,9 @@ class Builder:
             "high": tuple(high),
             "dilations": tuple(dilations),
         }
-        return self.op("arg_reduce_window" if arg else "reduce_window", [x], attributes)[0]
+        if not arg:
+            return self.op("reduce_window", [x], attributes)[0]
+        return self.op("arg_reduce_window", [x], {**attributes, "dimensions": image_labels(x.rank - 2)})[0]
 
     # Indexed access and ordering
 

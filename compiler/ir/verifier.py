@@ -101,10 +101,10 @@ ATTRIBUTES: Mapping[str, str] = {
     "dot": "equation: str, dtype: dtype",
     "convolution": (
         "strides: ints, low: dims, high: dims, dilations: ints, input_dilations: ints, groups: int, dtype: dtype, "
-        "channels_last: bool"
+        "dimensions: str"
     ),
     "reduce_window": _WINDOW,
-    "arg_reduce_window": _WINDOW,
+    "arg_reduce_window": f"{_WINDOW}, dimensions: str",
     "gather": "axis: int",
     "gather_along": "axis: int",
     "gather_nd": "batch_dims: int",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.fuse_kernels import ANCHORS
 from onnxc.compiler.planning.matrix_products import sums_shared_letters
@@ -52,6 +53,10 @@ def _has_axes(op: Op) -> bool:
     return op.operands[0].rank > 0
 
 
+def _counts_with_channels_first(op: Op) -> bool:
+    return op.text("dimensions") == image_labels(op.result.rank - 2)
+
+
 def _nonempty_reduce(op: Op) -> bool:
     return bool(op.ints("axes"))
 
@@ -60,5 +65,6 @@ _RULES: Mapping[str, Callable[[Op], bool]] = {
     "cast": _cast,
     "reduce": _nonempty_reduce,
     "dot": sums_shared_letters,
-    **dict.fromkeys(("reduce_window", "arg_reduce_window", "scatter_along", "scatter_nd", "sort", "top_k"), _has_axes),
+    "arg_reduce_window": _counts_with_channels_first,
+    **dict.fromkeys(("reduce_window", "scatter_along", "scatter_nd", "sort", "top_k"), _has_axes),
 }

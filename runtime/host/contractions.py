@@ -8,7 +8,8 @@ import math
 
 import numpy as np
 
-from onnxc.runtime.host.attributes import element_type, flag, integer, integers, text
+from onnxc.runtime.host.attributes import element_type, integer, integers, text
+from onnxc.runtime.host.dimension_labels import axis_order
 from onnxc.runtime.host.elements import F32, F64, is_integer, narrow, widen, wider
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
@@ -83,13 +84,24 @@ def _grouped(x: np.ndarray, letters: str, groups: tuple[list[str], ...], sizes: 
 def convolution(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[N, C, *S], w: U[M, C/groups, *K]  ->  dtype[N, M, *O], cross-correlation.
 
-    input_dilations puts zeros between the elements of x, before low and high pad it with zeros. With channels_last x is
-    T[N, *S, C] and the result dtype[N, *O, M].
+    Their axes are in the order of the labels `dimensions`, as in "nc01,oi01->nc01".
+    """
+    operand_labels, _, result_labels = text(attributes, "dimensions").partition("->")
+    x_labels, w_labels = operand_labels.split(",")
+    x, w = (
+        np.transpose(operand, axis_order(labels, leading))
+        for operand, labels, leading in zip(operands, (x_labels, w_labels), ("nc", "oi"), strict=True)
+    )
+    y = _convolve(x, w, attributes)
+    return (np.transpose(y, np.argsort(axis_order(result_labels, "nc"))),)
+
+
+def _convolve(x: np.ndarray, w: np.ndarray, attributes: Attributes) -> np.ndarray:
+    """x: T[N, C, *S], w: U[M, C/groups, *K]  ->  dtype[N, M, *O]
+
+    input_dilations puts zeros between the elements of x, before low and high pad it with zeros.
     """
     dtype, groups = element_type(attributes), integer(attributes, "groups", 1)
-    channels_last = flag(attributes, "channels_last", default=False)
-    x, w = operands
-    x = np.moveaxis(x, -1, 1) if channels_last else x
     x, w = _for_accumulation(x, w, dtype)
     spread = integers(attributes, "input_dilations") if "input_dilations" in attributes else (1,) * (x.ndim - 2)
     padded = _spread_and_pad(x, spread, integers(attributes, "low"), integers(attributes, "high"))
@@ -112,7 +124,7 @@ def convolution(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
         filters = weights[..., start : start + len(chunk)].reshape(groups, weights.shape[1], inner)
         result += filters @ columns.reshape(groups, inner, batch * math.prod(places))
     by_group = result.reshape(w.shape[0], batch, *places)
-    return (_from_accumulation(np.moveaxis(by_group, 0, -1 if channels_last else 1), dtype),)
+    return _from_accumulation(np.moveaxis(by_group, 0, 1), dtype)
 
 
 def _spread_and_pad(x: np.ndarray, spread: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...]) -> np.ndarray:

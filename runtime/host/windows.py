@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.runtime.host.attributes import integers, text
+from onnxc.runtime.host.dimension_labels import axis_order
 from onnxc.runtime.host.elements import narrow, widen
 from onnxc.runtime.host.reductions import COMBINE, accumulator, identity
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
@@ -80,14 +81,18 @@ def reduce_window(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray,
 def arg_reduce_window(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[N, C, *S]  ->  i64[N, C, *O]: where the maximum of each window stands in the row-major order of S.
 
+    The axes are in the order of the labels `dimensions`, as in "nc01".
     The first of equals; NaN counts as the maximum; a window of padding alone gives 0.
     """
     (x,) = operands
     assert text(attributes, "kind") == "max", attributes["kind"]
     best, least = widen(x), identity("max", x.dtype)
-    positions = np.arange(np.prod(x.shape[2:], dtype=np.int64)).reshape(x.shape[2:])
-    index = np.broadcast_to(positions, x.shape)
-    for window in _windows(attributes):
+    order = axis_order(text(attributes, "dimensions"), "nc")
+    sizes = [x.shape[axis] for axis in order[2:]]
+    positions = np.arange(np.prod(sizes, dtype=np.int64)).reshape(1, 1, *sizes)
+    index = np.broadcast_to(positions.transpose(np.argsort(order)), x.shape)
+    # From the last label to the first, so that the first of equals is first in the order of S.
+    for window in sorted(_windows(attributes), key=lambda window: order.index(window.axis), reverse=True):
         values, indices = window.pad(best, least), window.pad(index, -1)
         best = np.full(window.places(values), least, values.dtype)
         index = np.full(best.shape, -1, np.int64)

@@ -111,3 +111,13 @@ def test_nan_stays_where_its_windows_are() -> None:
     x = sample(F32, 1, 40, 14, 14)
     x[0, 3, 4, 5], x[0, 4, 13, 13] = np.nan, np.inf
     native.check(x, bound=2e-6)
+
+
+@pytest.mark.parametrize("dimensions", ["n01c,oi01->n01c", "nc01,oi01->n01c", "nc10,oi01->nc01", "nc01,oi10->nc01"])
+def test_axes_in_another_order_are_left_to_the_host(dimensions: str) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.convolution(x, ir.constant(_whole(F32, 4, 4, 3, 3)), ONES, ONES, NONE, ONES, dimensions=dimensions)
+
+    native = Native(make(["f32[N, 4, 5, 4]"], build))
+    assert native.kernels() == []
+    native.check(_whole(F32, 2, 4, 5, 4))

@@ -37,12 +37,12 @@ def _linear(ir: Builder, x: Value, w: Value, bias: Value) -> Value:
 
 
 def _convolution(ir: Builder, x: Value, w: Value) -> Value:
-    return ir.convolution(x, w, strides=(1, 1), low=(1, 1), high=(1, 1), dilations=(1, 1), channels_last=True)
+    return ir.convolution(x, w, strides=(1, 1), low=(1, 1), high=(1, 1), dilations=(1, 1), dimensions="n01c,oi01->n01c")
 
 
 def _depthwise(ir: Builder, x: Value, w: Value) -> Value:
     return ir.convolution(
-        x, w, strides=(1, 1), low=(1, 1), high=(1, 1), dilations=(1, 1), groups=64, channels_last=True
+        x, w, strides=(1, 1), low=(1, 1), high=(1, 1), dilations=(1, 1), groups=64, dimensions="n01c,oi01->n01c"
     )
 
 

@@ -8,10 +8,12 @@ import pytest
 
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.codegen_gpu.compile.cubin import instruction_counts
+from onnxc.compiler.codegen_gpu.plan_target import is_native
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import symbols_of
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision
@@ -22,6 +24,7 @@ assert TRITON is not None
 assert TRITON.origin is not None
 DISASSEMBLER = Path(TRITON.origin).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
 
+INNERMOST = "n01c,oi01->n01c"
 
 CONVOLUTIONS = [
     Convolution("products", (N, 3, 5, 6), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
@@ -95,7 +98,7 @@ def test_element_types(dtype: DType, last: bool) -> None:
         return [
             ir.convolution(
                 x, ir.constant(_whole(dtype, *c.w, seed=1)), c.strides, c.low, c.high, c.dilations, c.groups,
-                dtype=result, channels_last=last,
+                dtype=result, dimensions=channels_innermost(len(c.x) - 2) if last else None,
             )
             for c, x in cases
         ]  # fmt: skip
@@ -109,7 +112,7 @@ TYPED = [CONVOLUTIONS[index] for index in (0, 2, 17, 20)]
 
 def test_filters_may_be_inputs_of_any_size() -> None:
     def build(ir: Builder, x: Value, w: Value) -> Value:
-        return ir.convolution(x, w, ONES, ONES, ONES, ONES, channels_last=True)
+        return ir.convolution(x, w, ONES, ONES, ONES, ONES, dimensions=INNERMOST)
 
     device = Device(make(["f32[N, H, W, C]", "f32[M, C, P, Q]"], build))
     for shape, filters in [((1, 3, 4, 18), (5, 18, 3, 3)), ((2, 1, 1, 1), (1, 1, 1, 1)), ((1, 3, 3, 2), (0, 2, 2, 1))]:
@@ -117,12 +120,31 @@ def test_filters_may_be_inputs_of_any_size() -> None:
     device.check(_whole(F32, 1, 3, 3, 0), _whole(F32, 4, 0, 3, 3))
 
 
-def test_an_image_is_read_through_the_view_that_puts_its_channels_last() -> None:
+@pytest.mark.parametrize(
+    ("dimensions", "has_kernel"),
+    [
+        ("nc01,oi01->nc01", True),
+        ("n01c,oi01->n01c", True),
+        ("n01c,01io->n01c", False),
+        ("nc01,oi01->n01c", False),
+        ("cn01,oi01->nc01", False),
+        ("n10c,oi01->n10c", False),
+    ],
+)
+def test_kernels_take_the_channels_first_or_innermost(dimensions: str, has_kernel: bool) -> None:
+    ir = Builder()
+    x, w = (ir.parameter(name, TensorType(F32, (4, 4, 4, 4))) for name in "xw")
+    op = ir.convolution(x, w, ONES, ONES, ONES, ONES, dimensions=dimensions).op
+    assert op is not None
+    assert is_native(op) == has_kernel
+
+
+def test_an_image_is_read_through_the_view_that_puts_its_channels_innermost() -> None:
     w = _whole(F32, 6, 3, 3, 3, seed=1)
 
     def build(ir: Builder, x: Value) -> Value:
         last = ir.transpose(x, (0, 2, 3, 1))
-        return ir.convolution(last, ir.constant(w), TWOS, ONES, ONES, ONES, channels_last=True)
+        return ir.convolution(last, ir.constant(w), TWOS, ONES, ONES, ONES, dimensions=INNERMOST)
 
     device = Device(make(["f32[N, 3, H, W]"], build))
     assert device.kernels() == ["convolution"]
@@ -135,7 +157,7 @@ def test_an_operand_may_be_repeated_or_one_number() -> None:
 
     def build(ir: Builder, x: Value) -> list[Value]:
         wide, number = ir.broadcast(x, (0,), (2, 4, 4, 16)), ir.full((2, 4, 4, 16), 2.0, F32)
-        return [ir.convolution(y, ir.constant(w), ONES, ONES, ONES, ONES, channels_last=True) for y in (wide, number)]
+        return [ir.convolution(y, ir.constant(w), ONES, ONES, ONES, ONES, dimensions=INNERMOST) for y in (wide, number)]
 
     Device(make(["f32[2]"], build)).check(_whole(F32, 2))
 
@@ -144,7 +166,7 @@ def test_programs_share_a_tile_where_there_are_few() -> None:
     w, bias = _whole(BF16, 17, 700, 3, 3, seed=1), _whole(BF16, 17, seed=2)
 
     def build(ir: Builder, x: Value) -> Value:
-        y = ir.convolution(x, ir.constant(w), ONES, ONES, ONES, ONES, channels_last=True)
+        y = ir.convolution(x, ir.constant(w), ONES, ONES, ONES, ONES, dimensions=INNERMOST)
         return ir.max(ir.add(y, ir.constant(bias)), 0.0)
 
     device = Device(make(["bf16[1, 3, 4, 700]"], build))
@@ -156,7 +178,7 @@ def test_x_times_its_sigmoid_is_done_in_registers() -> None:
     w = _whole(BF16, 8, 16, 3, 3, seed=1)
 
     def build(ir: Builder, x: Value) -> Value:
-        y = ir.convolution(x, ir.constant(w), ONES, ONES, ONES, ONES, channels_last=True)
+        y = ir.convolution(x, ir.constant(w), ONES, ONES, ONES, ONES, dimensions=INNERMOST)
         return ir.mul(y, ir.div(1.0, ir.add(ir.exp(ir.neg(y)), 1.0)))
 
     device = Device(make(["bf16[N, 3, 4, 16]"], build))
@@ -206,7 +228,7 @@ def test_compiled_kernels_load_16_bytes_at_a_time_and_spill_nothing(
     for types, w, strides, padding, groups in FORMS:
 
         def build(ir: Builder, x: Value, *rest: Value, w=w, steps=strides, pad=padding, groups=groups) -> Value:
-            y = ir.convolution(x, ir.constant(_whole(dtype, *w)), steps, pad, pad, ONES, groups, channels_last=True)
+            y = ir.convolution(x, ir.constant(_whole(dtype, *w)), steps, pad, pad, ONES, groups, dimensions=INNERMOST)
             y = ir.add(y, ir.constant(_whole(dtype, w[0])))
             return ir.max(ir.add(y, rest[0]) if rest else y, 0.0)
 

@@ -57,7 +57,8 @@ def _numbers(dtype: DType, *shape: int) -> np.ndarray:
 def test_folds_and_places(case: Windows) -> None:
     def build(ir: Builder, x: Value) -> list[Value]:
         folds = [case.build(ir, x, kind) for kind in ("sum", "max", "min")]
-        return [*folds, case.build(ir, x, "max", arg=True)]
+        # Places are those within an image, which has a batch and channels.
+        return folds if len(case.x) < 2 else [*folds, case.build(ir, x, "max", arg=True)]
 
     device = Device(make([TensorType(F32, case.x)], build))
     assert set(device.kernels()) == {"window"}

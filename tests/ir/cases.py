@@ -128,9 +128,20 @@ def _window(**changes: object) -> Attributes:
     return {**plain, "low": (0, 0, 1), "high": (0, 0, 2), **changes}
 
 
+_TURNED_WINDOW: Attributes = {
+    "kind": "max",
+    "window": (2, 3, 1, 1),
+    "strides": (1, 1, 1, 1),
+    "low": (0, 1, 0, 0),
+    "high": (1, 0, 0, 0),
+    "dilations": (1, 1, 1, 1),
+    "dimensions": "10nc",
+}
+
+
 def _convolution(**changes: object) -> Attributes:
     plain = {"strides": (1,), "low": (2,), "high": (1,), "dilations": (1,), "input_dilations": (1,), "groups": 1}
-    return {**plain, "dtype": F32, "channels_last": False, **changes}
+    return {**plain, "dtype": F32, "dimensions": "nc0,oi0->nc0", **changes}
 
 
 _ATTENTION = {"scale": 0.5, "causal": False, "softcap": 0.0}
@@ -189,7 +200,8 @@ _TABLE: tuple[Case, ...] = (
     Case("convolution", (tensor(F32, N, M, 4), tensor(F32, 2, M, 3)), _convolution()),
     Case("convolution", (tensor(F32, N, 4, 5), tensor(F32, 6, 2, 2)), _convolution(groups=2, strides=(2,))),
     Case("convolution", (tensor(F32, N, 1, 3), tensor(F32, 2, 1, 2)), _convolution(input_dilations=(3,))),
-    Case("convolution", (tensor(F32, N, 4, M), tensor(F32, 2, M, 3)), _convolution(channels_last=True)),
+    Case("convolution", (tensor(F32, N, 4, M), tensor(F32, 2, M, 3)), _convolution(dimensions="n0c,oi0->n0c")),
+    Case("convolution", (tensor(F32, 4, N, M), tensor(F32, M, 3, 2)), _convolution(dimensions="0nc,i0o->cn0")),
     Case(
         "convolution",
         (tensor(F32, N, 5, 3, 4), tensor(F32, 6, 2, 2, 1)),
@@ -200,13 +212,14 @@ _TABLE: tuple[Case, ...] = (
             high=(1, 0),
             dilations=(1, 1),
             input_dilations=(1, 2),
-            channels_last=True,
+            dimensions="n01c,oi01->n01c",
         ),
     ),
     # Windows
     Case("reduce_window", (_odd(F32, N, 2, 5),), _window()),
     Case("reduce_window", (tensor(F32, N, 2, 5),), _window(kind="sum", dilations=(1, 1, 2))),
-    Case("arg_reduce_window", (_odd(F32, N, 2, 5),), _window()),
+    Case("arg_reduce_window", (_odd(F32, N, 2, 5),), _window(dimensions="nc0")),
+    Case("arg_reduce_window", (_odd(F32, 2, 4, N, 5),), _TURNED_WINDOW),
     Case(
         "arg_reduce_window",
         (_odd(F32, N, 2, 2, 4),),
@@ -217,6 +230,7 @@ _TABLE: tuple[Case, ...] = (
             "low": (0, 0, 0, 0),
             "high": (0, 0, 0, 0),
             "dilations": (1, 1, 1, 1),
+            "dimensions": "nc01",
         },
     ),
     # Indexed

@@ -15,9 +15,11 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Module, Op, Value, walk
+from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
@@ -65,7 +67,8 @@ def convolve(
     w = b.constant(weights(filters, channels // groups, *[kernel] * rank))
     pad = [dilation * (kernel - 1) // 2] * rank
     spread_axes, steps = [spread] * rank, [stride] * rank
-    return b.convolution(x, w, steps, pad, pad, [dilation] * rank, groups, spread_axes, channels_last=last)
+    dimensions = channels_innermost(rank) if last else None
+    return b.convolution(x, w, steps, pad, pad, [dilation] * rank, groups, spread_axes, dimensions=dimensions)
 
 
 def per_channel(b: Builder, x: Value, axis: int = 1) -> Value:
@@ -267,6 +270,10 @@ def convolutions(module: Module) -> list[Op]:
     return [op for op in walk(module.main.body) if op.name == "convolution"]
 
 
+def are_innermost(module: Module) -> bool:
+    return all(op.text("dimensions") == channels_innermost(op.result.rank - 2) for op in convolutions(module))
+
+
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("stride", "dilation", "spread"), [(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2)])
@@ -281,8 +288,30 @@ def test_convolutions_of_every_kind_mean_the_same(
 
     before = built((type,), make)
     after = tidied(before)
-    assert all(op.flag("channels_last") for op in convolutions(after))
+    assert are_innermost(after)
     assert transposes(after) == 2
+    assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "x", "w", "moves"),
+    [
+        ("n01c,01io->n01c", (N, M, 5, 4), (3, 2, 4, 8), 0),
+        ("c1n0,1oi0->0nc1", (4, 5, N, M), (2, 8, 4, 3), 2),
+        ("0cn,i0o->n0c", (M, 4, N), (4, 3, 8), 1),
+    ],
+)
+def test_axes_in_any_order_are_put_in_one(dimensions: str, x: tuple[Dim, ...], w: tuple[int, ...], moves: int) -> None:
+    rank = len(x) - 2
+
+    def make(b: Builder, image: Value) -> Value:
+        ones, pad, steps = [1] * rank, [1] * rank, [2, 1][:rank]
+        return b.convolution(image, b.constant(weights(*w)), steps, pad, pad, ones, dimensions=dimensions)
+
+    before = built((f32(*x),), make)
+    after = tidied(before)
+    assert are_innermost(after)
+    assert transposes(after) == moves
     assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
 
 
@@ -420,4 +449,4 @@ def assert_left(module: Module, inner: int, ends: int) -> None:
     results: Sequence[Value] = module.main.body.results
     outer = [op for op in ops if op.operands[0].op is None or op.result in results]
     assert (len(ops) - len(outer), len(outer)) == (inner, ends)
-    assert all(op.flag("channels_last") for op in convolutions(module))
+    assert are_innermost(module)

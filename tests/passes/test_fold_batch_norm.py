@@ -22,6 +22,12 @@ def convolved(b: Builder, x: Value, w: np.ndarray = WEIGHTS, groups: int = 1) ->
     return b.convolution(x, b.constant(w), (1,), (0,), (0,), (1,), groups)
 
 
+def labelled(b: Builder, x: Value, w: np.ndarray) -> Value:
+    """x: T[S, C, N] -> T[M, S, N], by filters that lie as [C, M, K]."""
+    filters = b.constant(np.ascontiguousarray(w.transpose(1, 0, 2)))
+    return b.convolution(x, filters, (1,), (0,), (0,), (1,), dimensions="0cn,io0->c0n")
+
+
 def channels(b: Builder, like: Value, array: np.ndarray, axis: int = 1) -> Value:
     return b.broadcast(b.constant(array.astype(like.dtype.numpy)), (axis,), like.shape)
 
@@ -62,6 +68,12 @@ FIRES = {
         (f32(1, 4, 5),),
         lambda b, x: scaled(b, convolved(b, x, groups=2), shift=None),
         lambda b, x: convolved(b, x, per_filter(WEIGHTS, FACTOR), groups=2),
+        rounds=True,
+    ),
+    "axes_in_any_order": Pair(
+        (f32(5, 2, N),),
+        lambda b, x: scaled(b, labelled(b, x, WEIGHTS), axis=0),
+        lambda b, x: shifted(b, labelled(b, x, per_filter(WEIGHTS, FACTOR)), SHIFT, axis=0),
         rounds=True,
     ),
     "dot": Pair(
@@ -109,6 +121,7 @@ REFUSES = {
         (f32(1, 2, 5), f32(4, 2, 3)), lambda b, x, y: scaled(b, b.convolution(x, y, (1,), (0,), (0,), (1,)))
     ),
     "along_another_axis": Pair((f32(1, 2, 6),), lambda b, x: scaled(b, convolved(b, x), axis=2)),
+    "along_another_axis_by_its_label": Pair((f32(6, 2, 4),), lambda b, x: scaled(b, labelled(b, x, WEIGHTS), axis=1)),
     "one_factor_for_a_dot": Pair((f32(2, 3),), lambda b, x: b.mul(b.dot(x, b.constant(MATRIX), "mk,kn->mn"), 0.3)),
     "summed_letter": Pair((f32(4, 3),), lambda b, x: scaled(b, b.dot(x, b.constant(MATRIX), "nk,kn->n"), axis=0)),
     "short_chain": Pair((f32(2, 4),), scaled),

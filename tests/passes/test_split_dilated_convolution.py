@@ -59,6 +59,14 @@ def test_elements_that_are_far_apart_are_left_so() -> None:
     assert split_dilated_convolution(module).main.body.ops == module.main.body.ops
 
 
+def test_axes_in_another_order_are_left_so() -> None:
+    ir = Builder()
+    x, w = ir.parameter("x", TensorType(F32, (1, 4, 4, 2))), ir.constant(np.ones((3, 2, 2, 2), np.float32))
+    y = ir.convolution(x, w, [1, 1], [1, 1], [1, 1], [1, 1], 1, [2, 2], dimensions="n01c,oi01->n01c")
+    module = Module("m", (Function("main", ir.block([x], [y]), ("y",)),))
+    assert split_dilated_convolution(module).main.body.ops == module.main.body.ops
+
+
 def test_filters_that_are_data_are_left_alone() -> None:
     ir = Builder()
     x, w = (ir.parameter(name, TensorType(F32, (1, 2, 4, 4))) for name in "xw")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onnxc.runtime.load
-from onnxc.runtime.artifact import to_json, write_artifact
+from onnxc.runtime.artifact import FORMAT_VERSION, to_json, write_artifact
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import load, make_executable, read_artifact, verify_artifact
@@ -138,7 +138,7 @@ def test_a_truncated_file_is_damaged(path: Path, part: float) -> None:
 
 
 def test_another_version_is_told(path: Path) -> None:
-    for version in (1, 3, None, "2"):
+    for version in (FORMAT_VERSION - 1, FORMAT_VERSION + 1, None, str(FORMAT_VERSION)):
         rewrite(path, change_manifest("version", version))
         assert refused(path).code == "artifact-version"
 

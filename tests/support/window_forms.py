@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size, evaluate
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.passes.layout.moved_layouts import Layout
 
 __all__ = ["NONE", "ONES", "TWOS", "Convolution", "H", "N", "W", "Windows", "sizes_of"]
@@ -36,7 +37,7 @@ class Convolution:
         """The convolution of x by w, with the channels first or last."""
         return ir.convolution(
             x, w, self.strides, self.low, self.high, self.dilations, self.groups, self.input_dilations,
-            channels_last=last,
+            dimensions=channels_innermost(len(self.x) - 2) if last else None,
         )  # fmt: skip
 
     def shape(self, last: bool) -> tuple[Dim, ...]:

@@ -23,7 +23,12 @@ from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.ir.primitives.contractions import channel_axis, spatial_axes
+from onnxc.compiler.ir.primitives.contractions import (
+    ConvolutionDimensions,
+    channels_first,
+    channels_innermost,
+    parse_dimensions,
+)
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.views import View, operand_view, row_major
 from onnxc.compiler.target import Target
@@ -39,7 +44,10 @@ LEAST_TILED = 16
 
 
 def is_native(op: Op) -> bool:
-    """Whether a convolution has a kernel: sums of booleans have none."""
+    """Whether a convolution has a kernel: sums of booleans have none, nor has any other order of axes."""
+    spatial_rank = op.result.rank - 2
+    if op.text("dimensions") not in (channels_first(spatial_rank), channels_innermost(spatial_rank)):
+        return False
     return BOOL not in (op.operands[0].dtype, op.operands[1].dtype, op.dtype())
 
 
@@ -116,6 +124,7 @@ class _Problem:
     """A convolution as strided loops: sizes are those of one group."""
 
     op: Op
+    labels: ConvolutionDimensions
     x: View
     w: View
     w_strides: tuple[Dim, ...]
@@ -128,8 +137,8 @@ class _Problem:
     @property
     def pixels(self) -> tuple[Dim, ...]:
         """The sizes that rows are counted in: the batch, then the spatial axes of the result."""
-        shape = self.op.results[0].shape
-        return (shape[0], *(shape[axis] for axis in spatial_axes(self.op)))
+        shape, axes = self.op.results[0].shape, self.labels.result
+        return (shape[axes.batch], *(shape[axis] for axis in axes.spatial))
 
     @property
     def taps(self) -> tuple[Dim, ...]:
@@ -139,12 +148,12 @@ class _Problem:
     @property
     def channel_stride(self) -> Dim:
         """The stride of channels in the input."""
-        return self.x.strides[channel_axis(self.op)]
+        return self.x.strides[self.labels.x.channel]
 
     @property
     def place_strides(self) -> tuple[Dim, ...]:
         """The strides of the spatial axes in the input."""
-        return tuple(self.x.strides[axis] for axis in spatial_axes(self.op))
+        return tuple(self.x.strides[axis] for axis in self.labels.x.spatial)
 
 
 def _problem(kernel: Kernel) -> _Problem:
@@ -152,11 +161,11 @@ def _problem(kernel: Kernel) -> _Problem:
     x, w = (operand_view(operand) for operand in op.operands)
     assert x is not None, op
     assert w is not None, op
-    shape, groups = op.results[0].shape, op.int("groups")
-    rows = product((shape[0], *(shape[axis] for axis in spatial_axes(op))))
+    labels, shape, groups = parse_dimensions(op.text("dimensions")), op.results[0].shape, op.int("groups")
+    rows = product((shape[labels.result.batch], *(shape[axis] for axis in labels.result.spatial)))
     columns = floordiv(w.shape[0], groups)
     strides = _weight_strides(kernel, w)
-    return _Problem(op, x, w, strides, convolution_axes(op), groups, rows, columns, w.shape[1])
+    return _Problem(op, labels, x, w, strides, convolution_axes(op), groups, rows, columns, w.shape[1])
 
 
 @dataclass
@@ -197,8 +206,7 @@ class _Tiles:
     def _write(self, total: Expr, batch: Int, pixel: Sequence[Int], column: Int, part: Int) -> None:
         frame, b, op = self.frame, self.frame.b, self.problem.op
         e = frame.evaluator(self.lanes, self.masks)
-        index = [batch, *pixel]
-        index.insert(channel_axis(op), column)
+        index = self.problem.labels.result.arranged(batch, column, pixel)
         if self.parts == 1:
             write_result(frame, e, op, total, index)
             return
@@ -248,7 +256,7 @@ class _Tiles:
         steps = zip(problem.axes, self.firsts, problem.place_strides, strict=True)
         begins = [b.mul(first, frame.size(stride)) for axis, first, stride in steps if axis.spread == 1]
         own = b.mul(group, frame.size(problem.channels * problem.channel_stride))
-        x = e.linear([batch, *begins], [frame.size(problem.x.strides[0])] + [1] * len(begins), own)
+        x = e.linear([batch, *begins], [frame.size(problem.x.strides[problem.labels.x.batch])] + [1] * len(begins), own)
         w = b.mul(column, frame.size(problem.w_strides[0]))
         return b.add(frame.size(problem.x.offset), x), b.add(frame.size(problem.w.offset), w)
 
@@ -327,28 +335,30 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
     b, (x, w), axes = frame.b, op.operands, convolution_axes(op)
     view, groups, summed_in = operand_view(w), op.int("groups"), accumulator_of(op)
     strides = None if view is None else _weight_strides(frame.kernel, view)
-    places = spatial_axes(op)
+    labels = parse_dimensions(op.text("dimensions"))
 
     def write(e: Evaluator, place: Int) -> None:
         index = unravel(b, place, [frame.size(size) for size in op.results[0].shape])
-        filter = index[channel_axis(op)]
+        filter, batch = index[labels.result.channel], index[labels.result.batch]
+        pixel = [index[axis] for axis in labels.result.spatial]
         per_group = frame.size(floordiv(w.shape[0], groups))
         first_channel = b.mul(b.div(filter, per_group) if groups > 1 else 0, frame.size(w.shape[1]))
-        firsts = [axis.first(b, index[spatial]) for axis, spatial in zip(axes, places, strict=True)]
+        firsts = [axis.first(b, place) for axis, place in zip(axes, pixel, strict=True)]
         zero = e.spread(0, frozenset(e.lanes))
         total = b.variable(f"{zero} * tl.full([], 0, {register_type(summed_in)})", frozenset(e.lanes))
 
         def visit(taps: Sequence[Int]) -> None:
-            elements = list(index)
+            elements: list[Int] = []
             inside: Expr | None = None
-            for axis, spatial, first, tap in zip(axes, places, firsts, taps, strict=True):
-                elements[spatial], exists = axis.element(b, b.add(first, axis.ahead(b, tap)))
+            for axis, first, tap in zip(axes, firsts, taps, strict=True):
+                element, exists = axis.element(b, b.add(first, axis.ahead(b, tap)))
+                elements.append(element)
                 inside = b.both(inside, exists)
 
             def channel(number: Int) -> None:
-                elements[channel_axis(op)] = b.add(first_channel, number)
+                read = labels.x.arranged(batch, b.add(first_channel, number), elements)
                 own = Evaluator(b, e.pointers, e.reports, e.lanes, e.masks)
-                a = own.wanted(inside).value(x, elements)
+                a = own.wanted(inside).value(x, read)
                 if inside is not None and operand_view(x) is None:
                     a = b.let(f"tl.where({inside}, {a}, 0)", dims_of(inside, a))
                 if view is None or strides is None:

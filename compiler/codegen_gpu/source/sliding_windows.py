@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.ir.primitives.contractions import spatial_axes
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 
 WINDOW_BLOCK = 512
 """Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""
@@ -54,8 +54,9 @@ class WindowAxis:
 
 def convolution_axes(op: Op) -> tuple[WindowAxis, ...]:
     """The spatial axes of a convolution."""
-    x, w = op.operands
-    sizes = zip((x.shape[axis] for axis in spatial_axes(op)), w.shape[2:], strict=True)
+    (x, w), labels = op.operands, parse_dimensions(op.text("dimensions"))
+    taps = (w.shape[axis] for axis in labels.w.spatial)
+    sizes = zip((x.shape[axis] for axis in labels.x.spatial), taps, strict=True)
     steps = zip(op.ints("strides"), op.ints("dilations"), op.ints("input_dilations"), strict=True)
     padding = zip(op.dims("low"), op.dims("high"), strict=True)
     return tuple(

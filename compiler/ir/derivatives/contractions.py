@@ -6,7 +6,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dims import Dim, floordiv, maximum
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 
 
 @derivative("dot")
@@ -36,19 +36,17 @@ def convolution(step: Step, build: Builder) -> Gradients:
     if 0 in step.y.shape:
         # There is nothing between whose elements zeros could be put.
         return None, None
-    x, w = step.operands
-    gradient, rank = step.gradient, x.rank
-    if step.op.flag("channels_last"):
-        x, gradient = (build.transpose(value, (0, rank - 1, *range(1, rank - 1))) for value in (x, gradient))
-    shape = _Convolution.of(step.op, x, gradient)
+    labels = parse_dimensions(step.op.text("dimensions"))
+    x, w = (build.transpose(value, axes.order) for value, axes in zip(step.operands, (labels.x, labels.w), strict=True))
+    gradient = build.transpose(step.gradient, labels.result.order)
+    shape = _Convolution.of(step.op, x, w, gradient)
     image = filters = None
     if step.wanted[0]:
         found = _image_gradient(gradient, build.cast(w, gradient.dtype), shape, build)
-        if step.op.flag("channels_last"):
-            found = build.transpose(found, (0, *range(2, rank), 1))
-        image = build.cast(found, x.dtype)
+        image = build.cast(build.transpose(found, labels.x.inverse), x.dtype)
     if step.wanted[1]:
-        filters = build.cast(_filter_gradient(gradient, build.cast(x, gradient.dtype), shape, build), w.dtype)
+        found = _filter_gradient(gradient, build.cast(x, gradient.dtype), shape, build)
+        filters = build.cast(build.transpose(found, labels.w.inverse), w.dtype)
     return image, filters
 
 
@@ -67,12 +65,12 @@ class _Convolution:
     high: tuple[Dim, ...]
 
     @staticmethod
-    def of(op: Op, x: Value, y: Value) -> "_Convolution":
-        """The sizes of `op`, whose image and result have the channels first in `x` and `y`."""
+    def of(op: Op, x: Value, w: Value, y: Value) -> "_Convolution":
+        """The sizes of `op`, whose operands and result have the channels first in `x`, `w` and `y`."""
         return _Convolution(
             op.int("groups"),
             x.shape[2:],
-            op.operands[1].shape[2:],
+            w.shape[2:],
             y.shape[2:],
             *(op.ints(name) for name in ("strides", "dilations", "input_dilations")),
             *(op.dims(name) for name in ("low", "high")),

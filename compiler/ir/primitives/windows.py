@@ -6,7 +6,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
-from onnxc.compiler.ir.primitives.contractions import window_size
+from onnxc.compiler.ir.primitives.contractions import parse_image_labels, window_size
 from onnxc.compiler.ir.primitives.movement import dims_of, ints_of
 from onnxc.compiler.ir.types import TensorType, Type
 
@@ -35,8 +35,13 @@ def _reduce_window(operands: Sequence[Type], attributes: Attributes, blocks: Seq
 
 
 def _arg_reduce_window(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
-    """T[N, C, *S] -> i64: the row-major place, within S, of the extremum of each window; the first of equals."""
+    """T[N, C, *S] -> i64: the row-major place, within S, of the extremum of each window; the first of equals.
+
+    The axes lie in the order of the labels `dimensions`; S is in the order of its digits.
+    """
     (value,) = tensors(operands, 1)
+    if len(parse_image_labels(attributes.get("dimensions")).order) != value.rank:
+        raise TypeRuleError(f"{attributes.get('dimensions')} does not fit {value}")
     return (TensorType(I64, _windows(value, attributes, ("max",))),)
 
 
@@ -50,7 +55,9 @@ def _window_axes(op: Op) -> tuple[AxisLink, ...]:
 
 def _arg_window_axes(op: Op) -> tuple[AxisLink, ...]:
     """As `reduce_window`, but the places in a window are counted over all of S, so no axis of S can be split."""
-    return tuple(link for link in _window_axes(op) if link.kind == "window" or link.results[0] in (0, 1))
+    labels = parse_image_labels(op.attributes["dimensions"])
+    others = (labels.batch, labels.channel)
+    return tuple(link for link in _window_axes(op) if link.kind == "window" or link.results[0] in others)
 
 
 define(Primitive("reduce_window", "window", _reduce_window, _window_axes))

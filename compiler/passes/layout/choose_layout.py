@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Attribute, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.primitives.contractions import channels_innermost, parse_dimensions
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import made_by
 from onnxc.compiler.passes.layout.flattened_products import contract_as_it_lies
@@ -29,26 +30,28 @@ OTHERS = tuple(each for each in RULES if each not in (transpose_broadcast, trans
 
 def choose_layout(module: Module) -> Module:
     """Puts the channels of convolutions last, and of all that lies between them."""
-    return replace(module, functions=tuple(_with_channels_last(function, module.name) for function in module.functions))
+    return replace(module, functions=tuple(_laid_out(function, module.name) for function in module.functions))
 
 
-def _with_channels_last(function: Function, name: str) -> Function:
+def _laid_out(function: Function, name: str) -> Function:
     if not any(op.name == "convolution" for op in walk(function.body)):
         return function
-    rules = (convolve_channels_last, contract_as_it_lies, _renaming(function), *MOVED, *OTHERS)
+    rules = (convolve_as_it_lies, contract_as_it_lies, _renaming(function), *MOVED, *OTHERS)
     return rewrite(Module(name, (function,)), rules, note_refusal).main
 
 
 @rule("convolution")
-def convolve_channels_last(op: Op, build: Rewriter) -> Value | None:
-    """convolution(x, w) = transpose(convolution(transpose(x), w)) with the channels last inside"""
+def convolve_as_it_lies(op: Op, build: Rewriter) -> Value | None:
+    """convolution(x, w) = transpose(convolution(transpose(x), w)) with the channels innermost inside"""
     x, w = op.operands
-    if op.flag("channels_last") or x.rank < 3:
+    lying = channels_innermost(x.rank - 2)
+    if op.text("dimensions") == lying or x.rank < 3:
         return None
-    layout = Layout(x.rank)
-    attributes: dict[str, Attribute] = {**op.attributes, "channels_last": True}
-    (result,) = build.op("convolution", [layout.stored(x, build), w], attributes)
-    return layout.seen(result, build)
+    layout, labels = Layout(x.rank), parse_dimensions(op.text("dimensions"))
+    images, filters = build.transpose(x, labels.x.order), build.transpose(w, labels.w.order)
+    attributes: dict[str, Attribute] = {**op.attributes, "dimensions": lying}
+    (result,) = build.op("convolution", [layout.stored(images, build), filters], attributes)
+    return build.transpose(layout.seen(result, build), labels.result.inverse)
 
 
 def _renaming(function: Function) -> Rule:

@@ -11,6 +11,7 @@ import numpy as np
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Attribute, Op, Value
+from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rule
 from onnxc.compiler.passes.analysis.matching import AxisGroup, axis_groups, constant_of, made_by
 from onnxc.compiler.passes.simplify.rules.broadcasts import POINTWISE
@@ -200,15 +201,15 @@ def _in_order(x: Value, kept: Sequence[int], layout: Layout, build: Builder) -> 
 def arg_reduce_window_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     """arg_reduce_window(transpose(x)) = transpose(arg_reduce_window(x as [N, 1, *S, C]) / C)
 
-    The places are counted over all axes after 1.
+    Places are counted over all axes after 1 inside too, C among them: kernels read no other order.
     """
     layout = layout_of(op.operands[0])
     if layout is None or layout.channels != 1 or op.ints("window")[1] != 1 or op.ints("strides")[1] != 1:
         return None
-    if op.dims("low")[1] != 0 or op.dims("high")[1] != 0:
+    if op.dims("low")[1] != 0 or op.dims("high")[1] != 0 or op.text("dimensions") != image_labels(layout.rank - 2):
         return None
     x = layout.stored(op.operands[0], build)
-    attributes = dict(op.attributes)
+    attributes: dict[str, Attribute] = {**op.attributes, "dimensions": image_labels(layout.rank - 1)}
     for name, unit in (("window", 1), ("strides", 1), ("dilations", 1), ("low", 0), ("high", 0)):
         first, *rest = layout.of(op.dims(name))
         attributes[name] = (first, unit, *rest)

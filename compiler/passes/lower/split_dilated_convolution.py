@@ -13,6 +13,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim, floordiv, maximum
 from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.notes import note_refusal
 
@@ -32,8 +33,8 @@ def split(op: Op, build: Rewriter) -> Outcome:
     if max(spread) == 1:
         return None
     weights, lows = build.known_array(w), op.dims("low")
-    if op.flag("channels_last"):
-        return Refusal("the channels are last")
+    if op.text("dimensions") != channels_first(len(spread)):
+        return Refusal("the axes are in another order")
     if weights is None or set(op.ints("strides")) | set(op.ints("dilations")) != {1}:
         return Refusal("the filters are no constant, or the windows have steps")
     if prod(spread) > PHASES_PER_TAP * prod(weights.shape[2:]):

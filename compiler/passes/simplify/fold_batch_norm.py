@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Module, Op, Value
-from onnxc.compiler.ir.primitives.contractions import channel_axis, parse_equation
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
@@ -110,10 +110,10 @@ def _per_channel(value: Value, axis: int | None) -> tuple[int | None, np.ndarray
 
 def _scaled_convolution(op: Op, affine: Affine, build: Rewriter) -> Value | None:
     """M filters, of which each is scaled by its own factor."""
-    weights = _own_constant(op.operands[1], build)
-    if weights is None or affine.axis not in (None, channel_axis(op)):
+    weights, labels = _own_constant(op.operands[1], build), parse_dimensions(op.text("dimensions"))
+    if weights is None or affine.axis not in (None, labels.result.channel):
         return None
-    scaled = _scaled(weights, affine.factor, 0)
+    scaled = _scaled(weights, affine.factor, labels.w.output)
     return build.op("convolution", [op.operands[0], build.constant(scaled)], op.attributes)[0]
 
 

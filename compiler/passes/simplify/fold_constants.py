@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import Rule, rewrite
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.limits import limits_in_force
@@ -108,7 +108,8 @@ def _work(op: Op) -> int | None:
         sizes = dict(zip(left + right, op.operands[0].shape + op.operands[1].shape, strict=True))
         return _count(tuple(sizes.values()))
     if op.name == "convolution":
-        return _count(op.result.shape) * _count(op.operands[1].shape[1:])
+        filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
+        return _count(op.result.shape) * _count(filters[:axis] + filters[axis + 1 :])
     if op.name == "reduce_window":
         return _count(op.result.shape) * _count(op.ints("window"))
     return largest

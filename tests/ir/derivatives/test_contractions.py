@@ -58,6 +58,8 @@ def test_dot_into_another_type() -> None:
     np.testing.assert_array_equal(gy, [[1], [2]])
 
 
+INNERMOST = "n01c,oi01->n01c"
+
 CONVOLUTIONS = {
     "plain": ((2, 2, 5), (3, 2, 3), {}),
     "one tap": ((1, 1, 1), (1, 1, 1), {}),
@@ -75,7 +77,12 @@ CONVOLUTIONS = {
         (2, 2, 2, 3),
         {"groups": 2, "strides": (2, 3), "dilations": (2, 1), "input_dilations": (1, 2), "low": (1, 3), "high": (2, 0)},
     ),
-    "channels last": ((2, 5, 4, 4), (6, 2, 2, 3), {"groups": 2, "channels_last": True, "strides": (2, 1)}),
+    "channels innermost": ((2, 5, 4, 4), (6, 2, 2, 3), {"groups": 2, "dimensions": INNERMOST, "strides": (2, 1)}),
+    "axes in any order": (
+        (4, 5, 2, 4),
+        (2, 6, 3, 2),
+        {"groups": 2, "dimensions": "c0n1,0o1i->1nc0", "strides": (2, 1), "low": (1, 0)},
+    ),
     "points": ((2, 3), (4, 3), {}),
     "no batch": ((0, 1, 4), (2, 1, 3), {}),
     "no places": ((1, 1, 2), (2, 1, 3), {}),
@@ -85,7 +92,7 @@ CONVOLUTIONS = {
 }
 
 
-def convolution(**changes: tuple[int, ...] | int):  # type: ignore[no-untyped-def]
+def convolution(**changes: tuple[int, ...] | int | str):  # type: ignore[no-untyped-def]
     def make(build: Builder, x: Value, w: Value) -> Value:
         ones, zeros = (1,) * (x.rank - 2), (0,) * (x.rank - 2)
         given = {"strides": ones, "low": zeros, "high": zeros, "dilations": ones, "groups": 1, **changes}

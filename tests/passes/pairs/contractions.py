@@ -26,7 +26,13 @@ FIRES = {
             lambda b, x, y: b.convolution(b.pad(x, (0, 0, 1), (0, 0, 2)), y, (2,), (1,), (0,), (1,)),
             lambda b, x, y: b.convolution(x, y, (2,), (2,), (2,), (1,)),
             rounds=True,
-        )
+        ),
+        Pair(
+            (f32(2, N, 1), f32(3, 2, 1)),
+            lambda b, x, y: _labelled(b, b.pad(x, (0, 1, 0), (0, 2, 0)), y, 0, 1),
+            lambda b, x, y: _labelled(b, x, y, 1, 3),
+            rounds=True,
+        ),
     ],
     r.fold_padded: [
         Pair(
@@ -56,6 +62,7 @@ REFUSES = {
     r.convolve_padded: [
         Pair((f32(1, 2, 4), f32(3, 2, 1)), lambda b, x, y: _convolved(b, b.pad(x, (0, 0, 1), (0, 0, 2), 1), y)),
         Pair((f32(1, 1, 4), f32(3, 2, 1)), lambda b, x, y: _convolved(b, b.pad(x, (0, 1, 1), (0, 0, 2)), y)),
+        Pair((f32(2, 4, 1), f32(3, 2, 1)), lambda b, x, y: _labelled(b, b.pad(x, (0, 1, 1), (0, 0, 0)), y, 0, 0)),
         Pair(
             (f32(1, 2, 4), f32(3, 2, 1)),
             lambda b, x, y: b.convolution(b.pad(x, (0, 0, 1), (0, 0, 2)), y, (1,), (0,), (0,), (1,), 1, (2,)),
@@ -65,6 +72,10 @@ REFUSES = {
         Pair((f32(2, 5),), lambda b, x: b.reduce_window(b.pad(x, (0, 1), (0, 2), 0), "max", *_window())),
     ],
 }
+
+
+def _labelled(build, x, w, low, high):
+    return build.convolution(x, w, (2,), (low,), (high,), (1,), dimensions="c0n,oi0->c0n")
 
 
 def _convolved(build, x, w):

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.runtime.host import MEANINGS, Attributes, contractions
 
 
@@ -21,7 +22,13 @@ def convolve(
 ) -> np.ndarray:
     rank = x.ndim - 2
     plain = {"strides": (1,) * rank, "low": (0,) * rank, "high": (0,) * rank, "dilations": (1,) * rank}
-    defaults = {**plain, "input_dilations": (1,) * rank, "groups": 1, "dtype": np.dtype(dtype)}
+    defaults = {
+        **plain,
+        "input_dilations": (1,) * rank,
+        "groups": 1,
+        "dtype": np.dtype(dtype),
+        "dimensions": channels_first(rank),
+    }
     (result,) = MEANINGS["convolution"]([x, w], {**defaults, **(given or {})})
     assert (type(result), result.dtype) == (np.ndarray, np.dtype(dtype))
     return result
@@ -184,11 +191,31 @@ def test_convolution_of_f16_accumulates_in_f32() -> None:
     assert math.isinf(float(convolve(x * np.float16(100), w, np.float16)[0, 0, 0]))
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_channels_last_moves_the_channels_of_input_and_result_only(rank: int) -> None:
-    rng = np.random.default_rng(rank)
-    x, w = rng.integers(-9, 9, (2, 4, *(5, 6, 3)[:rank])), rng.integers(-9, 9, (6, 2, *(2, 3, 1)[:rank]))
-    given: Attributes = {"groups": 2, "low": (1, 0, 2)[:rank], "strides": (2, 1, 3)[:rank]}
-    expected = np.moveaxis(convolve(x, w, given=given), 1, -1)
-    actual = convolve(np.moveaxis(x, 1, -1), w, given={**given, "channels_last": True})
-    np.testing.assert_array_equal(actual, expected)
+@pytest.mark.parametrize("x_labels", ["".join(each) for each in itertools.permutations("nc01")])
+@pytest.mark.parametrize(("w_labels", "result_labels"), [("oi01", "nc01"), ("01io", "n01c"), ("1o0i", "0cn1")])
+def test_labels_name_the_axes_in_any_order(x_labels: str, w_labels: str, result_labels: str) -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.integers(-9, 9, (2, 4, 5, 6)), rng.integers(-9, 9, (6, 2, 2, 3))
+    given: Attributes = {"groups": 2, "low": (1, 0), "high": (0, 2), "strides": (2, 1), "dilations": (1, 2)}
+    dimensions = f"{x_labels},{w_labels}->{result_labels}"
+    actual = convolve(
+        np.einsum(f"{_letters('nc01')}->{_letters(x_labels)}", x),
+        np.einsum(f"{_letters('oi01')}->{_letters(w_labels)}", w),
+        given={**given, "dimensions": dimensions},
+    )
+    expected = np.einsum(f"{_letters('nc01')}->{_letters(result_labels)}", convolve(x, w, given=given))
+    np.testing.assert_array_equal(actual, expected, strict=True)
+
+
+def _letters(labels: str) -> str:
+    """Labels as einsum takes them, which knows no digits."""
+    return labels.replace("0", "a").replace("1", "b")
+
+
+def test_labels_after_the_tenth_spatial_axis_are_capital_letters() -> None:
+    x, w = np.arange(6).reshape(1, 1, *(1,) * 10, 2, 3), np.array([1, 10]).reshape(1, 1, *(1,) * 10, 2, 1)
+    expected = np.array([30, 41, 52]).reshape(1, 1, *(1,) * 10, 1, 3)
+    np.testing.assert_array_equal(convolve(x, w), expected, strict=True)
+    turned = channels_first(12).replace("AB", "BA")
+    actual = convolve(x.swapaxes(-1, -2), w.swapaxes(-1, -2), given={"dimensions": turned})
+    np.testing.assert_array_equal(actual, expected.swapaxes(-1, -2), strict=True)

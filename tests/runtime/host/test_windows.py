@@ -1,6 +1,8 @@
 """Windows against loops over every place and every element of the window."""
 
+import itertools
 import math
+from collections.abc import Mapping
 
 import ml_dtypes
 import numpy as np
@@ -56,17 +58,32 @@ def test_reduce_window_combines_what_the_window_meets(
 @pytest.mark.parametrize("case", CASES[:6], ids=str)
 def test_arg_reduce_window_names_the_first_maximum(case: tuple[tuple[int, ...], ...]) -> None:
     x = np.random.default_rng(1).integers(0, 3, (2, 3, 5, 4)).astype(np.float32)
-    (result,) = MEANINGS["arg_reduce_window"]([x], {"kind": "max", **dict(zip(NAMES, case, strict=True))})
+    result = arg_reduce(x, "nc01", dict(zip(NAMES, case, strict=True)))
     assert result.dtype == np.int64
     for place, indices in members(x, case).items():
         best = max(indices, key=lambda index: x[index], default=(0, 0, 0, 0))
         assert result[place] == best[2] * 4 + best[3]
 
 
+@pytest.mark.parametrize("labels", ["".join(each) for each in itertools.permutations("nc01")])
+def test_places_are_counted_over_the_spatial_axes_that_labels_name(labels: str) -> None:
+    x = np.random.default_rng(2).integers(0, 3, (2, 3, 5, 4)).astype(np.float32)
+    order = ["nc01".index(label) for label in labels]
+    plain = dict(zip(NAMES, CASES[1], strict=True))
+    turned = {name: tuple(values[axis] for axis in order) for name, values in plain.items()}
+    expected = arg_reduce(x, "nc01", plain).transpose(order)
+    np.testing.assert_array_equal(arg_reduce(x.transpose(order), labels, turned), expected, strict=True)
+
+
+def arg_reduce(x: np.ndarray, labels: str, windows: Mapping[str, tuple[int, ...]]) -> np.ndarray:
+    (result,) = MEANINGS["arg_reduce_window"]([x], {"kind": "max", "dimensions": labels, **windows})
+    return result
+
+
 def test_nan_wins_and_infinity_beats_the_padding() -> None:
     attributes = dict(zip(NAMES, ((1, 1, 2), (1, 1, 1), (0, 0, 1), (0, 0, 1), (1, 1, 1)), strict=True))
     x = np.array([[[-np.inf, np.nan, np.nan, -np.inf]]], np.float32)
-    (positions,) = MEANINGS["arg_reduce_window"]([x], {"kind": "max", **attributes})
+    positions = arg_reduce(x, "nc0", attributes)
     np.testing.assert_array_equal(positions, np.array([[[0, 1, 1, 2, 3]]]), strict=True)
     (largest,) = MEANINGS["reduce_window"]([x], {"kind": "max", **attributes})
     np.testing.assert_array_equal(largest, [[[-np.inf, np.nan, np.nan, np.nan, -np.inf]]])
@@ -80,7 +97,7 @@ def test_windows_of_size_zero(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(
         result, np.zeros(expected, np.float32) if shape[2] == 0 else np.ones(expected, "f4"), strict=True
     )
-    (positions,) = MEANINGS["arg_reduce_window"]([np.ones(shape, np.float32)], {"kind": "max", **attributes})
+    positions = arg_reduce(np.ones(shape, np.float32), "nc0", attributes)
     np.testing.assert_array_equal(positions, np.zeros(expected, np.int64), strict=True)
 
 

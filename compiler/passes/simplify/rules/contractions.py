@@ -4,7 +4,7 @@ from math import inf
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitives.contractions import parse_equation, spatial_axes
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import rule
 from onnxc.compiler.passes.analysis.matching import is_number, made_by, unbroadcast
 
@@ -43,7 +43,7 @@ def convolve_padded(op: Op, build: Builder) -> Value | None:
     if padded is None or not is_number(padded.operands[1], 0) or any(step != 1 for step in op.ints("input_dilations")):
         return None
     low, high = padded.dims("low"), padded.dims("high")
-    places = spatial_axes(op)
+    places = parse_dimensions(op.text("dimensions")).x.spatial
     if any(low[axis] != 0 or high[axis] != 0 for axis in range(padded.result.rank) if axis not in places):
         return None
     return build.convolution(
@@ -56,7 +56,7 @@ def convolve_padded(op: Op, build: Builder) -> Value | None:
         op.int("groups"),
         op.ints("input_dilations"),
         op.dtype(),
-        channels_last=op.flag("channels_last"),
+        dimensions=op.text("dimensions"),
     )
 
 
