@@ -11,7 +11,9 @@ from typing import NoReturn
 import numpy as np
 
 from onnxc.compiler.diagnostics import Location, error, model_error
-from onnxc.compiler.ir.dims import Dim, Size, always_broadcast, at_least, bcast, product, symbols_of
+from onnxc.compiler.ir.dim_functions import always_broadcast, bcast
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, at_least, product
 from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.fold_sizes import fold_known
 from onnxc.compiler.ir.known_elements import known_elements

@@ -14,7 +14,9 @@ from typing import NoReturn, TypeVar
 import numpy as np
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BOOL, DTYPES, F64, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value
 from onnxc.compiler.ir.printer import PLAIN_WORD, digest_of, read_float

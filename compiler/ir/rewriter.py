@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from onnxc.compiler.ir.builder import Builder, SymbolTable
 from onnxc.compiler.ir.capture import replace_operands
-from onnxc.compiler.ir.dims import Dim, Size, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Value, walk
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import Type, type_symbols

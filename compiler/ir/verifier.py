@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, I64, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.ir.dims import Dim, Size, substitute
+from onnxc.compiler.ir.dim_symbols import substitute
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type

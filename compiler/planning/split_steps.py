@@ -6,7 +6,8 @@ few as possible.
 
 from collections.abc import Callable, Sequence
 
-from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import type_symbols

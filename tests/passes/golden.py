@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.ir.builder import SymbolTable
-from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Value, walk

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from onnxc.compiler.ir.builder import SymbolTable
-from onnxc.compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, constant_of
 from onnxc.compiler.ir.module import Block, Module, Op, Parameter, Value
 from onnxc.compiler.ir.primitive import TypeRuleError
 from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
