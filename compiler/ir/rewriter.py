@@ -16,6 +16,7 @@ from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, has_effects, is_cheap
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import Type, type_symbols
 
@@ -278,48 +279,6 @@ class Rewriter(PassBuilder):
                 above = operand.op
                 if above is not None and not has_effects(above) and not any(map(self.uses, above.results)):
                     dead.append(above)
-
-
-# Facts about ops
-
-
-def capture_count(op: Op) -> int:
-    """How many of the last operands of `op` are captures of its blocks, whose last parameters they are."""
-    match op.name:
-        case "if":
-            return len(op.operands) - 1
-        case "while":
-            return len(op.operands) - 2 - op.int("carried")
-    return 0
-
-
-def is_cheap(value: Value) -> bool:
-    """Whether `value` costs nothing to make again: a constant, known sizes, a counter, or one of them broadcast."""
-    op = value.op
-    if op is None:
-        return False
-    return op.name in ("constant", "sizes", "iota") or (op.name == "broadcast" and is_cheap(op.operands[0]))
-
-
-def has_effects(op: Op) -> bool:
-    """Whether `op` does something besides its results; binding symbols does not count."""
-    if op.name in ("if", "while"):
-        return any(has_effects(inner) for block in op.blocks for inner in block.ops)
-    return PRIMITIVES[op.name].effects and op.name != "bind_sizes"
-
-
-def bound_symbols(op: Op) -> tuple[str, ...]:
-    """The symbols that are known after `op`: those it names, and those in result types that it declares itself."""
-    names: list[Attribute] = []
-    if op.name == "bind_sizes":
-        symbols = op.attributes["symbols"]
-        assert isinstance(symbols, tuple), symbols
-        names += symbols
-    if op.name in ("non_zero", "while"):
-        names.append(op.attributes["symbol"])
-    if PRIMITIVES[op.name].type_rule is None:
-        names += sorted(name for type in op.result_types for name in type_symbols(type))
-    return tuple(name for name in names if isinstance(name, str))
 
 
 # Dropping what is dead

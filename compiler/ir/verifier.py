@@ -15,6 +15,7 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, I64, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
+from onnxc.compiler.ir.op_facts import bound_symbols, named_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
 from onnxc.compiler.ir.types import (
     ANY_SIZE,
@@ -283,15 +284,15 @@ class _FunctionCheck:
             self.symbols |= {symbol for value in block.parameters for symbol in type_symbols(value.type)}
             self._block(block, op)
             self.symbols = before
-        self.symbols |= _binds(op)
+        self.symbols.update(bound_symbols(op))
 
     def _symbols(self, op: Op) -> None:
-        binds = _binds(op)
+        binds = set(bound_symbols(op))
         used = {symbol for value in op.attributes.values() for symbol in _attribute_symbols(value)}
         used |= {symbol for type in op.result_types for symbol in type_symbols(type)}
         for symbol in sorted(used - binds - self.symbols):
             self._note(f"symbol {symbol} is not bound", op)
-        for symbol in _named_symbols(op):
+        for symbol in named_symbols(op):
             if symbol in self.bound_once or symbol in self.symbols:
                 self._note(f"symbol {symbol} is bound twice", op)
             self.bound_once.add(symbol)
@@ -400,21 +401,6 @@ def _fits(declared: Type, actual: Type, free: Iterable[str]) -> bool:
         case MapType(), MapType():
             return declared.key == actual.key and _fits(declared.value, actual.value, free)
     return False
-
-
-def _named_symbols(op: Op) -> tuple[str, ...]:
-    """The symbols that an attribute of `op` says it binds."""
-    names = op.attributes.get("symbols", ()) if op.name == "bind_sizes" else ()
-    if op.name in ("non_zero", "while"):
-        names = (op.attributes.get("symbol", ""),)
-    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, tuple) else ()
-
-
-def _binds(op: Op) -> set[str]:
-    """The symbols that are known after `op`: those it names, and all in result types that it declares itself."""
-    primitive = PRIMITIVES.get(op.name)
-    types = op.result_types if primitive is None or primitive.type_rule is None else ()
-    return {*_named_symbols(op), *(symbol for type in types for symbol in type_symbols(type))}
 
 
 def _attribute_symbols(value: Attribute) -> set[str]:

@@ -78,7 +78,7 @@ def _inline_constants(group: Group) -> set[Op]:
     """The constants of one element that only ops read which need no memory: they stay in the code."""
     small = {op for op in group.ops if _is_constant(op) and op.array().size == INLINE_ELEMENTS}
     for op in group.ops:
-        if PRIMITIVES[op.name].kind != "pointwise" and op.name not in ("broadcast", "pad", "gelu"):
+        if not PRIMITIVES[op.name].elementwise and op.name not in ("broadcast", "pad"):
             small -= {operand.op for operand in op.operands if operand.op is not None}
     return small
 

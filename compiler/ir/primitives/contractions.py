@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.movement import dims_of, int_of, ints_of
 from onnxc.compiler.ir.types import TensorType, Type
 
@@ -118,5 +118,5 @@ def _convolution_axes(op: Op) -> tuple[AxisLink, ...]:
     return (*links, *(AxisLink("window", (axis, place), (axis,)) for place, axis in windows))
 
 
-define(Primitive("dot", "contraction", _dot, _dot_axes))
-define(Primitive("convolution", "contraction", _convolution, _convolution_axes))
+define(Primitive("dot", "contraction", _dot, _dot_axes, kernel=Anchor("contraction")))
+define(Primitive("convolution", "contraction", _convolution, _convolution_axes, kernel=Anchor("convolution")))
