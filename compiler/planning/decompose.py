@@ -1,5 +1,7 @@
 """Composites that are part of a kernel, replaced by the ops that they are made of."""
 
+from collections.abc import Sequence
+
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.module import Block, Op, Value
@@ -9,7 +11,9 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 class _PlainBuilder(Builder):
     """Makes each op as it is asked for: planning has decided what is read from memory and what is computed."""
 
-    folds = False
+    def may_fold(self, name: str, operands: Sequence[Value]) -> bool:
+        """Never."""
+        return False
 
 
 def decompose_kernel(kernel: Kernel) -> Kernel:

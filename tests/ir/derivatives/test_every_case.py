@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F64, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Parameter, Value
-from onnxc.compiler.ir.rewriter import prune
+from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
 from tests.ir.cases import CASES, Case, Operand
