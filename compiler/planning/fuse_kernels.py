@@ -1,9 +1,9 @@
 """Fusion: which ops of a native step share a kernel.
 
-Every op that is costly to repeat, or that needs its operands in memory, is an anchor and starts a group. Light ops,
-pointwise and movement, are computed inside the groups that use them: again in each where that is cheap, else in a group
-of their own that writes a buffer. Pointwise ops that follow an anchor join its group. A group writes one value, or all
-that an anchor with several results gives.
+Every op that is costly to repeat, or that needs its operands in memory, is an anchor and starts a group. Recomputable
+ops, pointwise and movement, are computed inside the groups that use them: again in each where that is cheap, else in
+a group of their own that writes a buffer. Elementwise ops that follow an anchor join its group. A group writes one
+value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
 from collections.abc import Sequence
@@ -150,10 +150,10 @@ class _Fusion:
             and op.results[0].shape == group.outputs[0].shape
         )
 
-    # Light ops, from the last to the first: when an op is placed, all that use it are
+    # Recomputable ops, from the last to the first: when an op is placed, all that use it are
 
     def place(self, op: Op) -> None:
-        """Settles where a light op is computed, then what its groups need of its operands."""
+        """Settles where a recomputable op is computed, then what its groups need of its operands."""
         if _is_recomputable(op) and op not in self.epilogues:
             value = op.results[0]
             if is_widening(op) and value not in self.buffered and self._is_repeated(value):

@@ -418,7 +418,7 @@ def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> Non
         written.update(group.outputs)
 
 
-def test_light_ops_are_those_without_a_kernel_of_their_own() -> None:
+def test_recomputable_ops_are_those_without_a_kernel_of_their_own() -> None:
     module = make(["f32[N, 4]"], lambda ir, x: ir.softmax(ir.concatenate([ir.gelu(x), ir.exp(x)], 0), 1))
     assert [op.name for op in module.main.body.ops if PRIMITIVES[op.name].recomputable] == ["gelu", "exp"]
 
