@@ -5,7 +5,13 @@ import pytest
 import onnxc.compiler.ir  # noqa: F401  (fills the registry)
 from onnxc.compiler.frontend.operator import OPERATORS
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.decompositions import DECOMPOSITIONS
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, named_symbols
+from onnxc.compiler.ir.primitive import PRIMITIVES, AxisLink
+from onnxc.compiler.ir.types import type_symbols
 from onnxc.runtime.host import MEANINGS
 from tests import operators_not_yet
 from tests.ir.cases import CASES, STRUCTURAL, structural_ops
@@ -17,7 +23,11 @@ BUILT_BY_ANOTHER_NAME = {
     "bind_sizes": "read_sizes",
     "arg_reduce_window": "reduce_window",
 }
-MADE_BY_PASSES = {"call", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"}
+COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"}
+MADE_BY_PASSES = {"call", *COLLECTIVES}
+STEPS_OF_THEIR_OWN = {*DECLARE_THEIR_TYPES, *COLLECTIVES, "bind_sizes", "guard", "non_zero", "rotary"}
+CAPTURED = {"if": 1, "while": 1}
+BOUND = {"bind_sizes": {"?size0"}, "while": {"steps"}, "non_zero": {"nonzero"}}
 
 
 # Primitives
@@ -43,7 +53,71 @@ def test_every_primitive_has_a_meaning_or_is_run_by_the_interpreter(name: str) -
 
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_composites_and_they_alone_have_a_decomposition(name: str) -> None:
-    assert (PRIMITIVES[name].decompose is not None) == (PRIMITIVES[name].kind == "composite")
+    assert (name in DECOMPOSITIONS) == (PRIMITIVES[name].kind == "composite")
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_every_primitive_says_how_kernels_compute_it_or_is_a_step_of_its_own(name: str) -> None:
+    primitive = PRIMITIVES[name]
+    assert (primitive.kernel is None) == (name in STEPS_OF_THEIR_OWN)
+    assert (primitive.cost is None) == (not primitive.recomputable)
+    assert primitive.anchor is None or not primitive.recomputable
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_what_is_elementwise_is_what_the_axes_rule_says_of_what_is_recomputable(name: str) -> None:
+    primitive = PRIMITIVES[name]
+    along_every_axis = name in CASES and all(_is_elementwise(case.op()) for case in CASES[name])
+    assert primitive.elementwise == (primitive.recomputable and along_every_axis)
+
+
+def _is_elementwise(op: Op) -> bool:
+    shapes = {value.shape for value in (*op.operands, *op.results)}
+    every = tuple(AxisLink("map", (axis,) * len(op.operands), (axis,)) for axis in range(op.results[0].rank))
+    return bool(op.operands) and len(shapes) == 1 and PRIMITIVES[op.name].axes_rule(op) == every
+
+
+def test_views_are_the_movements_that_strides_can_say() -> None:
+    assert {name for name in PRIMITIVES if PRIMITIVES[name].is_view} == {"reshape", "transpose", "broadcast", "slice"}
+
+
+def test_gathers_pick_elements_and_scatters_do_not() -> None:
+    assert {name for name in PRIMITIVES if PRIMITIVES[name].picks} == {"gather", "gather_along", "gather_nd"}
+
+
+def test_what_repeating_costs_is_ordered_as_the_work_is() -> None:
+    costs = [PRIMITIVES[name].cost for name in ("broadcast", "pad", "add", "gather", "div", "exp", "gelu", "pow")]
+    assert costs == [0, 1, 1, 3, 4, 12, 30, 40]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_ops_with_blocks_and_they_alone_say_what_the_blocks_capture(name: str) -> None:
+    op = structural_ops().get(name)
+    has_blocks = op is not None and bool(op.blocks)
+    assert (PRIMITIVES[name].captures is not None) == has_blocks
+    if op is not None and has_blocks:
+        captured = [value.type for value in op.operands[len(op.operands) - capture_count(op) :]]
+        assert all([value.type for value in block.parameters[-len(captured) :]] == captured for block in op.blocks)
+        assert capture_count(op) == CAPTURED[name]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_symbols_that_come_with_an_op_are_named_by_it(name: str) -> None:
+    op = CASES[name][0].op() if name in CASES else structural_ops()[name]
+    assert set(named_symbols(op)) == BOUND.get(name, set())
+    if PRIMITIVES[name].type_rule is not None:
+        assert set().union(*map(type_symbols, op.result_types)) <= _symbols_above(op) | set(bound_symbols(op))
+
+
+def _symbols_above(op: Op) -> set[str]:
+    values = [item for value in op.attributes.values() for item in (value if isinstance(value, tuple) else (value,))]
+    of_attributes = (symbols_of(value) for value in values if isinstance(value, Size))
+    return set().union(*of_attributes, *(type_symbols(operand.type) for operand in op.operands))
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_guards_calls_and_collectives_have_effects(name: str) -> None:
+    assert PRIMITIVES[name].effects == (PRIMITIVES[name].kind == "collective" or name in ("guard", "call"))
 
 
 def test_every_meaning_is_of_a_primitive() -> None:

@@ -13,7 +13,7 @@ from benchmarks.gpu.others import torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner, compile_ahead
 from onnxc.compiler.codegen_gpu.kernel_work import work_of
 from onnxc.compiler.codegen_gpu.tiles.cards import Unit
-from onnxc.compiler.ir.dims import evaluate, substitute
+from onnxc.compiler.ir.dim_symbols import evaluate, substitute
 from onnxc.compiler.planning.kernel_plan import Segment
 
 Sizes = Mapping[str, tuple[str, ...]]

@@ -16,7 +16,8 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.kernels.contraction import GRAIN_PRODUCTS
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.domain import epilogue_leaves
 from onnxc.compiler.planning.views import operand_view, row_major

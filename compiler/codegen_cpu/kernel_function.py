@@ -11,7 +11,8 @@ from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_size
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.target import Target

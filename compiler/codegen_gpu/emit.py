@@ -13,7 +13,9 @@ from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.weights import WeightBlock
 from onnxc.compiler.codegen_host.write_program import Entries, write_program
-from onnxc.compiler.ir.dims import Dim, maximum, product, substitute
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dim_symbols import substitute
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
 from onnxc.compiler.target import Target

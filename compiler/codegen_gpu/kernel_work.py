@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.tiles.cards import Unit
-from onnxc.compiler.ir.dims import Dim, minimum, product
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES

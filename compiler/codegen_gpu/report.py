@@ -11,7 +11,8 @@ from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource, SizeRange
 from onnxc.compiler.codegen_gpu.tiles.cost_model import CostModel, Work, cost_model
 from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers, host_reason, op_text
-from onnxc.compiler.ir.dims import Dim, evaluate, product, substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, Launch, PlanBody, Segment
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel

@@ -13,7 +13,8 @@ from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
-from onnxc.compiler.ir.dims import Dim, evaluate, floordiv, substitute
+from onnxc.compiler.ir.dim_symbols import evaluate, substitute
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.planning.kernel_plan import Launch, Segment
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, TOO_MANY_ELEMENTS

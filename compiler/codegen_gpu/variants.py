@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, SizeRange
-from onnxc.compiler.ir.dims import Dim, at_least, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, at_least
 
 __all__ = ["few_and_long"]
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import Known, emit_size
-from onnxc.compiler.ir.dims import Dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import Buffer, Segment
 from onnxc.runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.pool import call_parallel_for
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
-from onnxc.compiler.ir.dims import Dim, substitute
+from onnxc.compiler.ir.dim_symbols import substitute
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import Launch, Segment
 from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION
 

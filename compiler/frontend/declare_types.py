@@ -10,7 +10,8 @@ from onnxc.compiler.frontend.element_types import number_of
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto
 from onnxc.compiler.frontend.size_names import lone_symbol
 from onnxc.compiler.frontend.value_types import names_a_size
-from onnxc.compiler.ir.dims import Dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.types import (
     ANY_SIZE,
     MapType,

@@ -7,7 +7,8 @@ one, else a C identifier made of what the size is, numbered in the order of the 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from onnxc.compiler.ir.dims import Dim, Size, render, substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, render
 from onnxc.compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, ShapedType, Type
 
 ValueKey = tuple[str, str]

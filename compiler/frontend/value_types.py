@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
 from onnxc.compiler.frontend.size_names import identifier
-from onnxc.compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
+from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 
 # Deeper types exist only in hostile models.

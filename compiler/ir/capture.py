@@ -1,22 +1,20 @@
 """Closing blocks: values used from outside become operands of the op that owns the block, and parameters of it.
 
-Constants and known sizes are not passed but made again inside, so that a nested block folds as its function does.
+Constants, known sizes and counters are not passed but made again inside, so that a nested block folds as its function
+does.
 """
 
 from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.ir.module import Block, Op, Parameter, Value
+from onnxc.compiler.ir.op_facts import is_generated
 
 
 def close_blocks(blocks: Sequence[Block]) -> tuple[tuple[Value, ...], tuple[Block, ...]]:
     """The values that `blocks` use from outside, and the blocks with one more parameter for each of them."""
     captured = dict.fromkeys(value for block in blocks for value in _free_values(block))
-    passed = tuple(value for value in captured if not _is_cheap(value))
+    passed = tuple(value for value in captured if not is_generated(value))
     return passed, tuple(_close(block, tuple(captured)) for block in blocks)
-
-
-def _is_cheap(value: Value) -> bool:
-    return value.op is not None and value.op.name in ("constant", "sizes")
 
 
 def _free_values(block: Block) -> list[Value]:
@@ -29,7 +27,7 @@ def _close(block: Block, captured: Sequence[Value]) -> Block:
     inner: dict[Value, Value] = {}
     parameters, ops = list(block.parameters), []
     for index, value in enumerate(captured):
-        if value.op is not None and _is_cheap(value):
+        if value.op is not None and is_generated(value):
             copy = Op(value.op.name, (), value.op.attributes, (), value.op.result_types, value.op.location)
             ops.append(copy)
             inner[value] = copy.results[value.index]

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, Size, substitute
+from onnxc.compiler.ir.dim_symbols import substitute
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from onnxc.compiler.ir.op_facts import named_symbols
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import substitute_type
 
 
@@ -44,7 +47,7 @@ class _Copy:
 
     def op(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...]:
         blocks = [self.nested(block) for block in op.blocks]
-        for name in _bound_names(op):
+        for name in named_symbols(op):
             self.renamed[name] = self.fresh(name)
         attributes = {name: self.attribute(op, name, value) for name, value in op.attributes.items()}
         types = [substitute_type(type, self.replacements) for type in op.result_types]
@@ -73,16 +76,6 @@ class _Copy:
             return substitute(value, self.replacements)
         if isinstance(value, tuple):
             return tuple(self.attribute(op, name, item) for item in value)
-        if isinstance(value, str) and name in _BINDING.get(op.name, ()):
+        if isinstance(value, str) and name == PRIMITIVES[op.name].binds:
             return self.renamed[value]
         return value
-
-
-_BINDING = {"bind_sizes": ("symbols",), "non_zero": ("symbol",), "while": ("symbol",)}
-"""The attributes that name the symbols which an op binds."""
-
-
-def _bound_names(op: Op) -> tuple[str, ...]:
-    values = (op.attributes[name] for name in _BINDING.get(op.name, ()))
-    flat = (name for value in values for name in (value if isinstance(value, tuple) else (value,)))
-    return tuple(name for name in flat if isinstance(name, str))

@@ -11,7 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
 from onnxc.compiler.ir.module import Op, Value

@@ -12,7 +12,9 @@ from itertools import accumulate
 import numpy as np
 
 from onnxc.compiler.ir.derived_sizes import chosen_elements, truncated_elements
-from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, maximum, minimum, mod, product, symbols_of
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, mod, product
 from onnxc.compiler.ir.dtypes import I32, I64
 from onnxc.compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
 from onnxc.compiler.ir.meanings import apply_meaning

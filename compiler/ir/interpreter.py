@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.meanings import apply_function, apply_meaning
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Value
 from onnxc.compiler.ir.types import ShapedType

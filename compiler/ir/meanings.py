@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attribute, Attributes
 from onnxc.runtime.errors import InputError

@@ -5,33 +5,24 @@ the whole function shows (symbols, blocks of control flow) is `verify_module`'s 
 way; a comment that is not a location is skipped.
 """
 
-import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import NoReturn, TypeVar
+from collections.abc import Mapping
 
 import numpy as np
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.ir.dims import Dim, DimSyntaxError, Size, parse_dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BOOL, DTYPES, F64, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value
+from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.printer import PLAIN_WORD, digest_of, read_float
+from onnxc.compiler.ir.text_cursor import INTEGER, STRING, TextCursor, end_of
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
-from onnxc.compiler.ir.verifier import op_findings
-from onnxc.runtime.errors import ModelError
 
-Item = TypeVar("Item")
 Scope = dict[str, Value]
-
-
-class IrSyntaxError(ModelError):
-    """A text that is no program; `line` and `column` count from 1."""
-
-    def __init__(self, message: str, line: int, column: int) -> None:
-        super().__init__(f"{message} (line {line}, column {column})", code="ir-syntax")
-        self.line, self.column = line, column
 
 
 def parse_module(text: str, constants: Mapping[str, np.ndarray] | None = None) -> Module:
@@ -42,27 +33,25 @@ def parse_module(text: str, constants: Mapping[str, np.ndarray] | None = None) -
     return _Parser(text, constants or {}).module()
 
 
-_SPACE = re.compile(r"(?:\s|//[^\n]*)*")
 _BLANK = re.compile(r"[ \t]*")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _VALUE = re.compile(r"%[A-Za-z0-9_.]+")
-_INTEGER = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|-?inf|nan|0x[0-9a-f]+")
 _DIGEST = re.compile(r"#[0-9a-f]{16}")
 _ARRAY = re.compile(rf"({'|'.join(DTYPES)})\[")
-_QUOTED = _STRING.pattern
+_QUOTED = STRING.pattern
 _LOCATION = re.compile(
     rf"// (-|[0-9]+)(?: ({_QUOTED}))?(?: \(([A-Za-z0-9_.\-]+|{_QUOTED})\))?(?: in ({_QUOTED}))?[ \t]*(?=\n|$)"
 )
 
 
-class _Parser:
-    """A position in a text, and one method for each thing that may stand there; nesting is bounded."""
+class _Parser(TextCursor):
+    """One method for each thing that may stand in a text; nesting is bounded."""
 
     LIMIT = 100
 
     def __init__(self, text: str, constants: Mapping[str, np.ndarray]) -> None:
-        self.text, self.constants, self.position = text, constants, 0
+        super().__init__(text)
+        self.constants = constants
 
     # Modules, functions, blocks
 
@@ -193,7 +182,7 @@ class _Parser:
 
     def _location(self) -> Location | None:
         """The comment at the end of this line, where it has the form of a location."""
-        start = _end(_BLANK, self.text, self.position)
+        start = end_of(_BLANK, self.text, self.position)
         match = _LOCATION.match(self.text, start)
         if match is None:
             return None
@@ -281,7 +270,7 @@ class _Parser:
             return text == "true"
         if text in DTYPES:
             return DTYPES[text]
-        if _FLOAT.fullmatch(text) and not _INTEGER.fullmatch(text):
+        if _FLOAT.fullmatch(text) and not INTEGER.fullmatch(text):
             return float(self._float(text, F64, start))
         return self._size(text, start)
 
@@ -328,7 +317,7 @@ class _Parser:
             return text == "true"
         if dtype.is_float and _FLOAT.fullmatch(text):
             return self._float(text, dtype, start)
-        if not dtype.is_integer or not _INTEGER.fullmatch(text):
+        if not dtype.is_integer or not INTEGER.fullmatch(text):
             self._fail(f"{text!r} is no {dtype}", start)
         number, width = self._number(text, start), dtype.bits
         low, high = (-(1 << width - 1), 1 << width - 1) if dtype.is_signed else (0, 1 << width)
@@ -341,98 +330,6 @@ class _Parser:
             return read_float(text, dtype)
         except (ValueError, OverflowError):
             self._fail(f"{text} is no {dtype}", start)
-
-    # Words and signs
-
-    def _fail(self, message: str, start: int | None = None) -> NoReturn:
-        place = self._start() if start is None else start
-        before = self.text[:place]
-        raise IrSyntaxError(message, before.count("\n") + 1, place - (before.rfind("\n") + 1) + 1)
-
-    def _start(self) -> int:
-        """Where the next word or sign stands; the position stays, as the comment before it may be a location."""
-        return _end(_SPACE, self.text, self.position)
-
-    def _sees(self, sign: str) -> bool:
-        return self.text.startswith(sign, self._start())
-
-    def _takes(self, sign: str) -> bool:
-        start = self._start()
-        found = self.text.startswith(sign, start)
-        if found:
-            self.position = start + len(sign)
-        return found
-
-    def _takes_word(self, word: str) -> bool:
-        match = PLAIN_WORD.match(self.text, self._start())
-        if match is None or match.group() != word:
-            return False
-        self.position = match.end()
-        return True
-
-    def _expect(self, sign: str) -> None:
-        if not self._takes(sign):
-            self._fail(f"expected {sign!r}")
-
-    def _match(self, pattern: re.Pattern[str], what: str) -> str:
-        match = pattern.match(self.text, self._start())
-        if match is None:
-            self._fail(f"expected {what}")
-        self.position = match.end()
-        return match.group()
-
-    def _listed(self, opening: str, closing: str, read: Callable[[], Item]) -> list[Item]:
-        """What stands between two brackets, separated by commas."""
-        self._expect(opening)
-        items: list[Item] = []
-        while not self._takes(closing):
-            if items:
-                self._expect(",")
-            items.append(read())
-        return items
-
-    def _name(self) -> str:
-        return self._string() if self._sees('"') else self._match(PLAIN_WORD, "a name")
-
-    def _string(self) -> str:
-        start = self._start()
-        return self._unquoted(self._match(_STRING, "a quoted text"), start)
-
-    def _unquoted(self, text: str, start: int) -> str:
-        try:
-            return str(json.loads(text))
-        except ValueError as reason:
-            self._fail(f"a quoted text is malformed: {reason}", start)
-
-    def _integer(self) -> int:
-        start = self._start()
-        return self._number(self._match(_INTEGER, "an integer"), start)
-
-    def _number(self, text: str, start: int) -> int:
-        try:
-            return int(text)
-        except ValueError:
-            self._fail("the number is too long", start)
-
-    def _chunk(self, stop: str = "") -> str:
-        """The text of this line up to a `,`, `]`, `}` or unmatched `)` that is not within parentheses or backquotes."""
-        start = place = self._start()
-        depth = 0
-        while place < len(self.text):
-            sign = self.text[place]
-            if sign == "`":
-                place = self.text.find("`", place + 1) % (len(self.text) + 1)
-            elif sign == "\n" or (depth == 0 and (sign in ",]})" or sign in stop)):
-                break
-            depth += (sign == "(") - (sign == ")")
-            place += 1
-        self.position = min(place, len(self.text))
-        return self.text[start : self.position].strip()
-
-
-def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    match = pattern.match(text, position)
-    return position if match is None else match.end()
 
 
 def _complex(real: object, imaginary: object, dtype: DType) -> np.generic:

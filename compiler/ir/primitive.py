@@ -5,14 +5,11 @@ by the interpreter itself and are marked `structural`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-from onnxc.compiler.ir.module import Attributes, Block, Op, Value
+from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.types import TensorType, Type
-
-if TYPE_CHECKING:
-    from onnxc.compiler.ir.builder import Builder
 
 Kind = Literal[
     "pointwise",
@@ -30,6 +27,38 @@ Kind = Literal[
     "composite",
     "host",
 ]
+
+AnchorKind = Literal[
+    "concatenate",
+    "reduction",
+    "contraction",
+    "convolution",
+    "window",
+    "scatter",
+    "scan",
+    "ordering",
+    "attention",
+]
+"""The kinds of kernels that are named after what they are built around."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A kernel of the kind is built around the op, which is computed once and as a whole."""
+
+    kind: AnchorKind
+
+
+@dataclass(frozen=True)
+class Inline:
+    """An element is computed wherever it is wanted, at any index inside of a kernel and again in another.
+
+    `cost` is the work for one element, in simple instructions. `elementwise`: element i of the result is a function of
+    the elements i of the operands, which have its shape; such an op may follow what an anchor computes.
+    """
+
+    cost: int
+    elementwise: bool = False
 
 
 class TypeRuleError(ValueError):
@@ -53,24 +82,58 @@ class AxisLink:
 
 TypeRule = Callable[[Sequence[Type], Attributes, Sequence[Block]], tuple[Type, ...]]
 AxesRule = Callable[[Op], tuple[AxisLink, ...]]
-Decompose = Callable[[Op, "Builder"], tuple[Value, ...]]
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """The tables of one primitive.
+    """The tables and facts of one primitive; what every one must state has no default.
 
     `type_rule` is None where the op declares its result types itself (control flow and host functions).
-    `effects`: may not be removed, duplicated or moved across another effect.
+    `kernel`: how generated code computes it; None where it does not, and the op is a step of its own.
+    `effects`: may not be removed, duplicated or moved across another effect. Those of an op with blocks are theirs.
+    `captures`: how many of the last operands are captures of the op's blocks, whose last parameters they are.
+    `binds`: the attribute with the names of the symbols that are known after the op.
     """
 
     name: str
     kind: Kind
     type_rule: TypeRule | None
     axes_rule: AxesRule
+    kernel: Anchor | Inline | None = field(kw_only=True)
     effects: bool = False
     structural: bool = False
-    decompose: Decompose | None = None
+    captures: Callable[[Op], int] | None = None
+    binds: str | None = None
+
+    @property
+    def anchor(self) -> AnchorKind | None:
+        """The kind of kernel that is built around the op."""
+        return self.kernel.kind if isinstance(self.kernel, Anchor) else None
+
+    @property
+    def recomputable(self) -> bool:
+        """Whether an element can be computed again wherever it is wanted."""
+        return isinstance(self.kernel, Inline)
+
+    @property
+    def cost(self) -> int | None:
+        """The work of computing an element again; None where that cannot be."""
+        return self.kernel.cost if isinstance(self.kernel, Inline) else None
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether element i of the result is a function of the elements i of the operands, wherever it is computed."""
+        return isinstance(self.kernel, Inline) and self.kernel.elementwise
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the result is the operand stepped through in another way: a movement that takes no instruction."""
+        return self.kind == "movement" and self.cost == 0
+
+    @property
+    def picks(self) -> bool:
+        """Whether an element of the result is the element of the first operand that the second says."""
+        return self.kind == "indexed" and self.recomputable
 
 
 _PRIMITIVES: dict[str, Primitive] = {}

@@ -7,6 +7,7 @@ order of the visits, so the same program gives the same sums.
 from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.derivative import (
     DERIVATIVES,
     Gradients,
@@ -17,7 +18,6 @@ from onnxc.compiler.ir.derivative import (
     independent,
 )
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
 
 
 def pull_back(results: Sequence[Value], seeds: Gradients, xs: Sequence[Value], build: Builder) -> Gradients:
@@ -61,8 +61,7 @@ def _derive(step: Step, build: Builder) -> Gradients:
     rule = DERIVATIVES.get(step.op.name)
     if rule is not None:
         return rule(step, build)
-    decompose = PRIMITIVES[step.op.name].decompose
-    if decompose is None:
+    if step.op.name not in DECOMPOSITIONS:
         raise NotDifferentiable(step.op, f"{step.op.name} has no derivative")
     operands = tuple(
         independent(operand, build) if wanted else operand

@@ -6,17 +6,17 @@ dropped, nested blocks and their captures included.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import NoReturn
 
-from onnxc.compiler.ir.builder import Builder, SymbolTable
 from onnxc.compiler.ir.capture import replace_operands
-from onnxc.compiler.ir.dims import Dim, Size, symbols_of
-from onnxc.compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Value, walk
-from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.types import Type, type_symbols
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Block, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, has_effects, is_cheap
+from onnxc.compiler.ir.pass_builder import PassBuilder
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.symbol_table import SymbolTable
+from onnxc.compiler.ir.types import type_symbols
 
 
 @dataclass(frozen=True)
@@ -107,34 +107,6 @@ class _Replacement:
     values: tuple[Value, ...]
 
 
-class PassBuilder(Builder):
-    """A builder for passes: the model typed once, so what does not type now is a defect of ours and not the model's.
-
-    A float that is broadcast stays one number; other small constants fold as in any builder.
-    """
-
-    def op(
-        self,
-        name: str,
-        operands: Sequence[Value] = (),
-        attributes: Attributes | None = None,
-        blocks: Sequence[Block] = (),
-        result_types: Sequence[Type] | None = None,
-    ) -> tuple[Value, ...]:
-        """The results of a new op."""
-        if name != "broadcast" or not operands[0].dtype.is_float:
-            return super().op(name, operands, attributes, blocks, result_types)
-        rule = PRIMITIVES[name].type_rule
-        assert rule is not None, name
-        attributes = dict(attributes or {})
-        types = rule([operands[0].type], attributes, ())
-        return self._made(Op(name, tuple(operands), attributes, (), types, self.location))
-
-    def fail(self, code: str, message: str, values: Sequence[str] = (), rule: str = "") -> NoReturn:
-        """An AssertionError."""
-        raise AssertionError(f"{message}: {', '.join(values)} at {self.location}")
-
-
 class Rewriter(PassBuilder):
     """The builder that rules get: it rebuilds one block, and knows how often a value is used."""
 
@@ -148,8 +120,12 @@ class Rewriter(PassBuilder):
         """How many operands and results of the block are `value`; at least as many as will be in the end."""
         return self._uses[value]
 
-    def run(self, block: Block) -> Block:
-        """`block` rewritten; what is dead is still in it."""
+    def run(self, block: Block, captures: Mapping[Value, Value] | None = None) -> Block:
+        """`block` rewritten; what is dead is still in it.
+
+        `captures` are the values outside that parameters of the block stand for.
+        """
+        self._bind_captures(captures or {})
         self._uses.update(operand for op in block.ops for operand in op.operands)
         self._uses.update(block.results)
         for parameter, value in tuple(self._values.items()):
@@ -165,8 +141,7 @@ class Rewriter(PassBuilder):
 
     def guard(self, left: Dim, right: Dim, relation: str, message: str) -> None:
         """Always a guard: one that was made for a rule which then declined must not hide the next."""
-        self._guards.clear()
-        super().guard(left, right, relation, message)
+        self.add_guard(left, right, relation, message)
 
     # The walk
 
@@ -214,20 +189,20 @@ class Rewriter(PassBuilder):
         return None
 
     def _nested(self, block: Block, op: Op, operands: Sequence[Value]) -> Block:
-        """A block of `op` rewritten; captures that cost nothing to make are made again inside, so that it folds."""
-        inner = self._walk.rewriter(self.symbols)
+        """A block of `op` rewritten."""
         count = capture_count(op)
+        parameters, captured = (values[len(values) - count :] for values in (block.parameters, tuple(operands)))
+        return self._walk.rewriter(self.symbols).run(block, dict(zip(parameters, captured, strict=True)))
+
+    def _bind_captures(self, captures: Mapping[Value, Value]) -> None:
+        """Captures that cost nothing to make are made again inside, so that it folds; of equal ones only one stays."""
         seen: dict[Value, Value] = {}
-        captured = zip(
-            block.parameters[len(block.parameters) - count :], operands[len(operands) - count :], strict=True
-        )
-        for parameter, value in captured:
+        for parameter, value in captures.items():
             first = seen.setdefault(value, parameter)
             if first != parameter:
-                inner._values[parameter] = first
+                self._values[parameter] = first
             elif is_cheap(value):
-                inner._values[parameter] = inner._copy(value)
-        return inner.run(block)
+                self._values[parameter] = self._copy(value)
 
     def _copy(self, value: Value) -> Value:
         op = value.op
@@ -277,139 +252,3 @@ class Rewriter(PassBuilder):
                 above = operand.op
                 if above is not None and not has_effects(above) and not any(map(self.uses, above.results)):
                     dead.append(above)
-
-
-# Facts about ops
-
-
-def capture_count(op: Op) -> int:
-    """How many of the last operands of `op` are captures of its blocks, whose last parameters they are."""
-    match op.name:
-        case "if":
-            return len(op.operands) - 1
-        case "while":
-            return len(op.operands) - 2 - op.int("carried")
-    return 0
-
-
-def is_cheap(value: Value) -> bool:
-    """Whether `value` costs nothing to make again: a constant, known sizes, a counter, or one of them broadcast."""
-    op = value.op
-    if op is None:
-        return False
-    return op.name in ("constant", "sizes", "iota") or (op.name == "broadcast" and is_cheap(op.operands[0]))
-
-
-def has_effects(op: Op) -> bool:
-    """Whether `op` does something besides its results; binding symbols does not count."""
-    if op.name in ("if", "while"):
-        return any(has_effects(inner) for block in op.blocks for inner in block.ops)
-    return PRIMITIVES[op.name].effects and op.name != "bind_sizes"
-
-
-def bound_symbols(op: Op) -> tuple[str, ...]:
-    """The symbols that are known after `op`: those it names, and those in result types that it declares itself."""
-    names: list[Attribute] = []
-    if op.name == "bind_sizes":
-        symbols = op.attributes["symbols"]
-        assert isinstance(symbols, tuple), symbols
-        names += symbols
-    if op.name in ("non_zero", "while"):
-        names.append(op.attributes["symbol"])
-    if PRIMITIVES[op.name].type_rule is None:
-        names += sorted(name for type in op.result_types for name in type_symbols(type))
-    return tuple(name for name in names if isinstance(name, str))
-
-
-# Dropping what is dead
-
-
-def prune(block: Block, known: Set[str] = frozenset()) -> Block:
-    """`block` without ops that nothing needs: no result, effect or symbol of theirs; nested blocks and captures too.
-
-    `known` are the symbols that are bound outside.
-    """
-    live = set(block.results)
-    symbols = {name for value in block.results for name in _type_symbols(value.type)}
-    kept: list[tuple[Op, Op]] = []
-    for op, binds, visible in reversed(_scopes(block, known)):
-        needed = has_effects(op) or any(result in live for result in op.results)
-        if not needed and symbols.isdisjoint(binds):
-            continue
-        pruned = _prune_blocks(op, visible) if op.blocks else op
-        kept.append((op, pruned))
-        live.update(pruned.operands)
-        symbols |= _used_symbols(pruned)
-    ops: list[Op] = []
-    values: dict[Value, Value] = {}
-    for op, pruned in reversed(kept):
-        operands = tuple(values.get(operand, operand) for operand in pruned.operands)
-        if operands != pruned.operands:
-            pruned = Op(pruned.name, operands, pruned.attributes, pruned.blocks, pruned.result_types, pruned.location)
-        if pruned is not op:
-            values.update(zip(op.results, pruned.results, strict=True))
-        ops.append(pruned)
-    return Block(block.parameters, tuple(ops), tuple(values.get(result, result) for result in block.results))
-
-
-def _scopes(block: Block, known: Set[str]) -> list[tuple[Op, Set[str], Set[str]]]:
-    """For each op the symbols that only it binds, and those that its blocks know."""
-    seen = {*known, *(name for value in block.parameters for name in _type_symbols(value.type))}
-    scopes: list[tuple[Op, Set[str], Set[str]]] = []
-    for op in block.ops:
-        binds = set(bound_symbols(op)) - seen
-        scopes.append((op, binds, set(seen) if op.blocks else frozenset()))
-        seen |= binds
-    return scopes
-
-
-def _prune_blocks(op: Op, known: Set[str]) -> Op:
-    blocks = [prune(block, known) for block in op.blocks]
-    count = capture_count(op)
-    used = {value for block in blocks for value in _used_values(block)}
-    kept = [
-        place
-        for place in range(-count, 0)
-        if any(block.parameters[len(block.parameters) + place] in used for block in blocks)
-    ]
-    operands = _without_dropped(op.operands, count, kept)
-    blocks = [Block(_without_dropped(block.parameters, count, kept), block.ops, block.results) for block in blocks]
-    return Op(op.name, operands, op.attributes, tuple(blocks), op.result_types, op.location)
-
-
-def _without_dropped(values: Sequence[Value], count: int, kept: Sequence[int]) -> tuple[Value, ...]:
-    """`values`, of whose last `count` only those at `kept`, counted from the end, stay."""
-    return (*values[: len(values) - count], *(values[len(values) + place] for place in kept))
-
-
-def _used_values(block: Block) -> list[Value]:
-    return [*block.results, *(operand for op in block.ops for operand in op.operands)]
-
-
-def _used_symbols(op: Op) -> set[str]:
-    """The symbols that `op` and its blocks read."""
-    used = {name for value in op.attributes.values() for name in _attribute_symbols(value)}
-    used |= {name for type in op.result_types for name in _type_symbols(type)}
-    for block in op.blocks:
-        used |= {name for value in (*block.parameters, *block.results) for name in _type_symbols(value.type)}
-        for inner in block.ops:
-            used |= _used_symbols(inner)
-    return used
-
-
-def _attribute_symbols(value: Attribute) -> frozenset[str]:
-    if isinstance(value, Size):
-        return _size_symbols(value)
-    if isinstance(value, tuple):
-        return frozenset().union(*(_attribute_symbols(item) for item in value))
-    return frozenset()
-
-
-@lru_cache(maxsize=4096)
-def _size_symbols(size: Size) -> frozenset[str]:
-    return symbols_of(size)
-
-
-@lru_cache(maxsize=4096)
-def _type_symbols(type: Type) -> frozenset[str]:
-    return type_symbols(type)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self, Union
 
-from onnxc.compiler.ir.dims import Dim, Size, product, substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, product
 from onnxc.compiler.ir.dtypes import DType
 
 Type = Union["TensorType", "SparseTensorType", "SequenceType", "OptionalType", "MapType"]

@@ -6,15 +6,15 @@ blocks of control flow, and the names of functions, parameters and results.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from onnxc.compiler.ir.dims import Size, symbols_of
-from onnxc.compiler.ir.dtypes import BOOL, I64, DType, dtype_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BOOL, I64, dtype_of
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
-from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
+from onnxc.compiler.ir.op_facts import bound_symbols, named_symbols
+from onnxc.compiler.ir.op_verifier import listed, op_findings
 from onnxc.compiler.ir.types import (
     ANY_SIZE,
     MapType,
@@ -42,133 +42,6 @@ def verify_module(module: Module) -> None:
         findings += _FunctionCheck(module, function).findings()
     if findings:
         raise InvalidModule(module.name, findings)
-
-
-# Attributes
-
-Check = Callable[[Attribute], bool]
-
-
-def _is_int(value: Attribute) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_dim(value: Attribute) -> bool:
-    return _is_int(value) or isinstance(value, Size)
-
-
-def _is_pair(value: Attribute) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_int, value))
-
-
-def _tuple_of(check: Check) -> Check:
-    return lambda value: isinstance(value, tuple) and all(map(check, value))
-
-
-_KINDS: Mapping[str, Check] = {
-    "int": _is_int,
-    "float": lambda value: isinstance(value, float) or _is_int(value),
-    "bool": lambda value: isinstance(value, bool),
-    "str": lambda value: isinstance(value, str),
-    "dtype": lambda value: isinstance(value, DType),
-    "dim": _is_dim,
-    "array": lambda value: isinstance(value, np.ndarray),
-    "ints": _tuple_of(_is_int),
-    "dims": _tuple_of(_is_dim),
-    "strs": _tuple_of(lambda value: isinstance(value, str)),
-    "pairs": _tuple_of(_is_pair),
-}
-
-_WINDOW = "kind: str, window: ints, strides: ints, low: dims, high: dims, dilations: ints"
-
-ATTRIBUTES: Mapping[str, str] = {
-    "cast": "dtype: dtype, saturate: bool, round_mode: str",
-    "bitcast": "dtype: dtype",
-    "reshape": "shape: dims",
-    "transpose": "permutation: ints",
-    "broadcast": "axes: ints, shape: dims",
-    "slice": "starts: dims, shape: dims, steps: ints",
-    "pad": "low: dims, high: dims",
-    "concatenate": "axis: int",
-    "constant": "value: array",
-    "iota": "shape: dims, axis: int, dtype: dtype",
-    "sizes": "values: dims, dtype: dtype, scalar: bool",
-    "bind_sizes": "symbols: strs",
-    "guard": "left: dim, right: dim, relation: str, message: str",
-    "reduce": "kind: str, axes: ints",
-    "scan_axis": "kind: str, axis: int, exclusive: bool, reverse: bool",
-    "arg_reduce": "kind: str, axis: int, last: bool",
-    "dot": "equation: str, dtype: dtype",
-    "convolution": (
-        "strides: ints, low: dims, high: dims, dilations: ints, input_dilations: ints, groups: int, dtype: dtype, "
-        "dimensions: str"
-    ),
-    "reduce_window": _WINDOW,
-    "arg_reduce_window": f"{_WINDOW}, dimensions: str",
-    "gather": "axis: int",
-    "gather_along": "axis: int",
-    "gather_nd": "batch_dims: int",
-    "scatter_along": "axis: int, kind: str",
-    "scatter_nd": "kind: str",
-    "sort": "axis: int, descending: bool",
-    "top_k": "k: dim, axis: int, largest: bool",
-    "non_zero": "symbol: str",
-    "random_bits": "shape: dims, seed: int",
-    "while": "carried: int, scans: int, symbol: str",
-    "call": "function: str",
-    "all_reduce": "kind: str, group: int",
-    "all_gather": "axis: int, group: int",
-    "reduce_scatter": "kind: str, axis: int, group: int",
-    "all_to_all": "split_axis: int, concat_axis: int, group: int",
-    "permute": "pairs: pairs",
-    "softmax": "axis: int",
-    "masked_softmax": "axis: int",
-    "log_softmax": "axis: int",
-    "layer_norm": "axis: int, epsilon: float",
-    "rms_norm": "axis: int, epsilon: float",
-    "gelu": "approximate: str",
-    "attention": "scale: float, causal: bool, softcap: float",
-    "rotary": "interleaved: bool",
-    "host": "function: str, ...",
-}
-"""The attributes of each primitive and their kinds; one that is not listed has none. After `...` any others may be."""
-
-
-def attribute_findings(op: Op) -> list[str]:
-    """What is wrong with the attributes of `op`: missing, unknown, or not of their kind."""
-    entries = [entry for entry in ATTRIBUTES.get(op.name, "").split(", ") if entry]
-    kinds = dict(entry.split(": ") for entry in entries if entry != "...")
-    findings = [f"attribute {name} is missing" for name in kinds if name not in op.attributes]
-    if "..." not in entries:
-        findings += [f"there is no attribute {name}" for name in op.attributes if name not in kinds]
-    return findings + [
-        f"attribute {name} is {op.attributes[name]!r}, not of kind {kind}"
-        for name, kind in kinds.items()
-        if name in op.attributes and not _KINDS[kind](op.attributes[name])
-    ]
-
-
-def op_findings(op: Op) -> list[str]:
-    """What is wrong with `op` by itself: its name, its attributes, and the types by its type rule."""
-    if op.name not in PRIMITIVES:
-        return [f"there is no primitive {op.name}"]
-    findings = attribute_findings(op)
-    rule = PRIMITIVES[op.name].type_rule
-    if findings or rule is None:
-        return findings
-    try:
-        types = rule([operand.type for operand in op.operands], op.attributes, op.blocks)
-    except TypeRuleError as reason:
-        return [f"type rule: {reason}"]
-    if types != op.result_types:
-        findings.append(f"the type rule gives {_listed(types)}, declared is {_listed(op.result_types)}")
-    if op.blocks:
-        findings.append(f"has {len(op.blocks)} blocks and takes none")
-    return findings
-
-
-def _listed(items: Iterable[object]) -> str:
-    return ", ".join(map(str, items)) or "nothing"
 
 
 # Modules and functions
@@ -213,7 +86,7 @@ class _FunctionCheck:
     def _note(self, text: str, op: Op | None = None) -> None:
         place = f"function {self.function.name}"
         if op is not None:
-            operands = _listed(operand.type for operand in op.operands)
+            operands = listed(operand.type for operand in op.operands)
             place += f", {op.location or 'no location'}, {op.name}({operands})"
         self.found.append(f"{place}: {text}")
 
@@ -282,15 +155,15 @@ class _FunctionCheck:
             self.symbols |= {symbol for value in block.parameters for symbol in type_symbols(value.type)}
             self._block(block, op)
             self.symbols = before
-        self.symbols |= _binds(op)
+        self.symbols.update(bound_symbols(op))
 
     def _symbols(self, op: Op) -> None:
-        binds = _binds(op)
+        binds = set(bound_symbols(op))
         used = {symbol for value in op.attributes.values() for symbol in _attribute_symbols(value)}
         used |= {symbol for type in op.result_types for symbol in type_symbols(type)}
         for symbol in sorted(used - binds - self.symbols):
             self._note(f"symbol {symbol} is not bound", op)
-        for symbol in _named_symbols(op):
+        for symbol in named_symbols(op):
             if symbol in self.bound_once or symbol in self.symbols:
                 self._note(f"symbol {symbol} is bound twice", op)
             self.bound_once.add(symbol)
@@ -315,7 +188,7 @@ class _FunctionCheck:
         for block in op.blocks:
             types = [value.type for value in block.parameters]
             if types != captures:
-                findings.append(f"a block takes {_listed(types)} and is given {_listed(captures)}")
+                findings.append(f"a block takes {listed(types)} and is given {listed(captures)}")
             findings += self._agree("a block's result", op.result_types, [value.type for value in block.results])
         return findings
 
@@ -331,7 +204,7 @@ class _FunctionCheck:
         own = {symbol for type in taken for symbol in type_symbols(type)} - self.symbols
         findings += self._agree("the block's parameter", taken[: 1 + carried], given[: 1 + carried], own)
         if taken[1 + carried :] != given[1 + carried :]:
-            findings.append(f"captures are {_listed(given[1 + carried :])}, taken as {_listed(taken[1 + carried :])}")
+            findings.append(f"captures are {listed(given[1 + carried :])}, taken as {listed(taken[1 + carried :])}")
         made = [value.type for value in body.results]
         expected = [TensorType(BOOL, ()), *taken[1 : 1 + carried]]
         findings += self._agree("the block's result", expected, made[: 1 + carried], own)
@@ -399,21 +272,6 @@ def _fits(declared: Type, actual: Type, free: Iterable[str]) -> bool:
         case MapType(), MapType():
             return declared.key == actual.key and _fits(declared.value, actual.value, free)
     return False
-
-
-def _named_symbols(op: Op) -> tuple[str, ...]:
-    """The symbols that an attribute of `op` says it binds."""
-    names = op.attributes.get("symbols", ()) if op.name == "bind_sizes" else ()
-    if op.name in ("non_zero", "while"):
-        names = (op.attributes.get("symbol", ""),)
-    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, tuple) else ()
-
-
-def _binds(op: Op) -> set[str]:
-    """The symbols that are known after `op`: those it names, and all in result types that it declares itself."""
-    primitive = PRIMITIVES.get(op.name)
-    types = op.result_types if primitive is None or primitive.type_rule is None else ()
-    return {*_named_symbols(op), *(symbol for type in types for symbol in type_symbols(type))}
 
 
 def _attribute_symbols(value: Attribute) -> set[str]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.ir.dims import Dim, Size, substitute
+from onnxc.compiler.ir.dim_symbols import substitute
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
@@ -77,7 +78,7 @@ def _inline_constants(group: Group) -> set[Op]:
     """The constants of one element that only ops read which need no memory: they stay in the code."""
     small = {op for op in group.ops if _is_constant(op) and op.array().size == INLINE_ELEMENTS}
     for op in group.ops:
-        if PRIMITIVES[op.name].kind != "pointwise" and op.name not in ("broadcast", "pad", "gelu"):
+        if not PRIMITIVES[op.name].elementwise and op.name not in ("broadcast", "pad"):
             small -= {operand.op for operand in op.operands if operand.op is not None}
     return small
 

@@ -1,15 +1,19 @@
 """Composites that are part of a kernel, replaced by the ops that they are made of."""
 
+from collections.abc import Sequence
+
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
 
 
 class _PlainBuilder(Builder):
     """Makes each op as it is asked for: planning has decided what is read from memory and what is computed."""
 
-    folds = False
+    def may_fold(self, name: str, operands: Sequence[Value]) -> bool:
+        """Never."""
+        return False
 
 
 def decompose_kernel(kernel: Kernel) -> Kernel:
@@ -23,8 +27,7 @@ def decompose_block(block: Block, kept: str = "") -> Block:
     values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
     for op in block.ops:
         moved = Op(op.name, tuple(values[operand] for operand in op.operands), op.attributes, (), op.result_types)
-        decompose = PRIMITIVES[op.name].decompose
-        if decompose is None or op.name == kept:
+        if op.name not in DECOMPOSITIONS or op.name == kept:
             build.ops.append(moved)
             values.update(zip(op.results, moved.results, strict=True))
         else:

@@ -90,7 +90,7 @@ def is_uniform(value: Value) -> bool:
     op = value.op
     if op is None:
         return False
-    if op.name in ("broadcast", "reshape", "slice", "transpose"):
+    if PRIMITIVES[op.name].is_view:
         return is_uniform(op.operands[0])
     if op.name in ("constant", "sizes"):
         return value.rank == 0 or (op.name == "constant" and op.array().size == 1)

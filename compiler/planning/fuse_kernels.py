@@ -1,9 +1,9 @@
 """Fusion: which ops of a native step share a kernel.
 
-Every op that is costly to repeat, or that needs its operands in memory, is an anchor and starts a group. Light ops,
-pointwise and movement, are computed inside the groups that use them: again in each where that is cheap, else in a group
-of their own that writes a buffer. Pointwise ops that follow an anchor join its group. A group writes one value, or all
-that an anchor with several results gives.
+Every op that is costly to repeat, or that needs its operands in memory, is an anchor and starts a group. Recomputable
+ops, pointwise and movement, are computed inside the groups that use them: again in each where that is cheap, else in
+a group of their own that writes a buffer. Elementwise ops that follow an anchor join its group. A group writes one
+value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
 from collections.abc import Sequence
@@ -16,39 +16,9 @@ from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.views import View, move, whole
 
-ANCHORS: dict[str, KernelKind] = {
-    "dot": "contraction",
-    "convolution": "convolution",
-    "reduce": "reduction",
-    "arg_reduce": "reduction",
-    "softmax": "reduction",
-    "masked_softmax": "reduction",
-    "log_softmax": "reduction",
-    "layer_norm": "reduction",
-    "rms_norm": "reduction",
-    "reduce_window": "window",
-    "arg_reduce_window": "window",
-    "scan_axis": "scan",
-    "scatter_along": "scatter",
-    "scatter_nd": "scatter",
-    "sort": "ordering",
-    "top_k": "ordering",
-    "concatenate": "concatenate",
-    "attention": "attention",
-}
-
 # Anchors that read each operand element once or a few times compute it in place; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
 TAKES_EPILOGUE = ("contraction", "convolution", "reduction", "window")
-
-# The work of computing one element again, in simple instructions; an op that is not named costs one.
-COSTS = {
-    "broadcast": 0, "transpose": 0, "slice": 0, "reshape": 0, "iota": 0, "constant": 0, "sizes": 1,
-    "pad": 1, "gather": 3, "gather_along": 4, "gather_nd": 6,
-    "div": 4, "rem": 8, "sqrt": 4, "exp": 12, "log": 16, "tanh": 20, "erf": 24, "gelu": 30, "pow": 40,
-    "sin": 30, "cos": 30, "tan": 40, "asin": 30, "acos": 30, "atan": 30, "sinh": 30, "cosh": 30,
-    "asinh": 30, "acosh": 30, "atanh": 30, "random_bits": 30,
-}  # fmt: skip
 
 REPEAT_LIMIT = 3
 """The most work that is done again in a second group rather than read from memory."""
@@ -92,16 +62,14 @@ def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Gro
     return tuple(groups), fusion.aliases
 
 
-def is_light(op: Op) -> bool:
-    """Whether the op can be computed at any index of its result, inside another kernel."""
-    kind = PRIMITIVES[op.name].kind
-    light = kind in ("pointwise", "movement", "generator", "random") or op.name in (
-        "gelu",
-        "gather",
-        "gather_along",
-        "gather_nd",
-    )
-    return light and op.name not in ANCHORS
+def element_cost(op: Op) -> int:
+    """The work of having an element of the result, in simple instructions: computing it, or reading what is written."""
+    cost = PRIMITIVES[op.name].cost
+    return 1 if cost is None else cost
+
+
+def _is_recomputable(op: Op) -> bool:
+    return PRIMITIVES[op.name].recomputable
 
 
 class _Fusion:
@@ -121,17 +89,18 @@ class _Fusion:
                 self.uses.setdefault(operand, []).append(op)
         self.costs: dict[Value, int] = {}
         for op in ops:
-            own = COSTS.get(op.name, 1)
-            self.costs[op.results[0]] = own + sum(self.costs.get(v, 0) for v in op.operands if is_light(op))
+            above = op.operands if _is_recomputable(op) else ()
+            self.costs[op.results[0]] = element_cost(op) + sum(self.costs.get(operand, 0) for operand in above)
 
     # Anchors and what follows them
 
     def grow_epilogues(self) -> None:
         """Makes a group of each anchor, with the pointwise ops that alone use its result."""
         for op in self.ops:
-            if op.name not in ANCHORS:
+            kind = PRIMITIVES[op.name].anchor
+            if kind is None:
                 continue
-            group = Group(ANCHORS[op.name], op, op.results, {op: None})
+            group = Group(kind, op, op.results, {op: None})
             if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
                 self._follow(group)
             self.groups.append(group)
@@ -170,23 +139,22 @@ class _Fusion:
 
     def _is_read_inline(self, value: Value) -> bool:
         """Whether all that use `value` may compute it as they read what it is made of."""
-        kinds = (ANCHORS.get(user.name, "pointwise") for user in self.uses.get(value, []))
+        kinds = (PRIMITIVES[user.name].anchor or "pointwise" for user in self.uses.get(value, []))
         return value not in self.outputs and all(kind in INLINES_OPERANDS for kind in kinds)
 
     def _is_epilogue(self, op: Op, group: Group) -> bool:
-        pointwise = PRIMITIVES[op.name].kind == "pointwise" or op.name == "gelu"
         return (
-            pointwise
+            PRIMITIVES[op.name].elementwise
             and op in self.inside
             and op not in self.epilogues
             and op.results[0].shape == group.outputs[0].shape
         )
 
-    # Light ops, from the last to the first: when an op is placed, all that use it are
+    # Recomputable ops, from the last to the first: when an op is placed, all that use it are
 
     def place(self, op: Op) -> None:
-        """Settles where a light op is computed, then what its groups need of its operands."""
-        if is_light(op) and op not in self.epilogues:
+        """Settles where a recomputable op is computed, then what its groups need of its operands."""
+        if _is_recomputable(op) and op not in self.epilogues:
             value = op.results[0]
             if is_widening(op) and value not in self.buffered and self._is_repeated(value):
                 # What is narrow is kept in memory, and widened by all that read it.
@@ -221,7 +189,7 @@ class _Fusion:
 
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
-        if user.name in ("gather", "gather_along", "gather_nd"):
+        if PRIMITIVES[user.name].picks:
             return value == user.operands[0] or self.costs[value] > INDEX_LIMIT
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
@@ -241,7 +209,7 @@ class _Fusion:
         producer = operand.op
         if producer is None or producer not in self.inside or producer in group.ops:
             return
-        if not is_light(producer) or (op.name == "reshape" and not keeps_axes(op)):
+        if not _is_recomputable(producer) or (op.name == "reshape" and not keeps_axes(op)):
             self.buffered.add(operand)
         elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)
@@ -258,7 +226,7 @@ class _Fusion:
         chain: list[Op] = []
         value = operand
         while value.op is not None and value.op in self.inside and value not in self.buffered:
-            if PRIMITIVES[value.op.name].kind != "movement" or value.op.name in ("pad", "concatenate"):
+            if not PRIMITIVES[value.op.name].is_view:
                 break
             chain.append(value.op)
             value = value.op.operands[0]

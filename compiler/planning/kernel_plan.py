@@ -13,12 +13,10 @@ import numpy as np
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Function, Op, Value
+from onnxc.compiler.ir.primitive import AnchorKind
 from onnxc.compiler.ir.printer import print_block
 
-KernelKind = Literal[
-    "pointwise", "concatenate", "reduction", "contraction", "convolution", "window", "scatter", "scan", "ordering",
-    "attention",
-]  # fmt: skip
+KernelKind = Literal["pointwise"] | AnchorKind
 
 
 @dataclass(frozen=True)

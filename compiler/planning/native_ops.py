@@ -7,11 +7,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.planning.fuse_kernels import ANCHORS
 from onnxc.compiler.planning.matrix_products import sums_shared_letters
-
-_KINDS = ("pointwise", "movement", "generator", "random")
-_ALSO_LIGHT = ("gelu", "gather", "gather_along", "gather_nd")
 
 
 def native_rule(
@@ -26,11 +22,8 @@ def native_rule(
     """
 
     def is_native(op: Op) -> bool:
-        kind = PRIMITIVES[op.name].kind
-        if op.name in ANCHORS:
-            if ANCHORS[op.name] not in kernels:
-                return False
-        elif kind not in _KINDS and op.name not in _ALSO_LIGHT:
+        primitive = PRIMITIVES[op.name]
+        if not primitive.recomputable and primitive.anchor not in kernels:
             return False
         types = [operand.type for operand in op.operands] + list(op.result_types)
         if not all(isinstance(t, TensorType) and t.shape is not None and t.dtype in dtypes for t in types):
@@ -38,7 +31,7 @@ def native_rule(
         for rule in (_RULES.get(op.name), checks.get(op.name)):
             if rule is not None and not rule(op):
                 return False
-        if kind == "pointwise" and op.name not in ("select", "cast", "bitcast"):
+        if primitive.kind == "pointwise" and op.name not in ("select", "cast", "bitcast"):
             return op.name in pointwise(op.operands[0].dtype)
         return True
 

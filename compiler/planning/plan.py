@@ -6,6 +6,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Bounds
 from onnxc.compiler.ir.module import Block, Module, Op, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.build_kernels import BoundKernel, build_kernel
@@ -23,7 +24,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Weight,
 )
 from onnxc.compiler.planning.place_buffers import place_buffers
-from onnxc.compiler.planning.split_steps import bound_by, split_steps
+from onnxc.compiler.planning.split_steps import split_steps
 
 
 def plan_kernels(module: Module, target: PlanTarget) -> KernelPlan:
@@ -63,7 +64,7 @@ class _Planner:
                 planned.append(self.segment(step, outputs))
             else:
                 planned.append(HostStep(step, tuple(self.body(inner, known) for inner in step.blocks)))
-                known |= bound_by(step)
+                known = known.union(bound_symbols(step))
         return PlanBody(block, tuple(planned))
 
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:

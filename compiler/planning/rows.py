@@ -6,7 +6,7 @@ from functools import cached_property
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.planning.fuse_kernels import COSTS
+from onnxc.compiler.planning.fuse_kernels import element_cost
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Rows:
         """The work of computing an element of a value again."""
         if value.op is None or value.op in self.folds:
             return 0
-        return COSTS.get(value.op.name, 1) + sum(self.cost(operand) for operand in value.op.operands)
+        return element_cost(value.op) + sum(self.cost(operand) for operand in value.op.operands)
 
 
 def fold_axes(op: Op) -> tuple[int, ...]:

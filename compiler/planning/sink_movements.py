@@ -11,8 +11,6 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.kernel_plan import Kernel
 
-_STRIDED = ("transpose", "broadcast", "slice", "reshape")
-
 
 def sink_movements(kernel: Kernel) -> Kernel:
     """`kernel` with its strided movements before its pointwise ops."""
@@ -37,7 +35,7 @@ class _Sinker:
 
     def _moved(self, value: Value, chain: tuple[Op, ...]) -> Value:
         op = value.op
-        if op is not None and op.name in _STRIDED:
+        if op is not None and PRIMITIVES[op.name].is_view:
             return self.moved(op.operands[0], (op, *chain))
         if op is not None and PRIMITIVES[op.name].kind == "pointwise":
             operands = tuple(self.moved(operand, chain) for operand in op.operands)

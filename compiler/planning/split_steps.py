@@ -6,8 +6,10 @@ few as possible.
 
 from collections.abc import Callable, Sequence
 
-from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import type_symbols
 
@@ -69,10 +71,9 @@ def _is_ready(op: Op, exists: set[Value], symbols: set[str]) -> bool:
 def op_symbols(op: Op) -> set[str]:
     """The symbols that must be bound before the op can run."""
     used = set().union(*(attribute_symbols(value) for value in op.attributes.values()))
-    own = bound_by(op)
     for type in op.result_types:
         used |= type_symbols(type)
-    return used - own
+    return used.difference(bound_symbols(op))
 
 
 def attribute_symbols(value: Attribute) -> set[str]:
@@ -81,19 +82,6 @@ def attribute_symbols(value: Attribute) -> set[str]:
         return set(symbols_of(value))
     if isinstance(value, tuple):
         return set().union(*(attribute_symbols(item) for item in value))
-    return set()
-
-
-def bound_by(op: Op) -> set[str]:
-    """The symbols that exist once the op has run."""
-    if op.name == "bind_sizes":
-        names = op.attributes["symbols"]
-        assert isinstance(names, tuple)
-        return {str(name) for name in names}
-    if op.name == "non_zero":
-        return {op.text("symbol")}
-    if op.name in ("if", "while", "host", "call"):
-        return set().union(*(type_symbols(type) for type in op.result_types))
     return set()
 
 
@@ -110,7 +98,7 @@ def _take_ready(
         if takes(op) and _is_ready(op, exists, symbols):
             steps.append(op)
             exists.update(op.results)
-            symbols |= bound_by(op)
+            symbols.update(bound_symbols(op))
         elif op.name == "constant":
             exists.update(op.results)
         else:

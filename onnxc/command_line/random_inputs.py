@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 import click
 import numpy as np
 
-from onnxc.compiler.ir.dims import evaluate, parse_dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.host.elements import is_float, is_integer
 from onnxc.runtime.signature import TensorInfo

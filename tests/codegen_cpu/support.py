@@ -16,7 +16,7 @@ import numpy as np
 from onnxc.compiler.codegen_cpu.emit import emit
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import parse_dim
+from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.compiler.ir.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Op, Value

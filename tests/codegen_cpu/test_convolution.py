@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Size, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType

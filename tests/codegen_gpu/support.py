@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, KernelCode
 from onnxc.compiler.codegen_gpu.source.packed_weights import PACKERS
-from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType

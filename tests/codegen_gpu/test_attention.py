@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, precision, sample

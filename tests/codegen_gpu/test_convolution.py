@@ -10,7 +10,7 @@ from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.codegen_gpu.compile.cubin import instruction_counts
 from onnxc.compiler.codegen_gpu.plan_target import is_native
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost

@@ -3,7 +3,7 @@
 import pytest
 
 from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
-from onnxc.compiler.ir.dims import evaluate, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from tests.codegen_gpu.kinds import KINDS
 from tests.codegen_gpu.support import Device, make
 

@@ -17,7 +17,7 @@ from onnx import ModelProto
 import onnxc
 from benchmarks.inputs import InputSpec, make_inputs
 from onnxc.compiler.codegen_gpu.transfers import find_transfers
-from onnxc.compiler.ir.dims import evaluate, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import Launch
 from tests.models.builders import Built, decoder, encoder, llama, mlp, mobile, resnet

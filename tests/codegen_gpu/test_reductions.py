@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import Device, make, odd_values, precision, sample

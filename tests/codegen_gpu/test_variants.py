@@ -4,7 +4,8 @@ import pytest
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.variants import few_and_long
-from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Dim, Size
 
 SHARED, GENERAL = (
     KernelCode((DeviceStep(KernelSource(name, ()), (1, 1, 1), ()),), scratch) for name, scratch in (("s", 64), ("g", 0))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, shape_inference
 
-from onnxc.compiler.ir.dims import evaluate, parse_dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.runtime.errors import UnsupportedError
 from tests.conformance.cases import Case, all_cases
 from tests.support.probes import declared, disagreements

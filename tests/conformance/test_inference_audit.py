@@ -15,7 +15,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel, Graph
 from onnxc.compiler.frontend.infer import InferredTypes, TypedValue, infer_types, is_rankless
 from onnxc.compiler.frontend.read import read_model
-from onnxc.compiler.ir.dims import symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.types import OptionalType, SequenceType, TensorType, Type
 from tests.conformance.test_inference import cases, feed, symbolic
 from tests.frontend.test_infer_shapes import model_of

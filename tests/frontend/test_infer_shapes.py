@@ -8,7 +8,8 @@ import pytest
 from onnx import ModelProto, helper
 
 from benchmarks.inputs import make_inputs
-from onnxc.compiler.ir.dims import parse_dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.compiler.ir.types import TensorType
 from tests.models.builders import BUILDERS
 from tests.models.writer import STYLES, Style

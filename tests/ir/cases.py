@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U32, DType
 from onnxc.compiler.ir.module import Attributes, Op, Parameter
 from onnxc.compiler.ir.parser import parse_module

@@ -6,7 +6,8 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.differentiate import gradients
-from onnxc.compiler.ir.dims import Dim, Size, evaluate, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import F64
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Value

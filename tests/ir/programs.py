@@ -8,7 +8,8 @@ from hypothesis.strategies import DrawFn, composite
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum, mod
+from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
+from onnxc.compiler.ir.dims import Dim, Size, floordiv, mod
 from onnxc.compiler.ir.dtypes import DTYPES, F32, I64, STRING, DType
 from onnxc.compiler.ir.module import Attribute, Function, Module, Value
 from onnxc.compiler.ir.types import (

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, data
 
-from onnxc.compiler.ir.dims import evaluate, product
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.meanings import numeric_attribute
 from onnxc.compiler.ir.module import Op

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Location
-from onnxc.compiler.ir.builder import Builder, SymbolTable
-from onnxc.compiler.ir.dims import Dim, Size, bcast, floordiv, maximum, minimum
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
+from onnxc.compiler.ir.dims import Dim, Size, floordiv
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType
 
 N, M, K = (Size.symbol(name) for name in "NMK")

@@ -119,3 +119,14 @@ def test_replacing_operands_keeps_what_is_not_concerned() -> None:
     assert made[1].operands == (y,)
     assert known[after].op is made[2]
     assert made[2].operands == (known[changed], kept)
+
+
+def test_what_is_made_from_nothing_is_made_again_inside() -> None:
+    outer = Builder()
+    x = outer.parameter("x", VECTOR)
+    two, counter = outer.scalar(2.0, F32), outer.iota((N,), 0, F32)
+    inner = outer.nested()
+    passed, (block,) = close_blocks([inner.block((), [inner.add(inner.mul(x, two), counter)])])
+    assert passed == (x,)
+    assert {"constant", "iota"} <= {op.name for op in block.ops}
+    assert is_closed(block)

@@ -4,21 +4,19 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.dtypes import BF16, F16, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Function, Module
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
 from tests.ir.cases import CASES, Case, Operand
 
-COMPOSITES = [name for name, primitive in PRIMITIVES.items() if primitive.decompose is not None]
+COMPOSITES = list(DECOMPOSITIONS)
 
 
 def decomposed(case: Case) -> Module:
-    decompose = PRIMITIVES[case.name].decompose
-    assert decompose is not None
     build, op = Builder(), case.op()
     results = decompose(op, build)
     assert [result.type for result in results] == list(op.result_types)

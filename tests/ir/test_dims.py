@@ -9,25 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from onnxc.compiler.ir.dims import (
-    Dim,
-    DimSyntaxError,
-    Size,
-    at_least,
-    bcast,
-    evaluate,
-    floordiv,
-    lower_bound,
-    maximum,
-    minimum,
-    mod,
-    parse_dim,
-    product,
-    render,
-    substitute,
-    symbols_of,
-    upper_bound,
-)
+from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
+from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
+from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, lower_bound, mod, product, render, upper_bound
 from tests.ir.programs import dims, symbol_names
 
 A, B, C, N, M = (Size.symbol(name) for name in "ABCNM")

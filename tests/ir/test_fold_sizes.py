@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F32, F64, I32, I64
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Value

@@ -9,8 +9,9 @@ from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32, I64, STRING
 from onnxc.compiler.ir.module import Attribute, Module, Op
-from onnxc.compiler.ir.parser import IrSyntaxError, parse_module
+from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.ir.printer import digest_of, print_module
+from onnxc.compiler.ir.text_cursor import IrSyntaxError
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from onnxc.runtime.errors import ModelError
 from tests.ir.cases import STRUCTURAL

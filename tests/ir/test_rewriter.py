@@ -10,9 +10,11 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Op, Value, walk
+from onnxc.compiler.ir.op_facts import has_effects
 from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.ir.printer import print_module
-from onnxc.compiler.ir.rewriter import Refusal, Rewriter, Rule, has_effects, map_bodies, prune, rewrite, rule
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, Rule, map_bodies, rewrite, rule
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
 

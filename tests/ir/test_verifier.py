@@ -7,10 +7,11 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Attributes, Block, Function, Module, Op, Parameter, Value
+from onnxc.compiler.ir.op_verifier import ATTRIBUTES
 from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import SequenceType, TensorType, Type
-from onnxc.compiler.ir.verifier import ATTRIBUTES, InvalidModule, verify_module
+from onnxc.compiler.ir.verifier import InvalidModule, verify_module
 from tests.ir.cases import CASES, STRUCTURAL
 
 N = Size.symbol("N")

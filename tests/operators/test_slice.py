@@ -9,7 +9,8 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.operators.tensor.slice import extent
 from onnxc.compiler.frontend.read import read_model
-from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator

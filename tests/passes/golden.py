@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxc.compiler.ir.builder import SymbolTable
-from onnxc.compiler.ir.dims import Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Value, walk
+from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.printer import print_module
-from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.rewriter import map_bodies
+from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.ir.verifier import verify_module
 from onnxc.runtime.errors import InputError

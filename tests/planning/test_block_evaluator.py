@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Op, Value

@@ -8,7 +8,8 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F32
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, is_light
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels
 from tests.planning.plans import assert_plan, make
 
 N = Size.symbol("N")
@@ -417,9 +418,9 @@ def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> Non
         written.update(group.outputs)
 
 
-def test_light_ops_are_those_without_a_kernel_of_their_own() -> None:
+def test_recomputable_ops_are_those_without_a_kernel_of_their_own() -> None:
     module = make(["f32[N, 4]"], lambda ir, x: ir.softmax(ir.concatenate([ir.gelu(x), ir.exp(x)], 0), 1))
-    assert [op.name for op in module.main.body.ops if is_light(op)] == ["gelu", "exp"]
+    assert [op.name for op in module.main.body.ops if PRIMITIVES[op.name].recomputable] == ["gelu", "exp"]
 
 
 def outputs(build: Callable[..., Value | tuple[Value, ...]], *types: str) -> list[str]:

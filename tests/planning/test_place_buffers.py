@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
-from onnxc.compiler.ir.dims import Dim, Size, evaluate, floordiv, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Dim, Size, floordiv
 from onnxc.compiler.ir.dtypes import BOOL, F32, F64
 from onnxc.compiler.ir.module import Parameter, Value
 from onnxc.compiler.ir.types import TensorType

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, composite
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.views import View, is_dense, move, row_major, whole

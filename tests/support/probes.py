@@ -20,7 +20,8 @@ from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.frontend.size_names import lone_symbol
 from onnxc.compiler.interpreted import function_signature
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, evaluate, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.interpreter import bind_parameter, interpret
 from onnxc.compiler.ir.module import Function, Value
 from onnxc.compiler.ir.types import TensorType, Type

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, Size, evaluate
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.passes.layout.moved_layouts import Layout

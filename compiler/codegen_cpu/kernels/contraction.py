@@ -17,7 +17,8 @@ from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
 from onnxc.compiler.codegen_cpu.packing import pack_panel, write_panels
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum, product
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation

@@ -6,7 +6,8 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.planning.domain import Domain, affine_domain
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.sink_movements import sink_movements

@@ -15,7 +15,8 @@ from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum, product
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.views import is_dense, operand_view, row_major

@@ -21,7 +21,8 @@ from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel

@@ -17,7 +17,8 @@ from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
 from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
 from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile, TileChoice
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum, product
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation

@@ -20,7 +20,8 @@ from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, power_of
 from onnxc.compiler.codegen_gpu.tiles.cards import card_of
 from onnxc.compiler.codegen_gpu.tiles.cost_model import Work, cost_model
 from onnxc.compiler.codegen_gpu.variants import few_and_long
-from onnxc.compiler.ir.dims import Dim, floordiv, minimum, product
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel

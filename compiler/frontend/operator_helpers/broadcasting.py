@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, bcast
+from onnxc.compiler.ir.dim_functions import bcast
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 
 NUMPY_SINCE = 7

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from onnxc.compiler.frontend.operator_helpers.precision import integer_bounds
-from onnxc.compiler.ir.builder import Builder, Number
-from onnxc.compiler.ir.dims import Dim, maximum, product
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.building.sizes import Number
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import I64, U8, DType
 from onnxc.compiler.ir.module import Value
 

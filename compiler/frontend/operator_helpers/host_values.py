@@ -10,7 +10,8 @@ from onnxc.compiler.frontend.operator import Node, RankUnknown
 from onnxc.compiler.frontend.operator_helpers.joined_types import joined_element
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import only_element
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, at_least, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import ANY_SIZE, OptionalType, SequenceType, TensorType, Type

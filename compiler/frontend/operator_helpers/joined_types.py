@@ -10,7 +10,8 @@ from typing import NoReturn
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.derived_sizes import Truth, choice
-from onnxc.compiler.ir.dims import Dim, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
 

@@ -8,7 +8,9 @@ from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_filled, known_inside, refilled, widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
-from onnxc.compiler.ir.dims import Dim, Size, maximum, symbols_of
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType, Type, type_symbols

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.derivative import Gradients, Step, derivative
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 

@@ -2,7 +2,8 @@
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.derivative import Gradients, Step, derivative
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.module import Value
 
 

@@ -42,8 +42,8 @@ def _untouched_axes(op: Op) -> tuple[AxisLink, ...]:
     return tuple(AxisLink("map", (axis,), (axis,)) for axis in range(op.results[0].rank) if axis not in touched)
 
 
-define(Primitive("all_reduce", "collective", _same, pointwise_axes, effects=True))
-define(Primitive("all_gather", "collective", _all_gather, _untouched_axes, effects=True))
-define(Primitive("reduce_scatter", "collective", _reduce_scatter, _untouched_axes, effects=True))
-define(Primitive("all_to_all", "collective", _all_to_all, _untouched_axes, effects=True))
-define(Primitive("permute", "collective", _same, pointwise_axes, effects=True))
+define(Primitive("all_reduce", "collective", _same, pointwise_axes, effects=True, kernel=None))
+define(Primitive("all_gather", "collective", _all_gather, _untouched_axes, effects=True, kernel=None))
+define(Primitive("reduce_scatter", "collective", _reduce_scatter, _untouched_axes, effects=True, kernel=None))
+define(Primitive("all_to_all", "collective", _all_to_all, _untouched_axes, effects=True, kernel=None))
+define(Primitive("permute", "collective", _same, pointwise_axes, effects=True, kernel=None))

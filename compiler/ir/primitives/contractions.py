@@ -8,7 +8,7 @@ from typing import TypeVar
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.movement import dims_of, int_of, ints_of
 from onnxc.compiler.ir.types import TensorType, Type
 
@@ -226,5 +226,5 @@ def _convolution_axes(op: Op) -> tuple[AxisLink, ...]:
     return (*links, *(AxisLink("window", (of_x, of_w), (axis,)) for of_x, of_w, axis in windows))
 
 
-define(Primitive("dot", "contraction", _dot, _dot_axes))
-define(Primitive("convolution", "contraction", _convolution, _convolution_axes))
+define(Primitive("dot", "contraction", _dot, _dot_axes, kernel=Anchor("contraction")))
+define(Primitive("convolution", "contraction", _convolution, _convolution_axes, kernel=Anchor("convolution")))

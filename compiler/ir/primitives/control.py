@@ -10,8 +10,20 @@ one tensor with all of them stacked along a new first axis, whose size is `symbo
 call(operands...) {function}: another function of the module.
 """
 
+from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import Primitive, define, no_axes
 
-define(Primitive("if", "control", None, no_axes, effects=True, structural=True))
-define(Primitive("while", "control", None, no_axes, effects=True, structural=True))
-define(Primitive("call", "control", None, no_axes, effects=True, structural=True))
+
+def _if_captures(op: Op) -> int:
+    return len(op.operands) - 1
+
+
+def _while_captures(op: Op) -> int:
+    return len(op.operands) - 2 - op.int("carried")
+
+
+define(Primitive("if", "control", None, no_axes, structural=True, captures=_if_captures, kernel=None))
+define(
+    Primitive("while", "control", None, no_axes, structural=True, captures=_while_captures, binds="symbol", kernel=None)
+)
+define(Primitive("call", "control", None, no_axes, effects=True, structural=True, kernel=None))

@@ -6,7 +6,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dtypes import DType, dtype_of
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, no_axes, tensors
+from onnxc.compiler.ir.primitive import AxisLink, Inline, Primitive, TypeRuleError, define, no_axes, tensors
 from onnxc.compiler.ir.primitives.movement import axis_of, dims_of
 from onnxc.compiler.ir.types import TensorType, Type
 
@@ -47,6 +47,6 @@ def _sizes(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Bl
     return (TensorType(_dtype(attributes), (len(values),)),)
 
 
-define(Primitive("constant", "generator", _constant, no_axes))
-define(Primitive("iota", "generator", _iota, _iota_axes))
-define(Primitive("sizes", "generator", _sizes, no_axes))
+define(Primitive("constant", "generator", _constant, no_axes, kernel=Inline(cost=0)))
+define(Primitive("iota", "generator", _iota, _iota_axes, kernel=Inline(cost=0)))
+define(Primitive("sizes", "generator", _sizes, no_axes, kernel=Inline(cost=1)))

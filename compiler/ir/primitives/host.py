@@ -2,4 +2,4 @@
 
 from onnxc.compiler.ir.primitive import Primitive, define, no_axes
 
-define(Primitive("host", "host", None, no_axes))
+define(Primitive("host", "host", None, no_axes, kernel=None))

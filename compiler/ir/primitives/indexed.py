@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Inline, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.movement import axis_of, int_of
 from onnxc.compiler.ir.types import TensorType, Type
 
@@ -118,8 +118,8 @@ def _scatter_nd_axes(op: Op) -> tuple[AxisLink, ...]:
     return tuple(AxisLink("map", (axis, None, axis + shift), (axis,)) for axis in range(depth, data.rank))
 
 
-define(Primitive("gather", "indexed", _gather, _gather_axes))
-define(Primitive("gather_along", "indexed", _gather_along, _gather_along_axes))
-define(Primitive("gather_nd", "indexed", _gather_nd, _gather_nd_axes))
-define(Primitive("scatter_along", "indexed", _scatter_along, _scatter_along_axes))
-define(Primitive("scatter_nd", "indexed", _scatter_nd, _scatter_nd_axes))
+define(Primitive("gather", "indexed", _gather, _gather_axes, kernel=Inline(cost=3)))
+define(Primitive("gather_along", "indexed", _gather_along, _gather_along_axes, kernel=Inline(cost=4)))
+define(Primitive("gather_nd", "indexed", _gather_nd, _gather_nd_axes, kernel=Inline(cost=6)))
+define(Primitive("scatter_along", "indexed", _scatter_along, _scatter_along_axes, kernel=Anchor("scatter")))
+define(Primitive("scatter_nd", "indexed", _scatter_nd, _scatter_nd_axes, kernel=Anchor("scatter")))

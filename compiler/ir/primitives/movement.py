@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.dims import Dim, Size, product
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Inline, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.types import TensorType, Type
 
 
@@ -162,9 +162,9 @@ def _concatenate_axes(op: Op) -> tuple[AxisLink, ...]:
     return tuple(AxisLink("map", (axis,) * count, (axis,)) for axis in range(rank) if axis != op.int("axis"))
 
 
-define(Primitive("reshape", "movement", _reshape, _reshape_axes))
-define(Primitive("transpose", "movement", _transpose, _transpose_axes))
-define(Primitive("broadcast", "movement", _broadcast, _broadcast_axes))
-define(Primitive("slice", "movement", _slice, _slice_axes))
-define(Primitive("pad", "movement", _pad, _pad_axes))
-define(Primitive("concatenate", "movement", _concatenate, _concatenate_axes))
+define(Primitive("reshape", "movement", _reshape, _reshape_axes, kernel=Inline(cost=0)))
+define(Primitive("transpose", "movement", _transpose, _transpose_axes, kernel=Inline(cost=0)))
+define(Primitive("broadcast", "movement", _broadcast, _broadcast_axes, kernel=Inline(cost=0)))
+define(Primitive("slice", "movement", _slice, _slice_axes, kernel=Inline(cost=0)))
+define(Primitive("pad", "movement", _pad, _pad_axes, kernel=Inline(cost=1)))
+define(Primitive("concatenate", "movement", _concatenate, _concatenate_axes, kernel=Anchor("concatenate")))

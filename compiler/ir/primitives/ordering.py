@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attributes, Block
-from onnxc.compiler.ir.primitive import Primitive, TypeRuleError, define, no_axes, tensors
+from onnxc.compiler.ir.primitive import Anchor, Primitive, TypeRuleError, define, no_axes, tensors
 from onnxc.compiler.ir.primitives.movement import axis_of
 from onnxc.compiler.ir.primitives.reductions import other_axes
 from onnxc.compiler.ir.types import TensorType, Type
@@ -37,6 +37,6 @@ def _non_zero(operands: Sequence[Type], attributes: Attributes, blocks: Sequence
     return (TensorType(I64, (value.rank, Size.symbol(symbol))),)
 
 
-define(Primitive("sort", "ordering", _sort, other_axes))
-define(Primitive("top_k", "ordering", _top_k, other_axes))
-define(Primitive("non_zero", "ordering", _non_zero, no_axes))
+define(Primitive("sort", "ordering", _sort, other_axes, kernel=Anchor("ordering")))
+define(Primitive("top_k", "ordering", _top_k, other_axes, kernel=Anchor("ordering")))
+define(Primitive("non_zero", "ordering", _non_zero, no_axes, kernel=None, binds="symbol"))

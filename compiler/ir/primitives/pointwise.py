@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRule, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import AxisLink, Inline, Primitive, TypeRule, TypeRuleError, define, tensors
 from onnxc.compiler.ir.types import TensorType, Type
 
 
@@ -73,40 +73,30 @@ def _bitcast(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[
     return (TensorType(dtype, value.shape),)
 
 
-UNARY = [
-    "neg",
-    "abs",
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "sqrt",
-    "exp",
-    "log",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "erf",
-    "not",
-]
-BINARY = ["add", "sub", "mul", "div", "rem", "pow", "min", "max", "and", "or", "xor", "shift_left", "shift_right"]
-COMPARE = ["equal", "less", "less_equal"]
+# The primitives by what they take, each with its cost. The costs are estimates and not measured: their order of
+# magnitude decides whether planning has a value computed again or reads it from memory.
+UNARY = {
+    "neg": 1, "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "round": 1, "not": 1, "sqrt": 4,
+    "exp": 12, "log": 16, "tanh": 20, "erf": 24, "sin": 30, "cos": 30, "tan": 40, "asin": 30, "acos": 30, "atan": 30,
+    "sinh": 30, "cosh": 30, "asinh": 30, "acosh": 30, "atanh": 30,
+}  # fmt: skip
+BINARY = {
+    "add": 1, "sub": 1, "mul": 1, "div": 4, "rem": 8, "pow": 40, "min": 1, "max": 1,
+    "and": 1, "or": 1, "xor": 1, "shift_left": 1, "shift_right": 1,
+}  # fmt: skip
+COMPARE = {"equal": 1, "less": 1, "less_equal": 1}
 
-for _name in UNARY:
-    define(Primitive(_name, "pointwise", _arithmetic(1), pointwise_axes))
-for _name in BINARY:
-    define(Primitive(_name, "pointwise", _arithmetic(2), pointwise_axes))
-for _name in COMPARE:
-    define(Primitive(_name, "pointwise", _compare, pointwise_axes))
-define(Primitive("select", "pointwise", _select, pointwise_axes))
-define(Primitive("cast", "pointwise", _cast, pointwise_axes))
-define(Primitive("bitcast", "pointwise", _bitcast, pointwise_axes))
+
+def _define(name: str, rule: TypeRule, cost: int) -> None:
+    define(Primitive(name, "pointwise", rule, pointwise_axes, kernel=Inline(cost=cost, elementwise=True)))
+
+
+for _name, _cost in UNARY.items():
+    _define(_name, _arithmetic(1), _cost)
+for _name, _cost in BINARY.items():
+    _define(_name, _arithmetic(2), _cost)
+for _name, _cost in COMPARE.items():
+    _define(_name, _compare, _cost)
+_define("select", _select, 1)
+_define("cast", _cast, 1)
+_define("bitcast", _bitcast, 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.movement import axis_of, ints_of
 from onnxc.compiler.ir.types import TensorType, Type
 
@@ -64,6 +64,6 @@ def _arg_reduce_axes(op: Op) -> tuple[AxisLink, ...]:
     return tuple(AxisLink("map", (axis,), (axis - (axis > dropped),)) for axis in axes)
 
 
-define(Primitive("reduce", "reduction", _reduce, _reduce_axes))
-define(Primitive("scan_axis", "reduction", _scan, other_axes))
-define(Primitive("arg_reduce", "reduction", _arg_reduce, _arg_reduce_axes))
+define(Primitive("reduce", "reduction", _reduce, _reduce_axes, kernel=Anchor("reduction")))
+define(Primitive("scan_axis", "reduction", _scan, other_axes, kernel=Anchor("scan")))
+define(Primitive("arg_reduce", "reduction", _arg_reduce, _arg_reduce_axes, kernel=Anchor("reduction")))

@@ -31,5 +31,5 @@ def _guard(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Bl
     return ()
 
 
-define(Primitive("bind_sizes", "shape", _bind_sizes, no_axes, effects=True, structural=True))
-define(Primitive("guard", "shape", _guard, no_axes, effects=True, structural=True))
+define(Primitive("bind_sizes", "shape", _bind_sizes, no_axes, structural=True, kernel=None, binds="symbols"))
+define(Primitive("guard", "shape", _guard, no_axes, effects=True, structural=True, kernel=None))

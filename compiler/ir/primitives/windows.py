@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.contractions import parse_image_labels, window_size
 from onnxc.compiler.ir.primitives.movement import dims_of, ints_of
 from onnxc.compiler.ir.types import TensorType, Type
@@ -60,5 +60,5 @@ def _arg_window_axes(op: Op) -> tuple[AxisLink, ...]:
     return tuple(link for link in _window_axes(op) if link.kind == "window" or link.results[0] in others)
 
 
-define(Primitive("reduce_window", "window", _reduce_window, _window_axes))
-define(Primitive("arg_reduce_window", "window", _arg_reduce_window, _arg_window_axes))
+define(Primitive("reduce_window", "window", _reduce_window, _window_axes, kernel=Anchor("window")))
+define(Primitive("arg_reduce_window", "window", _arg_reduce_window, _arg_window_axes, kernel=Anchor("window")))

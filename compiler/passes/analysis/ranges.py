@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Bounds, Dim, lower_bound, symbols_of, upper_bound
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Bounds, Dim, lower_bound, upper_bound
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 

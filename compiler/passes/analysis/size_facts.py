@@ -3,19 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from onnxc.compiler.ir.dims import (
-    Dim,
-    Size,
-    always_broadcast,
-    at_least,
-    bcast,
-    floordiv,
-    lower_bound,
-    maximum,
-    minimum,
-    mod,
-    symbols_of,
-)
+from onnxc.compiler.ir.dim_functions import always_broadcast, bcast, maximum, minimum
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, lower_bound, mod
 from onnxc.compiler.ir.module import Attribute, Op
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type
 

@@ -14,7 +14,7 @@ from onnxc.compiler.ir.module import Attribute, Op, Value
 from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rule
 from onnxc.compiler.passes.analysis.matching import AxisGroup, axis_groups, constant_of, made_by
-from onnxc.compiler.passes.simplify.rules.broadcasts import POINTWISE
+from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _common(operands: Sequence[Value]) -> Layout | None:
 # Ops whose result has the axes of the operands
 
 
-@rule(*POINTWISE, "gelu")
+@rule(*ELEMENTWISE)
 def compute_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     """f(transpose(x), y) = transpose(f(x, transpose(y)))"""
     layout = _common(op.operands)

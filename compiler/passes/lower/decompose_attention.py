@@ -1,7 +1,7 @@
 """Attention taken apart into products, a softmax and pointwise ops, for targets without a kernel for it."""
 
+from onnxc.compiler.ir.decompositions import decompose
 from onnxc.compiler.ir.module import Module, Op
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 
@@ -13,6 +13,4 @@ def decompose_attention(module: Module) -> Module:
 @rule("attention")
 def apart(op: Op, build: Rewriter) -> Outcome:
     """attention(q, k, v, mask) = softmax(scale * q kᵀ + mask) v"""
-    decompose = PRIMITIVES[op.name].decompose
-    assert decompose is not None
     return decompose(op, build)

@@ -1,7 +1,7 @@
 """Rotary embeddings taken apart into pointwise ops, which are part of the kernels around them."""
 
+from onnxc.compiler.ir.decompositions import decompose
 from onnxc.compiler.ir.module import Module, Op
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 
@@ -13,6 +13,4 @@ def decompose_rotary(module: Module) -> Module:
 @rule("rotary")
 def apart(op: Op, build: Rewriter) -> Outcome:
     """rotary(a | b, cos, sin) = a cos - b sin | a sin + b cos"""
-    decompose = PRIMITIVES[op.name].decompose
-    assert decompose is not None
     return decompose(op, build)

@@ -9,11 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from onnxc.compiler.ir.builder import SymbolTable
 from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Attribute, Block, Module, Op, Value
-from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.ir.pass_builder import PassBuilder
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.rewriter import map_bodies
+from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.passes.analysis.matching import UNIFORM_LIMIT, constant_of, made_by
 from onnxc.compiler.passes.lower.precision_policy import Decisions, decide, is_f32, is_pointwise, policy_of
 
@@ -117,7 +120,7 @@ class _Lowering:
             return F32
         moving = [operand for operand in operands if not _is_neutral(operand)]
         if not moving:
-            rows = op.name in ("gather", "gather_along", "gather_nd") and not any(map(self._is_large, operands))
+            rows = PRIMITIVES[op.name].picks and not any(map(self._is_large, operands))
             return self.dtype if rows else F32
         low = [operand.dtype == self.dtype for operand in moving]
         if op.name == "concatenate" and op.result in self.block.results:

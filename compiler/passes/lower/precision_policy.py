@@ -151,5 +151,4 @@ def _chain(op: Op, users: Mapping[Value, Sequence[Op]], results: Set[Value], mem
 
 def is_pointwise(op: Op) -> bool:
     """Whether the op is computed element by element on floats, and may be followed or widened."""
-    kind = PRIMITIVES[op.name].kind
-    return (kind == "pointwise" or op.name == "gelu") and policy_of(op) in ("follow", "wide")
+    return PRIMITIVES[op.name].elementwise and policy_of(op) in ("follow", "wide")

@@ -11,7 +11,8 @@ from types import EllipsisType
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule

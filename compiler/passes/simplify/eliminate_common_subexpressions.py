@@ -6,8 +6,10 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from onnxc.compiler.ir.module import Attribute, Block, Module, Op, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.rewriter import bound_symbols, map_bodies, prune
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.rewriter import map_bodies
 
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "equal")
 

@@ -1,7 +1,8 @@
 """Dead code: ops of which no result, effect or symbol is needed."""
 
 from onnxc.compiler.ir.module import Module
-from onnxc.compiler.ir.rewriter import map_bodies, prune
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.rewriter import map_bodies
 
 
 def eliminate_dead_code(module: Module) -> Module:

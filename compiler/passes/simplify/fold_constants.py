@@ -25,8 +25,7 @@ WORK_PER_OP = 1 << 26
 """Bound of the elementary operations that folding one op takes; the limits have one for all of them. They are counted,
 not timed, so that the result is always the same."""
 
-KEPT = ("constant", "sizes", "iota", "broadcast")
-KINDS_KEPT = ("control", "collective", "random", "host")
+KINDS_KEPT = ("generator", "control", "collective", "random", "host")
 
 
 def fold_constants(module: Module) -> Module:
@@ -60,7 +59,7 @@ def _folding() -> Rule:
     foldable = tuple(
         name
         for name, primitive in PRIMITIVES.items()
-        if name not in KEPT and primitive.kind not in KINDS_KEPT and not primitive.structural
+        if name != "broadcast" and primitive.kind not in KINDS_KEPT and not primitive.structural
     )
     return Rule("fold_constants", foldable, fold)
 

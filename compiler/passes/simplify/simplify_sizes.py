@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from onnxc.compiler.ir.builder import SymbolTable
-from onnxc.compiler.ir.dims import Dim, Size, constant_of, maximum, symbols_of
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim, Size, constant_of
 from onnxc.compiler.ir.module import Block, Module, Op, Parameter, Value
+from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.primitive import TypeRuleError
-from onnxc.compiler.ir.rewriter import PassBuilder, map_bodies, prune
+from onnxc.compiler.ir.prune import prune
+from onnxc.compiler.ir.rewriter import map_bodies
+from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.passes.analysis.size_facts import SizeFacts
 

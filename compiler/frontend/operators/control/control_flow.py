@@ -15,7 +15,7 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import only_element
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.derived_sizes import Truth, truth_elements
-from onnxc.compiler.ir.dims import symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Block, Value, walk
 from onnxc.compiler.ir.types import TensorType, Type, type_symbols

@@ -1,7 +1,8 @@
 """Clip: values brought into an interval."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.ir.builder import Builder, Operand
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.building.sizes import Operand
 from onnxc.compiler.ir.module import Value
 
 

@@ -12,7 +12,8 @@ from onnxc.compiler.frontend.operator_helpers.sliding_window import (
 )
 from onnxc.compiler.frontend.operators.nn.conv import expect_ranks, groups_of, per_channel, with_kernel_shape
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 

@@ -4,7 +4,8 @@ from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import read_lengths
 from onnxc.compiler.frontend.operator_helpers.sliding_window import given_padding, kernel_of, per_axis
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, maximum, minimum, product
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Value
 
 

@@ -12,7 +12,8 @@ from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.precision import in_wide, widened
 from onnxc.compiler.frontend.operator_helpers.sliding_window import SlidingWindow, kernel_of, sliding_window
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, maximum, product
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 

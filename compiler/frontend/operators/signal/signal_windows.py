@@ -11,7 +11,7 @@ from math import pi
 from onnxc.compiler.frontend.operator import Lowering, Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar, read_lengths
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import maximum
+from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dtypes import F64
 from onnxc.compiler.ir.module import Value
 

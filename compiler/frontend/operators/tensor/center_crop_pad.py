@@ -3,7 +3,8 @@
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_vector, read_lengths, zero
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Value
 
 

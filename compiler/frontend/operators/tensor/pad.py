@@ -14,7 +14,8 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     zero,
 )
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, at_least, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 

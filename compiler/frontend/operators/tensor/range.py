@@ -3,7 +3,8 @@
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar, known_integers, read_lengths
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
 from onnxc.compiler.ir.module import Value
 

@@ -19,7 +19,8 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     vector_length,
 )
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import read_lengths
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, floordiv, maximum, minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Value
 
 UNEVEN_SINCE = 18

@@ -10,7 +10,8 @@ import numpy as np
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.regular_expressions import NotInPython, UnknownSyntax, python_pattern
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, maximum
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import BOOL, I64, STRING
 from onnxc.compiler.ir.module import Attribute, Value
 from onnxc.compiler.ir.types import TensorType

@@ -12,7 +12,7 @@ import numpy as np
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.lookups import positions, texts
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import maximum
+from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
 

@@ -8,6 +8,7 @@ from onnxc.compiler.ir.rewriter import rule
 from onnxc.compiler.passes.analysis.matching import made_by, moved_axes, unbroadcast
 
 POINTWISE = tuple(name for name, primitive in PRIMITIVES.items() if primitive.kind == "pointwise")
+ELEMENTWISE = tuple(name for name, primitive in PRIMITIVES.items() if primitive.elementwise)
 
 
 @rule("broadcast")

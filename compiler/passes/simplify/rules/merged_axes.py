@@ -12,7 +12,7 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.ir.rewriter import rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, made_by, unbroadcast
-from onnxc.compiler.passes.simplify.rules.broadcasts import POINTWISE
+from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 
 
 def _merged(value: Value) -> tuple[Value, dict[int, tuple[int, ...]]] | None:
@@ -51,7 +51,7 @@ def contract_before_merging(op: Op, build: Builder) -> Value | None:
     return build.with_shape(product, op.result.shape)
 
 
-@rule(*POINTWISE, "gelu")
+@rule(*ELEMENTWISE)
 def compute_before_merging(op: Op, build: Builder) -> Value | None:
     """f(merge(x), y) = merge(f(x, y)) for y that are merged alike, or repeat along the merged axes
 

@@ -1,0 +1,1 @@
+"""The builder in parts, each with the methods for one kind of primitive; `ir/builder.py` puts them together."""

@@ -1,0 +1,40 @@
+"""Part of the builder: composites."""
+
+from onnxc.compiler.ir.building.core import OpBuilder
+from onnxc.compiler.ir.module import Value
+
+
+class CompositeBuilder(OpBuilder):
+    """Makes composites, one method per primitive."""
+
+    def softmax(self, x: Value, axis: int) -> Value:
+        return self._one("softmax", x, axis=axis)
+
+    def masked_softmax(self, x: Value, axis: int) -> Value:
+        """The softmax; zeros where everything along the axis is -inf."""
+        return self._one("masked_softmax", x, axis=axis)
+
+    def log_softmax(self, x: Value, axis: int) -> Value:
+        return self._one("log_softmax", x, axis=axis)
+
+    def layer_norm(self, x: Value, scale: Value, bias: Value, axis: int, epsilon: float) -> Value:
+        """Normalised over axes `axis` and after, then scaled and shifted by tensors of those axes."""
+        return self._one("layer_norm", x, scale, bias, axis=axis, epsilon=epsilon)
+
+    def rms_norm(self, x: Value, scale: Value, axis: int, epsilon: float) -> Value:
+        """Divided by the root of the mean square over axes `axis` and after, then scaled."""
+        return self._one("rms_norm", x, scale, axis=axis, epsilon=epsilon)
+
+    def gelu(self, x: Value, approximate: str = "none") -> Value:
+        return self._one("gelu", x, approximate=approximate)
+
+    def attention(
+        self, q: Value, k: Value, v: Value, mask: Value | None, scale: float, causal: bool = False, softcap: float = 0.0
+    ) -> Value:
+        """q: [B, H, S, D], k: [B, G, T, D], v: [B, G, T, E], additive mask to [B, H, S, T] -> [B, H, S, E]"""
+        operands = [q, k, v] if mask is None else [q, k, v, mask]
+        return self.op("attention", operands, {"scale": scale, "causal": causal, "softcap": softcap})[0]
+
+    def rotary(self, x: Value, cos: Value, sin: Value, interleaved: bool = False) -> Value:
+        """Pairs of the last axis turned by angles given as cosines and sines of half its size."""
+        return self._one("rotary", x, cos, sin, interleaved=interleaved)

@@ -1,0 +1,55 @@
+"""The symbols in sizes: which there are, and sizes with other sizes or with numbers in their place."""
+
+from collections.abc import Mapping
+
+from onnxc.compiler.ir.dim_functions import FUNCTIONS
+from onnxc.compiler.ir.dims import Apply, Dim, Size, sum_of
+
+
+def symbols_of(dim: Dim) -> frozenset[str]:
+    """The names of the symbols in `dim`."""
+    if isinstance(dim, int):
+        return frozenset()
+    found: set[str] = set()
+    for monomial, _ in dim.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                found.add(atom)
+            else:
+                found.update(*(symbols_of(argument) for argument in atom.arguments))
+    return frozenset(found)
+
+
+def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
+    """`dim` with symbols replaced, in canonical form again."""
+    if isinstance(dim, int) or not replacements:
+        return dim
+    terms: list[Dim] = []
+    for monomial, factor in dim.terms:
+        term: Dim = factor
+        for atom in monomial:
+            if isinstance(atom, str):
+                term = term * replacements.get(atom, Size.symbol(atom))
+            else:
+                arguments = (substitute(argument, replacements) for argument in atom.arguments)
+                term = term * FUNCTIONS[atom.function](*arguments)
+        terms.append(term)
+    return sum_of(terms)
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """The number that `dim` is when each symbol has its value; KeyError names a symbol that has none."""
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, factor in dim.terms:
+        for atom in monomial:
+            factor *= values[atom] if isinstance(atom, str) else _apply(atom, values)
+        total += factor
+    return total
+
+
+def _apply(atom: Apply, values: Mapping[str, int]) -> int:
+    result = FUNCTIONS[atom.function](*(evaluate(argument, values) for argument in atom.arguments))
+    assert isinstance(result, int), (atom, result)
+    return result

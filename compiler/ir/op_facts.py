@@ -1,0 +1,43 @@
+"""Facts about one op, from those of its primitive and of the ops in its blocks."""
+
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import type_symbols
+
+
+def capture_count(op: Op) -> int:
+    """How many of the last operands of `op` are captures of its blocks, whose last parameters they are."""
+    captures = PRIMITIVES[op.name].captures
+    return 0 if captures is None else captures(op)
+
+
+def has_effects(op: Op) -> bool:
+    """Whether `op`, or an op in its blocks, does something besides its results."""
+    return PRIMITIVES[op.name].effects or any(has_effects(inner) for block in op.blocks for inner in block.ops)
+
+
+def is_generated(value: Value) -> bool:
+    """Whether `value` is made from nothing: a constant, known sizes, or a counter."""
+    return value.op is not None and PRIMITIVES[value.op.name].kind == "generator"
+
+
+def is_cheap(value: Value) -> bool:
+    """Whether `value` costs nothing to make again: a constant, known sizes, a counter, or one of them broadcast."""
+    op = value.op
+    return is_generated(value) or (op is not None and op.name == "broadcast" and is_cheap(op.operands[0]))
+
+
+def named_symbols(op: Op) -> tuple[str, ...]:
+    """The symbols that an attribute of `op` says it binds; of an op that is not valid, as far as there are any."""
+    primitive = PRIMITIVES.get(op.name)
+    if primitive is None or primitive.binds is None:
+        return ()
+    names = op.attributes.get(primitive.binds)
+    return tuple(name for name in (names if isinstance(names, tuple) else (names,)) if isinstance(name, str))
+
+
+def bound_symbols(op: Op) -> tuple[str, ...]:
+    """The symbols that are known after `op`: those it names, and those in result types that it declares itself."""
+    primitive = PRIMITIVES.get(op.name)
+    types = op.result_types if primitive is None or primitive.type_rule is None else ()
+    return (*named_symbols(op), *(name for type in types for name in sorted(type_symbols(type))))

@@ -1,0 +1,101 @@
+"""Dropping what is dead: ops of which no result, effect or symbol is needed, and captures that no block reads."""
+
+from collections.abc import Sequence, Set
+from functools import lru_cache
+
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.module import Attribute, Block, Op, Value
+from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, has_effects
+from onnxc.compiler.ir.types import Type, type_symbols
+
+
+def prune(block: Block, known: Set[str] = frozenset()) -> Block:
+    """`block` without ops that nothing needs: no result, effect or symbol of theirs; nested blocks and captures too.
+
+    `known` are the symbols that are bound outside.
+    """
+    live = set(block.results)
+    symbols = {name for value in block.results for name in _type_symbols(value.type)}
+    kept: list[tuple[Op, Op]] = []
+    for op, binds, visible in reversed(_scopes(block, known)):
+        needed = has_effects(op) or any(result in live for result in op.results)
+        if not needed and symbols.isdisjoint(binds):
+            continue
+        pruned = _prune_blocks(op, visible) if op.blocks else op
+        kept.append((op, pruned))
+        live.update(pruned.operands)
+        symbols |= _used_symbols(pruned)
+    ops: list[Op] = []
+    values: dict[Value, Value] = {}
+    for op, pruned in reversed(kept):
+        operands = tuple(values.get(operand, operand) for operand in pruned.operands)
+        if operands != pruned.operands:
+            pruned = Op(pruned.name, operands, pruned.attributes, pruned.blocks, pruned.result_types, pruned.location)
+        if pruned is not op:
+            values.update(zip(op.results, pruned.results, strict=True))
+        ops.append(pruned)
+    return Block(block.parameters, tuple(ops), tuple(values.get(result, result) for result in block.results))
+
+
+def _scopes(block: Block, known: Set[str]) -> list[tuple[Op, Set[str], Set[str]]]:
+    """For each op the symbols that only it binds, and those that its blocks know."""
+    seen = {*known, *(name for value in block.parameters for name in _type_symbols(value.type))}
+    scopes: list[tuple[Op, Set[str], Set[str]]] = []
+    for op in block.ops:
+        binds = set(bound_symbols(op)) - seen
+        scopes.append((op, binds, set(seen) if op.blocks else frozenset()))
+        seen |= binds
+    return scopes
+
+
+def _prune_blocks(op: Op, known: Set[str]) -> Op:
+    blocks = [prune(block, known) for block in op.blocks]
+    count = capture_count(op)
+    used = {value for block in blocks for value in _used_values(block)}
+    kept = [
+        place
+        for place in range(-count, 0)
+        if any(block.parameters[len(block.parameters) + place] in used for block in blocks)
+    ]
+    operands = _without_dropped(op.operands, count, kept)
+    blocks = [Block(_without_dropped(block.parameters, count, kept), block.ops, block.results) for block in blocks]
+    return Op(op.name, operands, op.attributes, tuple(blocks), op.result_types, op.location)
+
+
+def _without_dropped(values: Sequence[Value], count: int, kept: Sequence[int]) -> tuple[Value, ...]:
+    """`values`, of whose last `count` only those at `kept`, counted from the end, stay."""
+    return (*values[: len(values) - count], *(values[len(values) + place] for place in kept))
+
+
+def _used_values(block: Block) -> list[Value]:
+    return [*block.results, *(operand for op in block.ops for operand in op.operands)]
+
+
+def _used_symbols(op: Op) -> set[str]:
+    """The symbols that `op` and its blocks read."""
+    used = {name for value in op.attributes.values() for name in _attribute_symbols(value)}
+    used |= {name for type in op.result_types for name in _type_symbols(type)}
+    for block in op.blocks:
+        used |= {name for value in (*block.parameters, *block.results) for name in _type_symbols(value.type)}
+        for inner in block.ops:
+            used |= _used_symbols(inner)
+    return used
+
+
+def _attribute_symbols(value: Attribute) -> frozenset[str]:
+    if isinstance(value, Size):
+        return _size_symbols(value)
+    if isinstance(value, tuple):
+        return frozenset().union(*(_attribute_symbols(item) for item in value))
+    return frozenset()
+
+
+@lru_cache(maxsize=4096)
+def _size_symbols(size: Size) -> frozenset[str]:
+    return symbols_of(size)
+
+
+@lru_cache(maxsize=4096)
+def _type_symbols(type: Type) -> frozenset[str]:
+    return type_symbols(type)
