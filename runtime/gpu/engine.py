@@ -26,7 +26,7 @@ from onnxc.runtime.engine import (
     native_launches,
     without_input_guards,
 )
-from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.errors import DeviceError, InputError, OnnxcError
 from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.gpu.arrays import ALIGNMENT, DeviceArray
 from onnxc.runtime.gpu.device import Device, load_code
@@ -108,21 +108,21 @@ class DeviceEngine:
     @contextmanager
     def call(self, stream: int | None = None) -> Iterator[Call]:
         """A call on the caller's stream, not waited for at the end; or on one of ours, waited for."""
-        before = self.device.enter()
-        try:
+        with self.device.current():
             workspace = self.workspaces.take()
+            call = Call(workspace, stream)
             try:
-                call = Call(workspace, stream)
-                try:
-                    yield call
-                    call.close()
-                except BaseException:
-                    call.abandon()
-                    raise
-            finally:
+                yield call
+                call.close()
+            except OnnxcError:
+                call.abandon()
                 self.workspaces.free.append(workspace)
-        finally:
-            self.device.leave(before)
+                raise
+            except BaseException:
+                # The call may have been in the middle of anything: its workspace goes, once the device is done with it.
+                call.abandon()
+                raise
+            self.workspaces.free.append(workspace)
 
     def run_in(
         self, call: Call, values: Sequence["SlotValue"], sizes: tuple[int, ...], wanted: Sequence[Wanted]
@@ -131,7 +131,7 @@ class DeviceEngine:
 
         Those on the host are complete, those on the device are so when the call is.
         """
-        call.workspace.calls += 1
+        call.workspace.counts.calls += 1
         if self.direct is not None:
             return self._run_direct(self.direct, call, values, sizes, wanted)
         inside = [value.within(call) if isinstance(value, DeviceArray) else value for value in values]
@@ -167,8 +167,8 @@ class DeviceEngine:
 
     def stats(self) -> Stats:
         """What has run so far."""
-        spaces = self.workspaces
-        return Stats(calls=spaces.calls, launches=spaces.launches, arena_bytes=spaces.arena_bytes)
+        counts = self.workspaces.counts()
+        return Stats(calls=counts.calls, launches=counts.launches, arena_bytes=self.workspaces.arena_bytes)
 
     def _run_direct(
         self,
@@ -205,7 +205,7 @@ class DeviceEngine:
 
         key = (sizes, addresses, arriving.nbytes, leaving.nbytes)
         workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle)
-        workspace.launches += 1
+        workspace.counts.launches += 1
         call.in_flight = True
         if leaving.arrays:
             call.synchronize()
@@ -277,7 +277,7 @@ def _device_step(step: Launch, launch: NativeLaunch) -> RunStep[Call]:
         for place, array in enumerate(arrays, launch.first_array):
             workspace.words[place] = array.address
         _enqueue(launch, workspace, call.stream)
-        workspace.launches += 1
+        workspace.counts.launches += 1
         call.in_flight = True
 
     return run
