@@ -17,7 +17,6 @@ FILES: Rows = {
     "file-not-found": ("there is no such file", "the file system"),
     "invalid-utf8": ("a name or a text is not UTF-8", "ONNX IR, strings are UTF-8"),
     "model-too-large": ("a model without external data is more than one message holds", "protobuf, 2 GiB"),
-    "not-a-file": ("the path is a folder", "the file system"),
     "not-a-plain-file": ("the path leads to a device, a FIFO, a socket or a folder", "the file system"),
     "not-a-model": ("the bytes are no protobuf message, or not one of a model", "ONNX IR, ModelProto"),
     "text-file": ("a file object was opened as text", "Python, open"),
