@@ -8,7 +8,7 @@ import numpy as np
 from onnxc.compiler.ir.dims import Size, evaluate
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attribute, Attributes
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.host import MEANINGS
 from onnxc.runtime.host.functions import FUNCTIONS
 from onnxc.runtime.host.values import HostValue
@@ -33,7 +33,7 @@ def apply_meaning(
 ) -> tuple[np.ndarray, ...]:
     """The results of primitive `name` on `operands`, with each symbol of a size at its value.
 
-    Raises InputError where the sizes are beyond what NumPy can count.
+    Raises DeviceError where the sizes are beyond what NumPy can count.
     """
     numbers = {key: numeric_attribute(value, sizes) for key, value in attributes.items()}
     try:
@@ -42,7 +42,7 @@ def apply_meaning(
         largest = max(map(_product, numbers.values()), default=0)
         if largest < IMPOSSIBLE:
             raise
-        raise InputError(f"{name} is asked for {largest} elements", code="impossible-size") from problem
+        raise DeviceError(f"{largest} elements of {name} do not fit into memory", code="out-of-memory") from problem
 
 
 def _product(attribute: object) -> int:
