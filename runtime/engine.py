@@ -139,12 +139,12 @@ class ProgramEngine:
                 return given
         return own_values(run_body(self.body, values, list(sizes), workspace), values)
 
-    def _prepared_body(self, body: Body, launches: Mapping[int, NativeLaunch]) -> PreparedBody[Workspace]:
+    def _prepared_body(self, body: Body, launches: Mapping[Launch, NativeLaunch]) -> PreparedBody[Workspace]:
         weights = self.weights
         around = Surroundings(
             self.program.symbols,
             lambda constant: constant_view(weights, constant),
-            lambda step: native_step(step, launches[id(step)]),
+            lambda step: native_step(step, launches[step]),
             lambda tensors, _: stack_arrays(tensors),
         )
         return prepare_body(body, around, frozenset())
@@ -189,13 +189,13 @@ def launches_of(body: Body) -> list[Launch]:
 
 def native_launches(
     body: Body, image: Image | None, symbol_count: int, locations: Sequence[str]
-) -> dict[int, NativeLaunch]:
-    """The launches of a body in order, by the `id` of their step."""
-    found: dict[int, NativeLaunch] = {}
+) -> dict[Launch, NativeLaunch]:
+    """The launches of a body in order, by their step; equal steps share one."""
+    found: dict[Launch, NativeLaunch] = {}
     for step in launches_of(body):
         if image is None:
             raise DeviceError("the program has native code, and there is no image", code="image-missing")
-        found[id(step)] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations)
+        found[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations)
     return found
 
 

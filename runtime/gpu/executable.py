@@ -9,8 +9,9 @@ from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.executable import Executable, call_out_of_memory, copy_into, expect_outputs
 from onnxc.runtime.gpu.arrays import DeviceArray
-from onnxc.runtime.gpu.engine import DeviceEngine, Place, Wanted
+from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.exchange import import_output, import_tensor
+from onnxc.runtime.gpu.wanted import Place, Wanted
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.signature import Signature

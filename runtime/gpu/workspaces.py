@@ -18,7 +18,7 @@ from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
 from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
-from onnxc.runtime.launch import illegal_data
+from onnxc.runtime.launch import NativeLaunch, illegal_data
 from onnxc.runtime.program import (
     DEVICE_FUNCTIONS,
     DEVICE_LAUNCH,
@@ -28,10 +28,11 @@ from onnxc.runtime.program import (
     FRAME_STATUS,
     FRAME_SYMBOLS,
     FRAME_WEIGHTS,
+    TOO_MANY_ELEMENTS,
 )
 from onnxc.runtime.workspaces import STATUS_WORDS, Counts
 
-__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging"]
+__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "enqueue_launch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +285,17 @@ class Call:
 
     def _wait_for(self, event: int) -> None:
         self.device.driver.call("to order two calls", "cuStreamWaitEvent", self.stream, event, 0)
+
+
+def enqueue_launch(launch: NativeLaunch, workspace: DeviceWorkspace, stream: int) -> None:
+    """Calls the entry, which launches the kernels on the stream."""
+    workspace.table[DEVICE_STREAM] = stream
+    result = launch.entry(workspace.frame)
+    if result == TOO_MANY_ELEMENTS:
+        message = "an array inside of the model has 2**31 elements or more, which its kernels cannot count"
+        raise DeviceError(message, code="too-many-elements")
+    if result:
+        workspace.device.driver.fail(result, f"to launch the kernels of {launch.step.entry}", "cuLaunchKernelEx")
 
 
 def _end(device: Device, calls: Sequence[tuple[str, int]]) -> None:
