@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Mapping
 
-from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, warning
+from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.infer import annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.options import CompileOptions, ModelSource
-from onnxc.runtime.errors import ModelError, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 
 __all__ = ["declare_types", "expand_functions", "find_all"]
 
@@ -24,7 +24,7 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
     within = make_limits(limits)
     findings: tuple[Diagnostic, ...] = ()
     try:
-        loaded = read_model(source)
+        loaded = _read(source)
         findings = collect_findings(loaded, limits=within)
         if not any(finding.severity == "error" for finding in findings):
             infer_types(check_model(loaded, limits=within))
@@ -37,6 +37,15 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
         message, *nodes = listing.split("\n")
         return (*findings, warning(problem.code, message, values=[node.removeprefix("  --> ") for node in nodes]))
     return findings
+
+
+def _read(source: ModelSource) -> LoadedModel:
+    """The model; that there is no file of one is a finding as any other."""
+    try:
+        return read_model(source)
+    except InputError as problem:
+        message = str(problem).removeprefix(f"error[{problem.code}]: ")
+        raise model_error([error(problem.code, message)]) from problem
 
 
 def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:

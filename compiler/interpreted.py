@@ -59,7 +59,8 @@ class InterpreterEngine:
         with self.lock:
             self.calls += 1
         try:
-            return own_values(interpret(self.module, dict(zip(self.names, values, strict=True))), values)
+            inputs = dict(zip(self.names, values, strict=True))
+            return own_values(interpret(self.module, inputs, clamp_indices=False), values)
         except MemoryError as problem:
             raise DeviceError(f"the values do not fit into memory: {problem}", code="out-of-memory") from problem
 

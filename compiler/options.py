@@ -25,7 +25,7 @@ PRECISIONS: Mapping[str, Precision] = {precision: precision for precision in get
 
 V = TypeVar("V")
 
-ModelSource = str | os.PathLike[str] | bytes | BinaryIO | SupportsSerialize
+ModelSource = str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize
 DimRange = int | tuple[int, int | None]
 CacheOption = str | os.PathLike[str] | Literal[False] | None
 

@@ -1,26 +1,33 @@
 """What callers pass, as arrays that native code can read: contiguous, aligned, in the element type that is expected.
 
 Memory is shared where it can be. A value is converted only where nothing is lost: an array keeps its element type,
-and a Python number or list, which has none, takes the one that is expected if it can hold every element.
+and a Python number or list, which has none, takes the one that is expected if it can hold every element. Floats are
+rounded, as NumPy does it, but a finite one never becomes infinite. A mask is never dropped.
+
+Code of the caller's runs where a value is no array of NumPy: whatever Exception it raises becomes an InputError, whose
+`__cause__` it is. KeyboardInterrupt and SystemExit pass through; for MemoryError see runtime/executable.py.
 """
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.dtypes import STRING, DType, dtype_kind, dtype_name
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, OnnxcError
 from onnxc.runtime.sparse_tensor import SparseTensor
 
-__all__ = ["describe", "import_array", "is_ready", "type_text"]
+__all__ = ["describe", "import_array", "is_masked", "is_ready", "plain_mapping", "type_text", "unreadable"]
 
 # NumPy's flags C_CONTIGUOUS and ALIGNED.
 READY_FLAGS = 0x0101
 
 # The device types of DLPack whose memory the processor can read: kDLCPU, kDLCUDAHost.
 _HOST_MEMORY = (1, 3)
+
+# Names, or the keys of a map.
+Key = TypeVar("Key")
 
 _PYTHON_VALUES = (bool, int, float, complex, str, list, tuple)
 
@@ -50,6 +57,29 @@ def import_array(value: object, dtype: DType, what: str, expected: str) -> np.nd
     return array if is_ready(array) else array.copy(order="C")
 
 
+def plain_mapping(value: Mapping[Key, object], what: str, expected: str, code: str) -> Mapping[Key, object]:
+    """What a mapping of the caller's holds; InputError where it fails to say."""
+    if type(value) is dict:
+        return value
+    try:
+        return dict(value.items())
+    except (OnnxcError, MemoryError):
+        raise
+    except Exception as problem:
+        raise unreadable(value, problem, what, expected, code) from problem
+
+
+def unreadable(value: object, problem: Exception, what: str, expected: str, code: str = "input-type") -> InputError:
+    """The error for a value whose own code, or NumPy's for it, has raised `problem`."""
+    reason = f"{type(problem).__name__}: {problem}"
+    return InputError(f"{what} is {describe(value)} that cannot be read ({reason}), expected {expected}", code=code)
+
+
+def is_masked(value: object) -> bool:
+    """Whether elements of an array are masked out, for which nothing but its own library has a meaning."""
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray and np.ma.is_masked(value)
+
+
 def is_ready(array: np.ndarray) -> bool:
     """Whether native code can read the array as it is."""
     return array.flags.num & READY_FLAGS == READY_FLAGS
@@ -74,23 +104,23 @@ def type_text(name: str, shape: Sequence[int | str] | None) -> str:
 
 
 def _as_array(value: object, dtype: DType, what: str, expected: str) -> np.ndarray:
+    if is_masked(value) or (isinstance(value, list | tuple) and any(map(is_masked, value))):
+        message = f"{what} is {describe(value)} with a mask, expected {expected}: fill what is masked out, x.filled(0)"
+        raise InputError(message, code="input-type")
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
-    if isinstance(value, _PYTHON_VALUES):
-        return _from_python(value, dtype, what, expected)
-    if isinstance(value, SupportsDLPack):
-        return _from_dlpack(value, what, expected)
-    if any(hasattr(value, name) for name in ("__array_interface__", "__array__")) or _has_buffer(value):
-        try:
+    try:
+        if isinstance(value, _PYTHON_VALUES):
+            return _from_python(value, dtype, what, expected)
+        if isinstance(value, SupportsDLPack):
+            return _from_dlpack(value, what, expected)
+        if any(hasattr(value, name) for name in ("__array_interface__", "__array__")) or _has_buffer(value):
             return np.asarray(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as problem:
-            raise _unreadable(value, problem, what, expected) from problem
+    except (OnnxcError, MemoryError):
+        raise
+    except Exception as problem:
+        raise unreadable(value, problem, what, expected) from problem
     raise InputError(f"{what} is {describe(value)}, expected {expected}", code="input-type")
-
-
-def _unreadable(value: object, problem: Exception, what: str, expected: str) -> InputError:
-    message = f"{what} is {describe(value)} that cannot be read ({problem}), expected {expected}"
-    return InputError(message, code="input-type")
 
 
 def _has_buffer(value: object) -> bool:
@@ -106,18 +136,12 @@ def _from_dlpack(value: SupportsDLPack, what: str, expected: str) -> np.ndarray:
     if device not in _HOST_MEMORY:
         message = f"{what} is {describe(value)} on a device (DLPack device type {int(device)}), expected one in memory"
         raise InputError(message, code="input-device")
-    try:
-        return np.from_dlpack(value)  # type: ignore[arg-type]
-    except (BufferError, RuntimeError, TypeError, ValueError) as problem:
-        raise _unreadable(value, problem, what, expected) from problem
+    return np.from_dlpack(value)  # type: ignore[arg-type]
 
 
 def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.ndarray:
     """A number, a text, or nested lists of them."""
-    try:
-        array = np.asarray(value)
-    except ValueError as problem:
-        raise _unreadable(value, problem, what, expected) from problem
+    array = np.asarray(value)
     if dtype == STRING or _holds_arrays(value):
         return array
     if array.size == 0:
@@ -128,10 +152,17 @@ def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.nd
         raise InputError(message, code="input-dtype")
     with np.errstate(all="ignore"):
         converted = array.astype(dtype)
-        if dtype_kind(dtype) == "integer" and not np.array_equal(converted.astype(array.dtype), array):
+        if not _fits(converted, array):
             message = f"{what} has elements from {array.min()} to {array.max()}, outside {dtype_name(dtype)}"
             raise InputError(message, code="input-range")
     return converted
+
+
+def _fits(converted: np.ndarray, array: np.ndarray) -> bool:
+    """Whether no element has become another integer, or has ceased to be finite."""
+    if dtype_kind(converted.dtype) == "integer":
+        return np.array_equal(converted.astype(array.dtype), array)
+    return np.array_equal(np.isfinite(converted), np.isfinite(array))
 
 
 def _holds_arrays(value: object) -> bool:
@@ -148,7 +179,10 @@ def _strings(array: np.ndarray, what: str, expected: str) -> np.ndarray:
     """The texts of any of NumPy's string types, or of an array of objects, as `str` objects."""
     if array.size and array.dtype.kind not in "UTSO":
         raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
-    texts = [text.decode() if isinstance(text, bytes) else text for text in array.reshape(-1).tolist()]
+    try:
+        texts = [text.decode() if isinstance(text, bytes) else text for text in array.reshape(-1).tolist()]
+    except UnicodeDecodeError as problem:
+        raise unreadable(array, problem, what, expected) from problem
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"{what} has an element that is {describe(text)}, expected {expected}", code="input-dtype")

@@ -1,7 +1,7 @@
 """This machine's processor: what it can execute, native images loaded into the process, aligned memory."""
 
-import contextlib
 import ctypes
+import errno
 import itertools
 import mmap
 import os
@@ -109,9 +109,12 @@ def allocate_aligned(nbytes: int, huge_pages: bool = False) -> npt.NDArray[np.ui
     block = np.frombuffer(mapping, np.uint8)
     start = -block.ctypes.data % HUGE_PAGE_BYTES
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        # A kernel without huge pages refuses; the memory is good all the same.
-        with contextlib.suppress(OSError):
+        try:
             mapping.madvise(mmap.MADV_HUGEPAGE, start, whole_pages)
+        except OSError as problem:
+            # A kernel without huge pages refuses; the memory is good all the same.
+            if problem.errno != errno.EINVAL:
+                raise
     return block[start : start + nbytes]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnxc.runtime.addresses import read_address
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.dtypes import DTYPES, DType
-from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError, OnnxcError
 from onnxc.runtime.fast_call import FastCall, Shapes, write_fast_call
 from onnxc.runtime.launch import NativeLaunch
 from onnxc.runtime.program import Body, Constant, Guard, If, Launch, Program, Release, Step, While
@@ -93,18 +93,14 @@ class ProgramEngine:
     ) -> Sequence["HostValue"]:
         """The outputs."""
         workspace = self.workspaces.take()
+        workspace.counts.calls += 1
         try:
-            workspace.calls += 1
-            if self.direct is not None and given is not None:
-                found = self.direct.at(sizes)
-                order, results = launch_orders(self.program.body, self.direct)
-                outputs = [given[results.index(k)] for k in range(len(results))]
-                if tuple(output.shape for output in outputs) == found.shapes:
-                    self.direct.run(found, [*(as_array(values[k]) for k in order), *outputs], workspace)
-                    return given
-            return own_values(run_body(self.body, values, list(sizes), workspace), values)
-        finally:
+            results = self._results(values, sizes, given, workspace)
+        except OnnxcError:
             self.workspaces.free.append(workspace)
+            raise
+        self.workspaces.free.append(workspace)
+        return results
 
     def fast_call(self) -> FastFunction | None:
         """The call in straight-line code, where the program is one launch."""
@@ -123,17 +119,32 @@ class ProgramEngine:
 
     def stats(self) -> Stats:
         """What has run so far; a fast call counts itself, and is one launch."""
-        spaces = self.workspaces
-        calls = spaces.calls
-        launches = spaces.launches if self.direct is None else calls
-        return Stats(calls=calls, launches=launches, arena_bytes=spaces.arena_bytes)
+        counts = self.workspaces.counts()
+        launches = counts.launches if self.direct is None else counts.calls
+        return Stats(calls=counts.calls, launches=launches, arena_bytes=self.workspaces.arena_bytes)
 
-    def _prepared_body(self, body: Body, launches: Mapping[int, NativeLaunch]) -> PreparedBody[Workspace]:
+    def _results(
+        self,
+        values: Sequence["HostValue"],
+        sizes: tuple[int, ...],
+        given: Sequence[np.ndarray] | None,
+        workspace: Workspace,
+    ) -> Sequence["HostValue"]:
+        if self.direct is not None and given is not None:
+            found = self.direct.at(sizes)
+            order, results = launch_orders(self.program.body, self.direct)
+            outputs = [given[results.index(k)] for k in range(len(results))]
+            if tuple(output.shape for output in outputs) == found.shapes:
+                self.direct.run(found, [*(as_array(values[k]) for k in order), *outputs], workspace)
+                return given
+        return own_values(run_body(self.body, values, list(sizes), workspace), values)
+
+    def _prepared_body(self, body: Body, launches: Mapping[Launch, NativeLaunch]) -> PreparedBody[Workspace]:
         weights = self.weights
         around = Surroundings(
             self.program.symbols,
             lambda constant: constant_view(weights, constant),
-            lambda step: native_step(step, launches[id(step)]),
+            lambda step: native_step(step, launches[step]),
             lambda tensors, _: stack_arrays(tensors),
         )
         return prepare_body(body, around, frozenset())
@@ -178,13 +189,13 @@ def launches_of(body: Body) -> list[Launch]:
 
 def native_launches(
     body: Body, image: Image | None, symbol_count: int, locations: Sequence[str]
-) -> dict[int, NativeLaunch]:
-    """The launches of a body in order, by the `id` of their step."""
-    found: dict[int, NativeLaunch] = {}
+) -> dict[Launch, NativeLaunch]:
+    """The launches of a body in order, by their step; equal steps share one."""
+    found: dict[Launch, NativeLaunch] = {}
     for step in launches_of(body):
         if image is None:
             raise DeviceError("the program has native code, and there is no image", code="image-missing")
-        found[id(step)] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations)
+        found[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations)
     return found
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.arrays import describe, is_ready
+from onnxc.runtime.arrays import describe, is_ready, plain_mapping
 from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.engine import Engine
-from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 from onnxc.runtime.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["Executable", "copy_into"]
+__all__ = ["Executable", "call_out_of_memory", "copy_into", "expect_outputs"]
 
 
 class Executable:
@@ -91,13 +91,18 @@ class Executable:
 
         Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None,
         sparse tensors as `onnxc.SparseTensor`.
-        Raises InputError.
+
+        Raises InputError, DeviceError. KeyboardInterrupt, SystemExit and what the handlers of signals raise pass
+        through: the call is given up, with the memory that it had, and others are not affected.
         """
-        outputs: Sequence[SlotValue] | None = None
-        if self._fast_call is not None and len(inputs) == self._input_count:
-            outputs = self._fast_call(*inputs)
-        if outputs is None:
-            outputs = self._run(self._signature.by_position(inputs))
+        try:
+            outputs: Sequence[SlotValue] | None = None
+            if self._fast_call is not None and len(inputs) == self._input_count:
+                outputs = self._fast_call(*inputs)
+            if outputs is None:
+                outputs = self._run(self._signature.by_position(inputs))
+        except MemoryError as problem:
+            raise call_out_of_memory(problem) from problem
         return outputs[0] if self._has_one_output else tuple(outputs)
 
     def run(
@@ -109,7 +114,8 @@ class Executable:
     ) -> dict[str, "SlotValue"]:
         """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
 
-        Raises InputError. `seed` is reserved for models that draw numbers, `stream` is for models on a device.
+        Raises as a call by position does. `seed` is reserved for models that draw numbers, `stream` is for models on a
+        device.
         """
         if seed is not None:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
@@ -117,20 +123,20 @@ class Executable:
             raise InputError(
                 "a stream was passed, and the model was compiled for the CPU", code="stream-without-device"
             )
-        if out is not None:
-            if not isinstance(out, Mapping):
-                message = f"out is {describe(out)}, expected a mapping from names to arrays"
-                raise InputError(message, code="output-mapping")
-            return self._run_into(self._signature.by_name(inputs), out)
-        outputs: Sequence[SlotValue] | None = None
-        if self._fast_call is not None and isinstance(inputs, Mapping) and len(inputs) == self._input_count:
-            try:
-                outputs = self._fast_call(*[inputs[name] for name in self._input_names])
-            except KeyError:
-                outputs = None
-        if outputs is None:
-            outputs = self._run(self._signature.by_name(inputs))
-        return dict(zip(self._output_names, outputs, strict=True))
+        try:
+            if out is not None:
+                return self._run_into(self._signature.by_name(inputs), expect_outputs(out))
+            return dict(zip(self._output_names, self._run_named(inputs), strict=True))
+        except MemoryError as problem:
+            raise call_out_of_memory(problem) from problem
+
+    def _run_named(self, inputs: Mapping[str, object]) -> Sequence["SlotValue"]:
+        # A mapping of another kind may do anything when it is asked.
+        if self._fast_call is not None and type(inputs) is dict and len(inputs) == self._input_count:
+            outputs = self._fast_call(*[inputs.get(name) for name in self._input_names])
+            if outputs is not None:
+                return outputs
+        return self._run(self._signature.by_name(inputs))
 
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
         """The outputs for one value per input, of any kind that can be imported."""
@@ -186,6 +192,19 @@ def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) 
         for other in (*given[:index], *inputs)
     )
     return apart and all(map(is_ready, given))
+
+
+def expect_outputs(out: object) -> Mapping[str, object]:
+    """What was given for the outputs, by name."""
+    expected = "a mapping from names to arrays"
+    if not isinstance(out, Mapping):
+        raise InputError(f"out is {describe(out)}, expected {expected}", code="output-mapping")
+    return plain_mapping(out, "out", expected, "output-mapping")
+
+
+def call_out_of_memory(problem: MemoryError) -> DeviceError:
+    """The error for whatever it was that did not fit in a call."""
+    return DeviceError(f"what this call needs does not fit into memory: {problem}", code="out-of-memory")
 
 
 def copy_into(array: np.ndarray, output: "SlotValue", name: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from onnxc.runtime.addresses import ADDRESS, memory
 from onnxc.runtime.arrays import READY_FLAGS
 from onnxc.runtime.dtypes import DType
-from onnxc.runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
+from onnxc.runtime.launch import LaunchSizes, NativeLaunch, illegal_data, out_of_memory
 from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 __all__ = ["FastCall", "Shapes", "write_fast_call"]
@@ -43,12 +43,11 @@ def call({parameters}):
     words = workspace.words
     {store}
     entry(workspace.frame)
-    workspace.calls += 1
+    workspace.counts.calls += 1
     if words[{status}]:
-        try:
-            fail(workspace)
-        finally:
-            push(workspace)
+        status = workspace.take_status()
+        push(workspace)
+        raise illegal_data(status, locations)
     push(workspace)
     return ({results})
 """
@@ -104,7 +103,8 @@ def write_fast_call(
     known: dict[Shapes, LaunchSizes] = {}
     names: dict[str, object] = {
         "ndarray": np.ndarray, "empty": np.empty, "memory": memory, "known": known, "entry": launch.entry,
-        "fail": launch.fail, "out_of_memory": out_of_memory, "dtypes": launch.dtypes, "take": workspaces.take,
+        "illegal_data": illegal_data, "locations": launch.locations, "out_of_memory": out_of_memory,
+        "dtypes": launch.dtypes, "take": workspaces.take,
         "pop": workspaces.free.pop, "push": workspaces.free.append,
     }  # fmt: skip
     names |= {f"{x}_dtype": dtype for x, dtype in zip(inputs, input_dtypes, strict=True)}

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import NoReturn
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from onnxc.runtime.addresses import read_address
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
-from onnxc.runtime.workspaces import AnyWorkspace, Workspace
+from onnxc.runtime.workspaces import Workspace
 
 __all__ = ["LaunchSizes", "NativeLaunch", "illegal_data"]
 
@@ -79,13 +78,9 @@ class NativeLaunch:
         for place, x in enumerate(arrays, self.first_array):
             words[place] = read_address(x)
         self.entry(workspace.frame)
-        workspace.launches += 1
+        workspace.counts.launches += 1
         if words[workspace.status]:
-            self.fail(workspace)
-
-    def fail(self, workspace: AnyWorkspace) -> NoReturn:
-        """Raises what the status block says."""
-        raise illegal_data(workspace.take_status(), self.locations)
+            raise illegal_data(workspace.take_status(), self.locations)
 
 
 def illegal_data(status: Sequence[int], locations: Sequence[str]) -> InputError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from onnxc.runtime.arrays import describe, import_array
+from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import InputError
@@ -101,6 +101,7 @@ class Signature:
         if not isinstance(values, Mapping):
             message = f"run takes a mapping from names to values, {describe(values)} came; {self._listed_inputs()}"
             raise InputError(message, code="input-mapping")
+        values = plain_mapping(values, "what run takes", "a mapping from names to values", "input-mapping")
         for name in values:
             if name in self.frozen:
                 message = f"{name!r} is compiled in as a constant; to pass it, compile with freeze_params=False"

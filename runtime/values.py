@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.arrays import describe, import_array, type_text
+from onnxc.runtime.arrays import describe, import_array, plain_mapping, type_text
 from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
 from onnxc.runtime.errors import InputError
@@ -90,7 +90,7 @@ def import_value(value: object, text: str, what: str) -> "HostValue":
                 raise _wrong_type(value, text, what)
             return {
                 _import_key(key, key_type, text, what): _import_inner(item, value_type, f"{what}[{key!r}]")
-                for key, item in value.items()
+                for key, item in plain_mapping(value, what, text, "input-type").items()
             }
     return import_array(value, DTYPES[text.partition("[")[0]], what, text)
 

@@ -2,11 +2,18 @@
 
 A call takes a workspace, has it alone, and gives it back; so calls in several threads never wait for each other. An
 arena grows to the largest that its calls have needed and is kept.
+
+A call that anything but an error of ours ends, such as KeyboardInterrupt between two of its instructions, gives nothing
+back: its workspace may be half set. It is freed with the frames of the call, for the pool holds it weakly.
 """
 
 import ctypes
+import errno
+import weakref
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,22 +23,29 @@ from onnxc.runtime.cpu import HUGE_PAGE_BYTES, allocate_aligned
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
-__all__ = ["STATUS_WORDS", "AnyWorkspace", "Workspace", "WorkspacePool"]
+__all__ = ["STATUS_WORDS", "AnyWorkspace", "Counts", "Workspace", "WorkspacePool"]
 
 STATUS_WORDS = 8
 
 
-class AnyWorkspace(Protocol):
-    """What the pool asks of a workspace, and a failed launch."""
+@dataclass(slots=True)
+class Counts:
+    """What ran in a workspace."""
 
-    calls: int
-    launches: int
+    calls: int = 0
+    launches: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.calls + other.calls, self.launches + other.launches)
+
+
+class AnyWorkspace(Protocol):
+    """What the pool asks of a workspace."""
+
+    counts: Counts
 
     @property
     def arena_bytes(self) -> int: ...
-
-    def take_status(self) -> tuple[int, ...]:
-        """The status block, which is clear again afterwards."""
 
 
 W = TypeVar("W", bound=AnyWorkspace)
@@ -40,10 +54,10 @@ W = TypeVar("W", bound=AnyWorkspace)
 class Workspace:
     """The words of the frame, the status block behind them at `status`, and the arena.
 
-    `sizes` is what the symbols of the frame were last set for; `calls` and `launches` count what ran here.
+    `sizes` is what the symbols of the frame were last set for.
     """
 
-    __slots__ = ("arena", "calls", "frame", "launches", "sizes", "status", "words")
+    __slots__ = ("__weakref__", "arena", "counts", "frame", "sizes", "status", "words")
 
     def __init__(self, frame_words: int, pool_address: int, weights_address: int) -> None:
         self.words = array("q", bytes((frame_words + STATUS_WORDS) * WORD_BYTES))
@@ -55,7 +69,7 @@ class Workspace:
         self.words[FRAME_STATUS] = address + frame_words * WORD_BYTES
         self.arena = np.empty(0, np.uint8)
         self.sizes: object = None
-        self.calls = self.launches = 0
+        self.counts = Counts()
 
     def prepare(self, sizes: object, symbols: "array[int]", arena_bytes: int) -> None:
         """Sets the symbols of the frame, and grows the arena to at least `arena_bytes`."""
@@ -83,34 +97,54 @@ class WorkspacePool(Generic[W]):
 
     def __init__(self, create: Callable[[], W]) -> None:
         self._create = create
-        self._all: list[W] = []
+        self._all: list[tuple[weakref.ref[W], Counts]] = []
+        # What ran in workspaces that are gone.
+        self._ended = Counts()
+        self._lock = Lock()
         self.free: list[W] = []
 
     def take(self) -> W:
-        """A workspace for the caller alone; to be appended to `free` when the call is over."""
+        """A workspace for the caller alone, who appends it to `free` when the call is over and left it in order."""
         try:
             return self.free.pop()
         except IndexError:
             workspace = self._create()
-            self._all.append(workspace)
+            self._keep(workspace)
             return workspace
 
-    @property
-    def calls(self) -> int:
-        return sum(workspace.calls for workspace in tuple(self._all))
-
-    @property
-    def launches(self) -> int:
-        return sum(workspace.launches for workspace in tuple(self._all))
+    def counts(self) -> Counts:
+        """What ran in all workspaces, also in those that are gone."""
+        with self._lock:
+            return sum((counts for _, counts in self._all), self._ended)
 
     @property
     def arena_bytes(self) -> int:
         """The bytes of all arenas together."""
-        return sum(workspace.arena_bytes for workspace in tuple(self._all))
+        workspaces = [reference() for reference, _ in tuple(self._all)]
+        return sum(workspace.arena_bytes for workspace in workspaces if workspace is not None)
+
+    def _keep(self, workspace: W) -> None:
+        with self._lock:
+            kept, ended = [(weakref.ref(workspace), workspace.counts)], self._ended
+            for reference, counts in self._all:
+                if reference() is None:
+                    ended += counts
+                else:
+                    kept.append((reference, counts))
+            self._all, self._ended = kept, ended
 
 
 def _allocate(nbytes: int) -> np.ndarray:
     try:
         return allocate_aligned(nbytes, huge_pages=nbytes >= HUGE_PAGE_BYTES)
-    except (MemoryError, OSError, ValueError, OverflowError) as problem:
-        raise DeviceError(f"an arena of {nbytes} bytes does not fit into memory", code="out-of-memory") from problem
+    except OSError as problem:
+        # The handler of a signal may raise another one, such as TimeoutError.
+        if problem.errno != errno.ENOMEM:
+            raise
+        raise _no_room(nbytes) from problem
+    except (MemoryError, OverflowError) as problem:
+        raise _no_room(nbytes) from problem
+
+
+def _no_room(nbytes: int) -> DeviceError:
+    return DeviceError(f"an arena of {nbytes} bytes does not fit into memory", code="out-of-memory")

@@ -17,9 +17,9 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.index_range import given_indices
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
-from onnxc.compiler.planning.indices import given_indices
 from onnxc.compiler.planning.views import row_major
 from onnxc.runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 

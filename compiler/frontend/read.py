@@ -7,7 +7,6 @@ they stay where they are, in the bytes or in the mapped file.
 import hashlib
 import mmap
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +18,8 @@ from google.protobuf.message import DecodeError, EncodeError
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
-from onnxc.runtime.errors import ModelError
+from onnxc.runtime.errors import InputError, ModelError
+from onnxc.runtime.plain_files import AnyPath, open_plain_file
 
 # Files from this size on are mapped; smaller ones are read, which protects against changes under our feet.
 MAP_BYTES = 16 << 20
@@ -64,10 +64,13 @@ class LoadedModel:
         return _parse(self.data)
 
 
-def read_model(source: str | os.PathLike[str] | bytes | BinaryIO | SupportsSerialize) -> LoadedModel:
+def read_model(
+    source: str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize,
+) -> LoadedModel:
     """The model that `source` is, or is the path of.
 
-    Raises ModelError where there is no such file, or its bytes are not a model.
+    Raises InputError where the path leads to no plain file, MissingFileError where to none; ModelError where the bytes
+    are not a model.
     """
     data, folder = _open(source)
     if not len(data):
@@ -87,8 +90,7 @@ def wrap_model(model: ModelProto, folder: Path | None) -> LoadedModel:
 def _open(source: object) -> tuple[memoryview, Path | None]:
     """The bytes of a source, and the folder of its external data."""
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        return _read_file(path), path.absolute().parent
+        return _read_file(source), Path(os.fsdecode(source)).absolute().parent
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).cast("B"), None
     if isinstance(source, SupportsSerialize):
@@ -103,19 +105,14 @@ def _open(source: object) -> tuple[memoryview, Path | None]:
     return memoryview(data), Path(name).absolute().parent if isinstance(name, str) else None
 
 
-def _read_file(path: Path) -> memoryview:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISREG(status.st_mode) and status.st_size >= MAP_BYTES:
+def _read_file(path: AnyPath) -> memoryview:
+    with open_plain_file(path, what="the model") as file:
+        try:
+            if os.fstat(file.fileno()).st_size >= MAP_BYTES:
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             return memoryview(file.read())
-    except FileNotFoundError:
-        raise _error("file-not-found", f'there is no file "{path}"') from None
-    except IsADirectoryError:
-        raise _error("not-a-file", f'"{path}" is a folder') from None
-    except (OSError, ValueError) as problem:
-        raise _error("unreadable-file", f'"{path}" cannot be read: {problem}') from None
+        except OSError as problem:
+            raise InputError(f"{_named(path)} cannot be read: {problem}", code="unreadable-file") from problem
 
 
 def _serialized(source: SupportsSerialize) -> memoryview:
@@ -158,7 +155,7 @@ def _impostor(data: memoryview) -> str | None:
 
 def _named(source: object) -> str:
     if isinstance(source, str | os.PathLike):
-        return f'"{os.fspath(source)}"'
+        return f'"{os.fsdecode(source)}"'
     return "the model"
 
 

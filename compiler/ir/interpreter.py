@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.index_range import expect_indices_in_range, is_indexed
 from onnxc.compiler.ir.meanings import apply_function, apply_meaning
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Value
 from onnxc.compiler.ir.types import ShapedType
@@ -23,14 +24,16 @@ def _ignore(op: Op, results: Sequence[HostValue]) -> None:
     """What is done with results where nobody looks."""
 
 
-def interpret(module: Module, inputs: Mapping[str, HostValue], observe: Observer = _ignore) -> tuple[HostValue, ...]:
+def interpret(
+    module: Module, inputs: Mapping[str, HostValue], observe: Observer = _ignore, *, clamp_indices: bool = True
+) -> tuple[HostValue, ...]:
     """The results of the main function; parameters with a default may be left out. `observe` sees those of each op.
 
-    Raises InputError where sizes do not agree or a guard does not hold.
+    Raises InputError where sizes do not agree, a guard does not hold, or an index is out of range and not clamped.
     """
     function = module.main
     arguments = [_argument(function, parameter, inputs) for parameter in function.body.parameters]
-    return _Run(module, observe).block(function.body, arguments, {})
+    return _Run(module, observe, clamp_indices=clamp_indices).block(function.body, arguments, {})
 
 
 def _argument(function: Function, parameter: Value, inputs: Mapping[str, HostValue]) -> HostValue:
@@ -72,8 +75,8 @@ def single_symbol(dim: Dim) -> str | None:
 class _Run:
     """One run of a module."""
 
-    def __init__(self, module: Module, observe: Observer) -> None:
-        self.observe = observe
+    def __init__(self, module: Module, observe: Observer, *, clamp_indices: bool) -> None:
+        self.observe, self.clamp_indices = observe, clamp_indices
         self.functions = {function.name: function for function in module.functions}
 
     def block(self, block: Block, arguments: Sequence[HostValue], outer: Mapping[str, int]) -> tuple[HostValue, ...]:
@@ -92,6 +95,8 @@ class _Run:
         values: dict[Value, HostValue] = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops:
             try:
+                if not self.clamp_indices and is_indexed(op):
+                    expect_indices_in_range(op, values)
                 results = self.op(op, [values[operand] for operand in op.operands], sizes)
             except InputError as problem:
                 raise located(problem, op.location) from None

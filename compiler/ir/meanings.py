@@ -9,7 +9,7 @@ from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attribute, Attributes
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.host import MEANINGS
 from onnxc.runtime.host.functions import FUNCTIONS
 from onnxc.runtime.host.values import HostValue
@@ -34,7 +34,7 @@ def apply_meaning(
 ) -> tuple[np.ndarray, ...]:
     """The results of primitive `name` on `operands`, with each symbol of a size at its value.
 
-    Raises InputError where the sizes are beyond what NumPy can count.
+    Raises DeviceError where the sizes are beyond what NumPy can count.
     """
     numbers = {key: numeric_attribute(value, sizes) for key, value in attributes.items()}
     try:
@@ -43,7 +43,7 @@ def apply_meaning(
         largest = max(map(_product, numbers.values()), default=0)
         if largest < IMPOSSIBLE:
             raise
-        raise InputError(f"{name} is asked for {largest} elements", code="impossible-size") from problem
+        raise DeviceError(f"{largest} elements of {name} do not fit into memory", code="out-of-memory") from problem
 
 
 def _product(attribute: object) -> int:

@@ -1,4 +1,4 @@
-"""Indices that are data: as the model gives them, and where they lead."""
+"""Indices that are data, and where they lead."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -7,15 +7,6 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
 
 Place = TypeVar("Place")
-
-
-def given_indices(indices: Value) -> Value:
-    """The indices before negative ones were counted from the end, as a message should show them."""
-    op = indices.op
-    if op is None or op.name != "select":
-        return indices
-    _, wrapped, given = op.operands
-    return given if wrapped.op is not None and wrapped.op.name == "add" and given in wrapped.op.operands else indices
 
 
 def gathered_place(

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 import numpy as np
 
+from onnxc.runtime.plain_files import open_plain_file
+
 Range = int | tuple[int, int | None]
 DIM_FORM = "NAME=8 or NAME=1..64"
 SHAPE_FORM = "NAME=1,3,224,224"
@@ -82,7 +84,8 @@ def parse_input(name: str, value: str) -> tuple[str, object]:
 
 def read_array(name: str, path: Path) -> np.ndarray:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else loaded[name]
-    except (OSError, ValueError, KeyError) as problem:
+        with open_plain_file(path, what="the file of an input") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else loaded[name]
+    except (OSError, ValueError, KeyError, EOFError) as problem:
         raise click.BadParameter(f"cannot read {name!r} from {path}: {problem}") from problem

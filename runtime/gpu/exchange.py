@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from onnxc.runtime.arrays import describe, import_array, type_text
+from onnxc.runtime.arrays import import_array, type_text, unreadable
 from onnxc.runtime.dtypes import DType, dtype_name
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, OnnxcError
 from onnxc.runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.dlpack import CUDA_DEVICE, Described, read_capsule
 from onnxc.runtime.gpu.workspaces import Call
@@ -73,38 +73,38 @@ def _describe(value: object, what: str, expected: str, call: Call) -> Described 
         call.follow_default()
         number = value.device.properties.number
         return Described(value.address, number, value.shape, None, value.dtype, value)
+    try:
+        return _describe_foreign(value, what, expected, call)
+    except (OnnxcError, MemoryError):
+        raise
+    except Exception as problem:
+        # The other library may raise anything, as in runtime/arrays.py.
+        raise unreadable(value, problem, what, expected) from problem
+
+
+def _describe_foreign(value: object, what: str, expected: str, call: Call) -> Described | None:
     # Protocols that are checked at run time would take longer than all of the rest.
     device_of = getattr(value, "__dlpack_device__", None)
     if device_of is not None and device_of()[0] == CUDA_DEVICE:
-        return _from_dlpack(value, what, expected, call)  # type: ignore[arg-type]
-    try:
-        told = getattr(value, "__cuda_array_interface__", None)
-    except (RuntimeError, TypeError, ValueError) as problem:
-        raise _unreadable(value, problem, what, expected) from problem
+        return _from_dlpack(value, what, call)  # type: ignore[arg-type]
+    told = getattr(value, "__cuda_array_interface__", None)
     return None if told is None else _from_interface(value, told, what, expected, call)
 
 
-def _from_dlpack(value: StreamedDLPack, what: str, expected: str, call: Call) -> Described:
+def _from_dlpack(value: StreamedDLPack, what: str, call: Call) -> Described:
     # The number 0 is not allowed here.
     stream = call.stream or LEGACY_STREAM
     call.follow_default()
-    try:
-        capsule = value.__dlpack__(stream=stream)
-    except (BufferError, RuntimeError, TypeError, ValueError) as problem:
-        raise _unreadable(value, problem, what, expected) from problem
-    return read_capsule(capsule, what)
+    return read_capsule(value.__dlpack__(stream=stream), what)
 
 
 def _from_interface(value: object, told: Mapping[str, object], what: str, expected: str, call: Call) -> Described:
-    try:
-        data, shape, strides = told["data"], told["shape"], told.get("strides")
-        assert isinstance(data, tuple)
-        assert isinstance(shape, tuple)
-        assert strides is None or isinstance(strides, tuple)
-        dtype, (address, is_read_only) = np.dtype(str(told["typestr"])), data
-        steps = None if strides is None else tuple(step // dtype.itemsize for step in strides)
-    except (AssertionError, KeyError, IndexError, RuntimeError, TypeError, ValueError) as problem:
-        raise _unreadable(value, problem, what, expected) from problem
+    data, shape, strides = told["data"], told["shape"], told.get("strides")
+    assert isinstance(data, tuple)
+    assert isinstance(shape, tuple)
+    assert strides is None or isinstance(strides, tuple)
+    dtype, (address, is_read_only) = np.dtype(str(told["typestr"])), data
+    steps = None if strides is None else tuple(step // dtype.itemsize for step in strides)
     if told.get("mask") is not None:
         raise InputError(f"{what} has a mask, expected {expected}", code="input-type")
     stream = told.get("stream")
@@ -169,8 +169,3 @@ def _is_contiguous(found: Described) -> bool:
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a contiguous array."""
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _unreadable(value: object, problem: Exception, what: str, expected: str) -> InputError:
-    message = f"{what} is {describe(value)} that cannot be read ({problem}), expected {expected}"
-    return InputError(message, code="input-type")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.arrays import describe
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import InputError, UnsupportedError
-from onnxc.runtime.executable import Executable, copy_into
+from onnxc.runtime.executable import Executable, call_out_of_memory, copy_into, expect_outputs
 from onnxc.runtime.gpu.arrays import DeviceArray
-from onnxc.runtime.gpu.engine import DeviceEngine, Place, Wanted
+from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.exchange import import_output, import_tensor
+from onnxc.runtime.gpu.wanted import Place, Wanted
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.signature import Signature
@@ -67,10 +67,11 @@ class DeviceExecutable(Executable):
         if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or stream < 0):
             message = f"stream is {stream!r}, expected the handle of a CUDA stream as a number"
             raise InputError(message, code="stream-type")
-        if out is not None and not isinstance(out, Mapping):
-            message = f"out is {describe(out)}, expected a mapping from names to arrays"
-            raise InputError(message, code="output-mapping")
-        outputs = self._call(self._signature.by_name(inputs), out or {}, stream)
+        given = {} if out is None else expect_outputs(out)
+        try:
+            outputs = self._call(self._signature.by_name(inputs), given, stream)
+        except MemoryError as problem:
+            raise call_out_of_memory(problem) from problem
         return dict(zip(self._output_names, outputs, strict=True))
 
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:

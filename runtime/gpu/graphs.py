@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable
 
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.device import Device
-from onnxc.runtime.gpu.driver import read_pointer
 
 __all__ = ["GRAPHS_KEPT", "GraphCache"]
 
@@ -29,13 +28,13 @@ class GraphCache:
 
     def __init__(self, device: Device, limit: int) -> None:
         self._device, self._limit = device, limit
-        # None stands for a key that was seen and not captured yet.
-        self._graphs: OrderedDict[Hashable, int | None] = OrderedDict()
+        # No address stands for a key that was seen and not captured yet.
+        self._graphs: OrderedDict[Hashable, ctypes.c_void_p] = OrderedDict()
         weakref.finalize(self, _destroy_all, device, self._graphs).atexit = False
         self.captures = self.replays = 0
 
     def __len__(self) -> int:
-        return sum(graph is not None for graph in self._graphs.values())
+        return sum(graph.value is not None for graph in self._graphs.values())
 
     def run(
         self,
@@ -52,8 +51,8 @@ class GraphCache:
             enqueue(stream)
             return
         graph = self._graphs[key]
-        if graph is None:
-            graph = self._graphs[key] = self._capture(capture_stream, enqueue)
+        if not graph:
+            self._capture(graph, capture_stream, enqueue)
         self._graphs.move_to_end(key)
         self._device.driver.call("to launch a CUDA graph", "cuGraphLaunch", graph, stream)
         self.replays += 1
@@ -67,47 +66,47 @@ class GraphCache:
         self._graphs.clear()
 
     def _keep(self, key: Hashable, settle: Callable[[], None]) -> None:
-        self._graphs[key] = None
+        self._graphs[key] = ctypes.c_void_p()
         if len(self._graphs) > self._limit:
             _, oldest = self._graphs.popitem(last=False)
-            if oldest is not None:
+            if oldest:
                 settle()
                 self._destroy_executable(oldest)
 
-    def _capture(self, stream: int, enqueue: Callable[[int], None]) -> int:
-        """What `enqueue` enqueues, as an executable graph; nothing of it has run."""
+    def _capture(self, graph: ctypes.c_void_p, stream: int, enqueue: Callable[[int], None]) -> None:
+        """Sets `graph` to what `enqueue` enqueues, as an executable graph; nothing of it has run."""
         driver, purpose = self._device.driver, "to capture a CUDA graph"
-        captured, graph = ctypes.c_void_p(), ctypes.c_void_p()
-        driver.call(purpose, "cuStreamBeginCapture_v2", stream, _RELAXED)
+        captured = ctypes.c_void_p()
         try:
-            enqueue(stream)
-        except DeviceError:
-            # The stream must leave the capture; the error is the one that was raised.
-            driver.functions["cuStreamEndCapture"](stream, ctypes.byref(captured))
-            self._destroy(captured)
-            raise
-        driver.call(purpose, "cuStreamEndCapture", stream, ctypes.byref(captured))
-        try:
+            self._record(captured, stream, enqueue)
             driver.call(purpose, "cuGraphInstantiateWithFlags", ctypes.byref(graph), captured, 0)
         finally:
-            self._destroy(captured)
+            if captured:
+                driver.functions["cuGraphDestroy"](captured)
         self.captures += 1
-        return read_pointer(graph)
 
-    def _destroy(self, captured: ctypes.c_void_p) -> None:
-        if captured:
-            self._device.driver.functions["cuGraphDestroy"](captured)
+    def _record(self, captured: ctypes.c_void_p, stream: int, enqueue: Callable[[int], None]) -> None:
+        """Sets `captured` to the graph of what `enqueue` enqueues."""
+        driver, purpose = self._device.driver, "to capture a CUDA graph"
+        try:
+            driver.call(purpose, "cuStreamBeginCapture_v2", stream, _RELAXED)
+            enqueue(stream)
+            driver.call(purpose, "cuStreamEndCapture", stream, ctypes.byref(captured))
+        except BaseException:
+            # The stream must leave the capture, if it is still in it; the error is the one that was raised.
+            driver.functions["cuStreamEndCapture"](stream, ctypes.byref(captured))
+            raise
 
-    def _destroy_executable(self, graph: int | None) -> None:
-        if graph is not None:
+    def _destroy_executable(self, graph: ctypes.c_void_p) -> None:
+        if graph:
             self._device.driver.functions["cuGraphExecDestroy"](graph)
 
 
-def _destroy_all(device: Device, graphs: OrderedDict[Hashable, int | None]) -> None:
+def _destroy_all(device: Device, graphs: OrderedDict[Hashable, ctypes.c_void_p]) -> None:
     try:
         with device.current():
             for graph in graphs.values():
-                if graph is not None:
+                if graph:
                     device.driver.functions["cuGraphExecDestroy"](graph)
     except DeviceError:
         return

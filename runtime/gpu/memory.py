@@ -33,10 +33,13 @@ class Buffer:
 
     def __init__(self, device: Device, nbytes: int, purpose: str) -> None:
         self.nbytes = nbytes
-        self.address = _allocate(device, max(nbytes, 1), purpose)
-        self._finalizer = weakref.finalize(self, _free, device, "cuMemFree_v2", self.address)
+        pointer = ctypes.c_void_p()
+        # Before there is anything to free: a signal may end this right after the driver's function has returned.
+        self._finalizer = weakref.finalize(self, _free, device, "cuMemFree_v2", pointer)
         # The process's end gives everything back; the driver may be gone before that.
         self._finalizer.atexit = False
+        _allocate(device, pointer, max(nbytes, 1), purpose)
+        self.address = read_pointer(pointer)
 
     def free(self) -> None:
         """Gives the memory back now; the driver waits for the device first."""
@@ -50,10 +53,10 @@ class PinnedMemory:
         pointer, seen = ctypes.c_void_p(), ctypes.c_void_p()
         purpose = f"to pin {nbytes} bytes of host memory"
         flags = _PORTABLE | _DEVICE_MAP
+        self._finalizer = weakref.finalize(self, _free, device, "cuMemFreeHost", pointer)
+        self._finalizer.atexit = False
         device.driver.call(purpose, "cuMemHostAlloc", ctypes.byref(pointer), nbytes, flags)
         self.address = read_pointer(pointer)
-        self._finalizer = weakref.finalize(self, _free, device, "cuMemFreeHost", self.address)
-        self._finalizer.atexit = False
         device.driver.call(purpose, "cuMemHostGetDevicePointer_v2", ctypes.byref(seen), pointer, 0)
         self.device_address = read_pointer(seen)
         self.nbytes = nbytes
@@ -63,18 +66,20 @@ class PinnedMemory:
 class Block:
     """A part of a pool's memory, which goes back to the pool when nothing refers to it any more."""
 
-    __slots__ = ("__weakref__", "_pool", "address", "nbytes")
+    _pool: "MemoryPool | None" = None
 
     def __init__(self, pool: "MemoryPool", address: int, nbytes: int) -> None:
-        self._pool, self.address, self.nbytes = pool, address, nbytes
+        self.address, self.nbytes = address, nbytes
+        self._pool = pool
 
     def __del__(self) -> None:
         # This may run anywhere, also inside of the pool: an append needs no lock.
-        self._pool.returned.append((self.nbytes, self.address))
+        if self._pool is not None:
+            self._pool.returned.append((self.nbytes, self.address))
 
 
 class MemoryPool:
-    """Device memory that is kept for the next request.
+    """Device memory that is kept for the next request. A pool lives as long as its blocks, and frees all when it goes.
 
     What a block held before may still be read or written by work that was enqueued: who takes one has to use it in the
     order of the streams (runtime/gpu/workspaces.py).
@@ -84,10 +89,12 @@ class MemoryPool:
         self._device = device
         self.returned: deque[tuple[int, int]] = deque()
         self._free: list[tuple[int, int]] = []
+        # Every allocation; a call that is interrupted may lose a block between two of the lists.
+        self._pointers: list[ctypes.c_void_p] = []
         self._lock = Lock()
         self.held_bytes = 0
         device.caches.add(self)
-        weakref.finalize(self, _free_all, device, self._free, self.returned).atexit = False
+        weakref.finalize(self, _free_all, device, self._pointers).atexit = False
 
     def take(self, nbytes: int, purpose: str) -> Block:
         """A block of at least so many bytes on a boundary of 256; the context must be current."""
@@ -98,7 +105,8 @@ class MemoryPool:
             if place < len(self._free) and self._free[place][0] <= _LARGEST_WASTE * wanted:
                 size, address = self._free.pop(place)
                 return Block(self, address, size)
-        block = Block(self, _allocate(self._device, wanted, purpose), wanted)
+        pointer = self._allocated(wanted, purpose)
+        block = Block(self, read_pointer(pointer), wanted)
         with self._lock:
             self.held_bytes += wanted
         return block
@@ -109,8 +117,23 @@ class MemoryPool:
             self._collect()
             kept, self._free[:] = tuple(self._free), ()
             self.held_bytes -= sum(size for size, _ in kept)
-        for _, address in kept:
-            self._device.driver.functions["cuMemFree_v2"](address)
+            addresses = {address for _, address in kept}
+            given_up = [pointer for pointer in self._pointers if pointer.value in addresses]
+            self._pointers[:] = [pointer for pointer in self._pointers if pointer.value not in addresses]
+        for pointer in given_up:
+            self._device.driver.functions["cuMemFree_v2"](pointer)
+
+    def _allocated(self, nbytes: int, purpose: str) -> ctypes.c_void_p:
+        pointer = ctypes.c_void_p()
+        with self._lock:
+            self._pointers.append(pointer)
+        try:
+            _allocate(self._device, pointer, nbytes, purpose)
+        except DeviceError:
+            with self._lock:
+                self._pointers.remove(pointer)
+            raise
+        return pointer
 
     def _collect(self) -> None:
         while self.returned:
@@ -124,9 +147,8 @@ def rounded_bytes(nbytes: int) -> int:
     return max(_SMALLEST_BYTES, 1 << (nbytes - 1).bit_length())
 
 
-def _allocate(device: Device, nbytes: int, purpose: str) -> int:
-    """The address of an allocation; what the pools of the device keep is given up for it if need be."""
-    pointer = ctypes.c_void_p()
+def _allocate(device: Device, pointer: ctypes.c_void_p, nbytes: int, purpose: str) -> None:
+    """Sets the pointer to a new allocation; what the pools of the device keep is given up for it if need be."""
     allocate = device.driver.functions["cuMemAlloc_v2"]
     result = allocate(ctypes.byref(pointer), nbytes)
     if result == OUT_OF_MEMORY:
@@ -142,18 +164,19 @@ def _allocate(device: Device, nbytes: int, purpose: str) -> int:
         raise DeviceError(message, code="out-of-device-memory")
     if result:
         device.driver.fail(result, f"to allocate {nbytes} bytes for {purpose}", "cuMemAlloc")
-    return read_pointer(pointer)
 
 
-def _free(device: Device, function: str, address: int) -> None:
-    """Frees an allocation; nobody is there to be told of a device that is lost."""
+def _free(device: Device, function: str, pointer: ctypes.c_void_p) -> None:
+    """Frees an allocation, if there is one; nobody is there to be told of a device that is lost."""
+    if not pointer:
+        return
     try:
         with device.current():
-            device.driver.functions[function](address)
+            device.driver.functions[function](pointer)
     except DeviceError:
         return
 
 
-def _free_all(device: Device, kept: list[tuple[int, int]], returned: deque[tuple[int, int]]) -> None:
-    for _, address in (*kept, *returned):
-        _free(device, "cuMemFree_v2", address)
+def _free_all(device: Device, pointers: list[ctypes.c_void_p]) -> None:
+    for pointer in pointers:
+        _free(device, "cuMemFree_v2", pointer)

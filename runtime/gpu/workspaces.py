@@ -18,7 +18,7 @@ from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
 from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
-from onnxc.runtime.launch import illegal_data
+from onnxc.runtime.launch import NativeLaunch, illegal_data
 from onnxc.runtime.program import (
     DEVICE_FUNCTIONS,
     DEVICE_LAUNCH,
@@ -28,10 +28,11 @@ from onnxc.runtime.program import (
     FRAME_STATUS,
     FRAME_SYMBOLS,
     FRAME_WEIGHTS,
+    TOO_MANY_ELEMENTS,
 )
-from onnxc.runtime.workspaces import STATUS_WORDS
+from onnxc.runtime.workspaces import STATUS_WORDS, Counts
 
-__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging"]
+__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "enqueue_launch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class Staging:
 class DeviceWorkspace:
     """One workspace; the context must be current wherever it is used.
 
-    `sizes` is what the symbols of the frame were last set for; `calls` and `launches` count what ran here.
+    `sizes` is what the symbols of the frame were last set for.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -92,8 +93,9 @@ class DeviceWorkspace:
             self.device.new_stream(), self.device.new_event(), self.device.new_event(),
         )  # fmt: skip
         # Before anything that a call uses is given back, the last one that nobody waited for has to be over.
-        ending = (("cuEventSynchronize", self.done), ("cuStreamDestroy_v2", self.stream),
-                  ("cuEventDestroy_v2", self.done), ("cuEventDestroy_v2", self._followed))  # fmt: skip
+        ending = (("cuEventSynchronize", self.done), ("cuStreamSynchronize", self.stream),
+                  ("cuStreamDestroy_v2", self.stream), ("cuEventDestroy_v2", self.done),
+                  ("cuEventDestroy_v2", self._followed))  # fmt: skip
         weakref.finalize(self, _end, self.device, ending).atexit = False
         self._status = PinnedMemory(self.device, STATUS_WORDS * WORD_BYTES)
         self.status = self._status.bytes.view(np.int64)
@@ -116,7 +118,7 @@ class DeviceWorkspace:
         # The stream of the last call that was left without waiting, and the call, which is not kept for this.
         self.pending: int | None = None
         self.last: weakref.ref[Call] | None = None
-        self.calls = self.launches = 0
+        self.counts = Counts()
 
     @property
     def arena_bytes(self) -> int:
@@ -270,6 +272,8 @@ class Call:
         self._is_open = False
         self.device.driver.functions["cuStreamSynchronize"](self.stream)
         self.workspace.take_status()
+        # Arrays that this call would have made refer to it, and it to them: neither would be freed at once.
+        self.made.clear()
 
     def finish_late(self) -> None:
         """Waits for a call that was left, and takes over what the status block says."""
@@ -281,6 +285,17 @@ class Call:
 
     def _wait_for(self, event: int) -> None:
         self.device.driver.call("to order two calls", "cuStreamWaitEvent", self.stream, event, 0)
+
+
+def enqueue_launch(launch: NativeLaunch, workspace: DeviceWorkspace, stream: int) -> None:
+    """Calls the entry, which launches the kernels on the stream."""
+    workspace.table[DEVICE_STREAM] = stream
+    result = launch.entry(workspace.frame)
+    if result == TOO_MANY_ELEMENTS:
+        message = "an array inside of the model has 2**31 elements or more, which its kernels cannot count"
+        raise DeviceError(message, code="too-many-elements")
+    if result:
+        workspace.device.driver.fail(result, f"to launch the kernels of {launch.step.entry}", "cuLaunchKernelEx")
 
 
 def _end(device: Device, calls: Sequence[tuple[str, int]]) -> None:

@@ -104,10 +104,11 @@ def _convolve(x: np.ndarray, w: np.ndarray, attributes: Attributes) -> np.ndarra
     dtype, groups = element_type(attributes), integer(attributes, "groups", 1)
     x, w = _for_accumulation(x, w, dtype)
     spread = integers(attributes, "input_dilations") if "input_dilations" in attributes else (1,) * (x.ndim - 2)
-    padded = _spread_and_pad(x, spread, integers(attributes, "low"), integers(attributes, "high"))
+    low, high = integers(attributes, "low"), integers(attributes, "high")
+    padded = _spread_and_pad(x, spread, low, high)
     strides, dilations = integers(attributes, "strides"), integers(attributes, "dilations")
     batch, channels, kernel = x.shape[0], w.shape[1], w.shape[2:]
-    extents = zip(padded.shape[2:], kernel, strides, dilations, strict=True)
+    extents = zip(_padded_sizes(x, spread, low, high), kernel, strides, dilations, strict=True)
     places = tuple(max((size - (taps - 1) * dilation - 1) // stride + 1, 0) for size, taps, stride, dilation in extents)
 
     weights = w.reshape(groups, w.shape[0] // groups, channels, math.prod(kernel))
@@ -128,11 +129,24 @@ def _convolve(x: np.ndarray, w: np.ndarray, attributes: Attributes) -> np.ndarra
 
 
 def _spread_and_pad(x: np.ndarray, spread: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...]) -> np.ndarray:
-    extents = [max((size - 1) * step + 1, 0) for size, step in zip(x.shape[2:], spread, strict=True)]
-    padded = np.zeros((*x.shape[:2], *map(sum, zip(low, extents, high, strict=True))), x.dtype)
-    inside = [slice(start, start + extent, step) for start, extent, step in zip(low, extents, spread, strict=True)]
-    padded[(slice(None), slice(None), *inside)] = x
+    sizes = [max(size, 0) for size in _padded_sizes(x, spread, low, high)]
+    padded = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    if x.size:
+        ends = [start + (size - 1) * step + 1 for start, size, step in zip(low, x.shape[2:], spread, strict=True)]
+        inside = [slice(start, end, step) for start, end, step in zip(low, ends, spread, strict=True)]
+        padded[(slice(None), slice(None), *inside)] = x
     return padded
+
+
+def _padded_sizes(x: np.ndarray, spread: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...]) -> list[int]:
+    """The size of each spatial axis once it is spread and padded.
+
+    An axis of size 0 counts as 1 - step, as the formula of ConvTranspose has it, so the sizes may be below 0.
+    """
+    return [
+        before + (size - 1) * step + 1 + after
+        for before, size, step, after in zip(low, x.shape[2:], spread, high, strict=True)
+    ]
 
 
 def _tap_slices(

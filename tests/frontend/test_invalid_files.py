@@ -52,8 +52,8 @@ def with_external_data(folder: Path, entries: Mapping[str, str]) -> Path:
 
 FILES: dict[str, tuple[str, Source]] = {
     "no such file": ("file-not-found", lambda folder: folder / "gone.onnx"),
-    "a folder": ("not-a-file", lambda folder: folder),
-    "a name with a NUL": ("unreadable-file", lambda folder: "a\0b"),
+    "a folder": ("not-a-plain-file", lambda folder: folder),
+    "a name with a NUL": ("bad-path", lambda folder: "a\0b"),
     "a file open as text": ("text-file", lambda folder: io.StringIO("model")),
     "no bytes": ("empty-model", lambda folder: b""),
     "the first half": ("truncated-model", lambda folder: DATA[: len(DATA) // 2]),

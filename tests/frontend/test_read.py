@@ -3,6 +3,9 @@
 import contextlib
 import hashlib
 import io
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
+import onnxc
 from onnxc.compiler.frontend import read, wire
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
-from onnxc.runtime.errors import ModelError
+from onnxc.runtime.errors import InputError, ModelError, OnnxcError
 
 WEIGHTS = np.arange(3000, dtype=np.float32).reshape(30, 100)
 
@@ -63,7 +67,7 @@ DATA = _model().SerializeToString()
 
 
 def _code(source: object) -> str:
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(OnnxcError) as caught:
         read_model(source)  # type: ignore[arg-type]
     return caught.value.code
 
@@ -190,8 +194,33 @@ def test_an_empty_model_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert _code(tmp_path / "none.onnx") == "file-not-found"
-    assert _code(tmp_path) == "not-a-file"
-    assert _code(tmp_path / "m.onnx" / "\0") == "unreadable-file"
+    assert _code(tmp_path) == "not-a-plain-file"
+    assert _code(tmp_path / "m.onnx" / "\0") == "bad-path"
+    assert _code("m" * 300) == "bad-path"
+    with pytest.raises(FileNotFoundError):
+        read_model(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize("read", [onnxc.compile, onnxc.infer, onnxc.inline, read_model])
+def test_special_files_are_refused_at_once(tmp_path: Path, read: Callable[[object], object]) -> None:
+    fifo, listening = tmp_path / "fifo", tmp_path / "socket"
+    os.mkfifo(fifo)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(listening))
+        for path in (fifo, listening, "/dev/zero", "/dev/full", tmp_path):
+            with pytest.raises(InputError) as refused:
+                read(path)
+            assert refused.value.code == "not-a-plain-file"
+            assert [finding.code for finding in onnxc.check(path)] == ["not-a-plain-file"]
+
+
+def test_a_path_may_be_of_bytes(tmp_path: Path) -> None:
+    class BytesPath:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(tmp_path / "m.onnx")
+
+    (tmp_path / "m.onnx").write_bytes(DATA)
+    assert read_model(BytesPath()).folder == tmp_path
 
 
 def test_a_text_file_is_refused(tmp_path: Path) -> None:

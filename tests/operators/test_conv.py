@@ -278,6 +278,27 @@ def test_same_padding_of_the_transpose_is_size_times_stride(mode: str, low: int,
 
 
 @pytest.mark.parametrize(
+    ("kernel", "attributes", "size"),
+    [
+        (0, {"auto_pad": "SAME_UPPER", "strides": [2]}, 0),
+        (3, {"auto_pad": "SAME_LOWER", "strides": [2]}, 0),
+        (3, {"strides": [2]}, 1),
+        (3, {"strides": [3]}, 0),
+        (3, {"strides": [2], "output_padding": [1]}, 2),
+        (3, {"strides": [2], "output_shape": [3]}, 3),
+    ],
+)
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_the_transpose_of_nothing_is_zeros_as_many_as_the_formula_says(
+    kernel: int, attributes: dict[str, object], size: int, way: str
+) -> None:
+    """stride * (input_size - 1) + output_padding + kernel - pads, with an input_size of 0."""
+    x, w = floats(1, 1, 0), floats(1, 2, kernel)
+    (actual,) = run_operator("ConvTranspose", {"x": x, "w": w}, opset=11, way=way, **attributes)
+    assert_same(actual, np.zeros((1, 2, size), np.float32))
+
+
+@pytest.mark.parametrize(
     ("shape", "kernel", "attributes", "code"),
     [((1, 2, 4), (3, 1, 2), {}, "convolution-channels"), ((1, 3, 4), (3, 1, 2), {"group": 2}, "convolution-groups"),
      ((1, 2), (2, 1), {}, "convolution-rank"),

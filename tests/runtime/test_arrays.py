@@ -1,13 +1,13 @@
 """Importing what callers pass: what is shared, what is copied, what is converted, what is refused."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from onnxc.runtime.arrays import describe, import_array, is_ready
+from onnxc.runtime.arrays import describe, import_array, is_ready, plain_mapping
 from onnxc.runtime.dtypes import DTYPES, STRING, DType
 from onnxc.runtime.errors import InputError
 from tests.support.arrays import assert_same
@@ -110,6 +110,8 @@ def test_a_scalar_of_numpy_has_an_element_type() -> None:
         (1 + 2j, DTYPES["c64"], np.array(1 + 2j, np.complex64)),
         ([1, -2], DTYPES["i4"], np.array([1, -2], ml_dtypes.int4)),
         (1.5, DTYPES["bf16"], np.array(1.5, ml_dtypes.bfloat16)),
+        ([65504.0, float("inf"), float("-inf")], DTYPES["f16"], np.array([65504, np.inf, -np.inf], np.float16)),
+        (np.ma.masked_array(np.ones(2, np.float32)), F32, np.ones(2, np.float32)),
     ],
 )
 def test_python_values_take_the_expected_type(value: object, dtype: DType, expected: np.ndarray) -> None:
@@ -129,6 +131,13 @@ def test_python_values_take_the_expected_type(value: object, dtype: DType, expec
         ([256], U8, "input-range"),
         ([-1], U8, "input-range"),
         (8, DTYPES["i4"], "input-range"),
+        ([1.0, 70000.0], DTYPES["f16"], "input-range"),
+        (70000, DTYPES["f16"], "input-range"),
+        (-1e300, F32, "input-range"),
+        (1e300j, DTYPES["c64"], "input-range"),
+        (np.ma.masked_array(np.ones(2, np.float32), [0, 1]), F32, "input-type"),
+        ([np.ma.masked_array(np.ones(2, np.float32), [0, 1])], F32, "input-type"),
+        ([1.0, np.ma.masked], F32, "input-type"),
         (2**70, I64, "input-dtype"),
         ([[1], [2, 3]], I64, "input-type"),
         ([None], F32, "input-dtype"),
@@ -169,6 +178,66 @@ def test_the_reason_of_another_library_is_told(value: object, reason: str) -> No
         take(value)
 
 
+def foreign(problem: BaseException, name: str, **others: object) -> object:
+    """An array of another library, of which one method raises."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    return type("Foreign", (), {name: fail, **others})()
+
+
+def all_foreign(problem: BaseException) -> list[object]:
+    def fail(_: object) -> None:
+        raise problem
+
+    return [
+        foreign(problem, "__dlpack__", __dlpack_device__=lambda _: (1, 0)),
+        foreign(problem, "__dlpack_device__", __dlpack__=lambda _: None),
+        foreign(problem, "__array__"),
+        [foreign(problem, "__array__")],
+        type("Foreign", (), {"__array_interface__": property(fail)})(),
+    ]
+
+
+@pytest.mark.parametrize("problem", [KeyError("device 3"), OSError("device 3"), ZeroDivisionError("device 3")])
+def test_whatever_another_library_raises_is_the_cause_of_an_error_of_ours(problem: Exception) -> None:
+    for value in all_foreign(problem):
+        with pytest.raises(InputError, match=r"that cannot be read .*device 3.*, expected") as refused:
+            take(value)
+        assert refused.value.code == "input-type"
+        assert refused.value.__cause__ is problem
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), SystemExit(3), MemoryError()])
+def test_what_is_no_failure_of_another_library_passes_through_it(problem: BaseException) -> None:
+    for value in all_foreign(problem):
+        with pytest.raises(type(problem)) as passed:
+            take(value)
+        assert passed.value is problem
+
+
+class Failing(Mapping[str, object]):
+    """A mapping that fails when it is read."""
+
+    def __getitem__(self, name: str) -> object:
+        raise LookupError("gone")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("xy")
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_a_mapping_that_fails_is_an_error_of_ours() -> None:
+    with pytest.raises(
+        InputError, match=r"out is a Failing that cannot be read \(LookupError: gone\), expected"
+    ) as refused:
+        plain_mapping(Failing(), "out", "a mapping", "output-mapping")
+    assert refused.value.code == "output-mapping"
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -182,6 +251,13 @@ def test_the_reason_of_another_library_is_told(value: object, reason: str) -> No
 )
 def test_texts_of_every_kind_become_str_objects(value: object) -> None:
     assert_same(take(value, STRING), np.array(["a", "ü"], object))
+
+
+@pytest.mark.parametrize("value", [np.array([b"\xff"]), np.array([b"\xff"], object), [b"\xff"]])
+def test_bytes_that_are_no_text_are_refused(value: object) -> None:
+    with pytest.raises(InputError, match=r"cannot be read \(UnicodeDecodeError") as refused:
+        take(value, STRING)
+    assert refused.value.code == "input-type"
 
 
 def test_a_single_text_has_rank_0() -> None:

@@ -23,7 +23,7 @@ from tests.support.fake_streams import FakeStream, FakeStreams
 
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY = 0, 1, 2
 INVALID_DEVICE, INVALID_IMAGE, INVALID_CONTEXT, NO_BINARY = 101, 200, 201, 209
-INVALID_HANDLE, NOT_FOUND, ILLEGAL_ADDRESS, LAUNCH_FAILED = 400, 500, 700, 719
+INVALID_HANDLE, ILLEGAL_STATE, NOT_FOUND, ILLEGAL_ADDRESS, LAUNCH_FAILED = 400, 401, 500, 700, 719
 CAPTURE_UNSUPPORTED, UNKNOWN = 900, 999
 
 NAMES = {
@@ -394,8 +394,10 @@ class FakeDriver:
 
     def cuStreamEndCapture(self, stream: int, out: "ctypes._Pointer[c_void_p]") -> int:
         found = self.streams.find(stream)
-        if found is None or found.capture is None:
-            return self._wrong("the end of a capture that has not begun", CAPTURE_UNSUPPORTED)
+        if found is None:
+            return self._wrong("the end of a capture of no stream", INVALID_HANDLE)
+        if found.capture is None:
+            return ILLEGAL_STATE
         out[0] = handle = self.streams.handle()
         self.streams.graphs[handle], found.capture = found.capture, None
         return SUCCESS

@@ -12,9 +12,9 @@ from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, emit_pointwise,
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.index_range import given_indices
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
-from onnxc.compiler.planning.indices import given_indices
 from onnxc.compiler.planning.views import row_major
 from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
 

@@ -95,7 +95,7 @@ def test_shapes_that_change_from_call_to_call(fake: FakeDriver) -> None:
 
 
 def test_arrays_that_are_too_large_for_staging(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnxc.runtime.gpu.engine.LARGEST_STAGED_BYTES", 100)
+    monkeypatch.setattr("onnxc.runtime.gpu.direct.LARGEST_STAGED_BYTES", 100)
     exe = executable(fake, AFFINE)
     for size in (3, 100, 3, 100):
         x = np.arange(size, dtype=np.float32)

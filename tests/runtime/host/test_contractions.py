@@ -108,7 +108,8 @@ def loops(
     """A convolution over two axes, every index written out."""
     batch, channels, height, width = x.shape
     filters, inner, taps, across = w.shape
-    extents = [low + max((size - 1) * spread + 1, 0) + high for size in (height, width)]
+    # An axis of size 0 counts as 1 - spread, as the type of the result and the formula of ConvTranspose have it.
+    extents = [low + (size - 1) * spread + 1 + high for size in (height, width)]
     padded = np.zeros((batch, channels, *extents), np.int64)
     for n, c, i, j in np.ndindex(*x.shape):
         padded[n, c, low + i * spread, low + j * spread] = x[n, c, i, j]

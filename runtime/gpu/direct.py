@@ -1,0 +1,148 @@
+"""A program that is one launch: a call stages its arrays, and all that it enqueues is one CUDA graph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnxc.runtime.dtypes import DType
+from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.gpu.wanted import Place, Wanted, as_wanted, uploaded
+from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, enqueue_launch
+from onnxc.runtime.launch import LaunchSizes, NativeLaunch
+from onnxc.runtime.values import as_array
+
+if TYPE_CHECKING:
+    from onnxc.runtime.values import SlotValue
+
+__all__ = ["LARGEST_STAGED_BYTES", "DirectEngine"]
+
+# Larger arrays of the host are not copied through pinned memory, which other processes lack then.
+LARGEST_STAGED_BYTES = 64 << 20
+
+_STAGING_ALIGNMENT = 256
+
+
+@dataclass(frozen=True, eq=False)
+class DirectEngine:
+    """Runs the only launch of a program.
+
+    Input k of the launch is input `order[k]` of the program; result k of the program is output `results[k]` of the
+    launch. `defaults` are those of inputs by their ordinals, on the host and on the device, if they are there.
+    """
+
+    launch: NativeLaunch
+    order: Sequence[int]
+    results: Sequence[int]
+    defaults: Mapping[int, tuple[np.ndarray, DeviceArray | None]]
+
+    def run(
+        self, call: Call, values: Sequence["SlotValue"], sizes: tuple[int, ...], wanted: Sequence[Wanted]
+    ) -> list["SlotValue"]:
+        """The outputs of a call, each where it is wanted."""
+        launch, workspace = self.launch, call.workspace
+        found = launch.at(sizes)
+        if workspace.sizes is not found:
+            workspace.prepare(found, found.symbols, found.arena_bytes)
+        inputs = [self._input(index, values[index], call) for index in self.order]
+        outputs = self._outputs(found, wanted, inputs, call)
+        arriving = _Passage([x for x in inputs if isinstance(x, np.ndarray)])
+        leaving = _Passage([x for x in outputs if isinstance(x, np.ndarray)])
+        for staging, passage in ((workspace.incoming, arriving), (workspace.outgoing, leaving)):
+            if passage.nbytes:
+                workspace.reserve(staging, passage.nbytes)
+        for array, offset in zip(arriving.arrays, arriving.offsets, strict=True):
+            workspace.incoming.view(offset, array.shape, array.dtype)[...] = array
+        addresses = (
+            *arriving.addresses(inputs, workspace.incoming.address),
+            *leaving.addresses(outputs, workspace.outgoing.address),
+        )
+        for place, address in enumerate(addresses, launch.first_array):
+            workspace.words[place] = address
+
+        def enqueue(stream: int) -> None:
+            _copy_staged(workspace, arriving.nbytes, stream, to_device=True)
+            enqueue_launch(launch, workspace, stream)
+            _copy_staged(workspace, leaving.nbytes, stream, to_device=False)
+
+        key = (sizes, addresses, arriving.nbytes, leaving.nbytes)
+        workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle)
+        workspace.counts.launches += 1
+        call.in_flight = True
+        if leaving.arrays:
+            call.synchronize()
+        for array, offset in zip(leaving.arrays, leaving.offsets, strict=True):
+            array[...] = workspace.outgoing.view(offset, array.shape, array.dtype)
+        return [as_wanted(outputs[k], want, call) for k, want in zip(self.results, wanted, strict=True)]
+
+    def _input(self, ordinal: int, value: "SlotValue", call: Call) -> np.ndarray | DeviceArray:
+        """An input of the only launch: on the device, or an array to be staged."""
+        if isinstance(value, DeviceArray):
+            return value
+        array = as_array(value)
+        default, resident = self.defaults.get(ordinal, (None, None))
+        if resident is not None and array is default:
+            return resident
+        return array if array.nbytes <= LARGEST_STAGED_BYTES else uploaded(array, call)
+
+    def _outputs(
+        self,
+        found: LaunchSizes,
+        wanted: Sequence[Wanted],
+        inputs: Sequence[np.ndarray | DeviceArray],
+        call: Call,
+    ) -> list[np.ndarray | DeviceArray]:
+        """An array for each output of the only launch: on the device, or one of the host to be copied to."""
+        places = {output: wanted[result] for result, output in enumerate(self.results)}
+        taken = [x for x in inputs if isinstance(x, DeviceArray)]
+        outputs: list[np.ndarray | DeviceArray] = []
+        for index, (shape, dtype) in enumerate(zip(found.shapes, self.launch.dtypes, strict=True)):
+            output = _output(shape, dtype, places[index], taken, call)
+            outputs.append(output)
+            if isinstance(output, DeviceArray):
+                taken.append(output)
+        return outputs
+
+
+class _Passage:
+    """Arrays of the host on their way through staging memory: where each lies there, and the bytes of all."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays = arrays
+        self.offsets: list[int] = []
+        self.nbytes = 0
+        for array in arrays:
+            self.offsets.append(self.nbytes)
+            self.nbytes += max(1, -(-array.nbytes // _STAGING_ALIGNMENT)) * _STAGING_ALIGNMENT
+
+    def addresses(self, arrays: Sequence[np.ndarray | DeviceArray], base: int) -> list[int]:
+        """The address on the device of each array, in staging memory at `base` if it passes through it."""
+        offsets = iter(self.offsets)
+        return [x.address if isinstance(x, DeviceArray) else base + next(offsets) for x in arrays]
+
+
+def _copy_staged(workspace: DeviceWorkspace, nbytes: int, stream: int, *, to_device: bool) -> None:
+    """Enqueues the copy of what is staged, in one piece."""
+    if nbytes == 0:
+        return
+    staging = workspace.incoming if to_device else workspace.outgoing
+    function = "cuMemcpyHtoDAsync_v2" if to_device else "cuMemcpyDtoHAsync_v2"
+    ends = (staging.address, staging.host_address)
+    to, origin = ends if to_device else reversed(ends)
+    workspace.device.driver.call("to copy inputs or outputs", function, to, origin, nbytes, stream)
+
+
+def _output(
+    shape: tuple[int, ...], dtype: DType, want: Wanted, taken: Sequence[DeviceArray], call: Call
+) -> np.ndarray | DeviceArray:
+    if isinstance(want, DeviceArray) and want.shape == shape and not any(_overlap(want, other) for other in taken):
+        return want
+    if isinstance(want, DeviceArray) or want is Place.DEVICE or prod(shape) * dtype.itemsize > LARGEST_STAGED_BYTES:
+        return call.new_array(shape, dtype, "an output")
+    return want if isinstance(want, np.ndarray) and want.shape == shape else np.empty(shape, dtype)
+
+
+def _overlap(a: DeviceArray, b: DeviceArray) -> bool:
+    return a.address < b.address + b.nbytes and b.address < a.address + a.nbytes

@@ -1,0 +1,52 @@
+"""Calls that are interrupted between any two of their instructions, as the handler of a signal may do it."""
+
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import onnxc
+
+# Code whose instructions count: the runtime, and the code that it writes.
+_RUNTIME = str(Path(onnxc.__file__).parent / "runtime")
+
+
+class Interruption(BaseException):
+    """What ends a call that is interrupted."""
+
+
+def is_interrupted(call: Callable[[], object], instruction: int) -> bool:
+    """Whether the call got to the runtime's instruction of this ordinal, and was interrupted before it."""
+    remaining = instruction
+
+    def follow(frame: FrameType, event: str, _: object) -> object:
+        nonlocal remaining
+        name = frame.f_code.co_filename
+        if not (name.startswith(_RUNTIME) or name == "<fast call>") or _is_destructor(frame):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            remaining -= 1
+            if remaining < 0:
+                raise Interruption
+        return follow
+
+    before = sys.gettrace()
+    sys.settrace(follow)
+    try:
+        call()
+    except Interruption:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def _is_destructor(frame: FrameType | None) -> bool:
+    """Whether the frame runs because an object goes: what is raised there ends no call, Python only prints it."""
+    while frame is not None and frame.f_code is not is_interrupted.__code__:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == weakref.__file__:
+            return True
+        frame = frame.f_back
+    return False
