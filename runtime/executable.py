@@ -185,13 +185,14 @@ class Executable:
 
 
 def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) -> bool:
-    """Whether native code may write into the arrays while it reads the inputs."""
+    """Whether native code may write into the arrays while it reads the inputs; not beside what is no tensor."""
+    tensors = [value for value in inputs if isinstance(value, np.ndarray)]
     apart = all(
         not np.may_share_memory(array, other)
         for index, array in enumerate(given)
-        for other in (*given[:index], *inputs)
+        for other in (*given[:index], *tensors)
     )
-    return apart and all(map(is_ready, given))
+    return apart and len(tensors) == len(inputs) and all(map(is_ready, given))
 
 
 def expect_outputs(out: object) -> Mapping[str, object]:

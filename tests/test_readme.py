@@ -21,9 +21,7 @@ def test_the_python_of_a_document_runs(document: Path, tmp_path: Path, monkeypat
     blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
     (tmp_path / "onnxc").symlink_to(ROOT / "onnxc")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, str(document), "exec"), names)
+    expect_to_run(blocks, document)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -32,3 +30,10 @@ def test_the_files_that_a_document_names_exist(document: Path) -> None:
         assert (document.parent / name).exists(), f"{document.name} names {name}"
     for name in re.findall(r"`((?:compiler|runtime|onnxc|tests|docs|examples)/[\w/.]+)`", document.read_text()):
         assert (ROOT / name).exists(), f"{document.name} names {name}"
+
+
+def expect_to_run(blocks: list[str], document: Path) -> None:
+    """Runs the blocks one after another, as a reader would; what fails is raised."""
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(document), "exec"), names)

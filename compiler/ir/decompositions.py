@@ -80,7 +80,10 @@ def _attention(op: Op, build: Builder) -> tuple[Value, ...]:
     if op.float("softcap"):
         scores = build.mul(build.tanh(build.div(scores, op.float("softcap"))), op.float("softcap"))
     if mask:
-        scores = build.add(scores, build.broadcast_to(mask[0], scores.shape))
+        bias = build.broadcast_to(mask[0], scores.shape)
+        # Not a sum alone: a score of infinity, or NaN, of a key that the mask closes would be NaN.
+        closed = build.equal(bias, float("-inf"))
+        scores = build.select(closed, float("-inf"), build.add(scores, bias))
     if op.flag("causal"):
         row, column = (build.iota((queries, keys), axis, I64) for axis in (0, 1))
         visible = build.less_equal(column, row)

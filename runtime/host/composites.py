@@ -109,8 +109,9 @@ def attention(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...
     """q: T[B, H, S, D], k: T[B, G, T, D], v: T[B, G, T, E], mask: U[B|1, H|1, S, T]?  ->  T[B, H, S, E]
 
     softmax(q √scale · k √scale + mask) · v, head h of q meeting head h // (H / G) of k and v. A softcap other than 0
-    bounds the scores before the mask; causal lets query i see the keys j <= i. A row that the mask or causal closes, or
-    whose scores are all -inf, gives zeros. Each step is rounded to T, as by the function body of the operator.
+    bounds the scores before the mask; causal lets query i see the keys j <= i. A key whose mask is -inf is not seen,
+    whatever its score, infinite or NaN; a row that sees none, or whose scores are all -inf, gives zeros. Each step is
+    rounded to T, as by the function body of the operator.
     Source: https://onnx.ai/onnx/operators/onnx__Attention.html
     """
     q, k, v, *masks = operands
@@ -148,7 +149,7 @@ def _bias(masks: list[np.ndarray], queries: int, keys: int, *, causal: bool) -> 
 
 def _masked_softmax(scores: np.ndarray, bias: np.ndarray, step: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Softmax of scores + bias along the last axis, each step rounded; zeros where no key is left."""
-    scores = step(scores + bias)
+    scores = np.where(np.isneginf(bias), bias, step(scores + bias))
     peak = reduce_axes(scores, "max", (-1,), keepdims=True)
     powers = step(_exp(step(scores - np.where(np.isneginf(peak), 0, peak))))
     total = step(reduce_axes(powers, "sum", (-1,), keepdims=True))

@@ -19,6 +19,7 @@ from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import TOO_MANY_ELEMENTS, Launch, compile_sizes
 from tests.codegen_gpu.support import SM_90, make, sample
 from tests.codegen_host.native import HOST
+from tests.support.arrays import assert_close
 from tests.support.fake_gpu import fake_kernels
 from tests.support.triton_interpreter import execute
 
@@ -99,7 +100,7 @@ def test_a_segment_launches_its_kernels_in_order() -> None:
     x = sample(F32, 3, 5)
     first, second = np.empty((3, 5), np.float32), np.empty((5, 3), np.float32)
     assert run([3], [x], [first, second]) == 0
-    np.testing.assert_allclose(first, np.exp(x), 1e-6)
+    assert_close(first, np.exp(x))
     np.testing.assert_array_equal(second, (x + weight).T * 2)
     assert [call[0] for call in run.calls] == [0, 1]
     assert all((stream == 0x1234 and block == (32, 1, 1)) or block[1:] == (1, 1) for _, _, block, stream in run.calls)

@@ -16,9 +16,10 @@ from tests.codegen_gpu.support import (
     make,
     native_names,
     odd_values,
-    precision,
     sample,
 )
+from tests.support.arrays import assert_within
+from tests.support.tolerance import UNITS, unit
 
 
 def _check_each(device: Device, names: list[str], arrays: list[np.ndarray], dtype: DType) -> None:
@@ -28,9 +29,8 @@ def _check_each(device: Device, names: list[str], arrays: list[np.ndarray], dtyp
         if wanted.dtype.kind in "biu":
             np.testing.assert_array_equal(found, wanted, err_msg=f"{name} of {dtype}")
         else:
-            tolerance = 4 * precision(dtype)
-            wide, wide_wanted = found.astype(np.float64), wanted.astype(np.float64)
-            np.testing.assert_allclose(wide, wide_wanted, tolerance, 1e-37, err_msg=f"{name} of {dtype}")
+            why = f"{name} of {dtype}; subnormal numbers may be 0"
+            assert_within(found, wanted, relative=UNITS * unit(wanted.dtype), absolute=1e-37, why=why)
 
 
 @pytest.mark.parametrize("dtype", NATIVE, ids=str)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers
+from tests.support.arrays import assert_close
 from tests.support.fake_gpu import FakeRun, compile_for_fake
 from tests.support.models import model_from_text
 
@@ -91,7 +92,7 @@ def test_the_condition_of_a_loop_comes_down_in_each_iteration() -> None:
     assert ("download", True, True) in directions(conditions)
     assert all("control flow" in transfer.reason for transfer in conditions if transfer.direction == "download")
     result = run.executable(np.array(3, np.int64), np.array(True), np.zeros(3, np.float32))
-    np.testing.assert_allclose(result, np.exp(np.exp(np.exp(np.zeros(3, np.float32)))), 1e-6)
+    assert_close(result, np.exp(np.exp(np.exp(np.zeros(3, np.float32)))))
 
 
 def test_a_branch_needs_its_condition_alone() -> None:

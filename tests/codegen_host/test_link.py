@@ -18,6 +18,7 @@ from onnxc.compiler.target import parse_target
 from onnxc.runtime.cpu import Image, load_image
 from onnxc.runtime.errors import DeviceError
 from tests.codegen_host.native import HOST, module, write
+from tests.support.arrays import assert_close
 
 
 def objects(*texts: str) -> list[bytes]:
@@ -79,7 +80,7 @@ def test_functions_of_libm_and_libc_are_bound_by_the_loader() -> None:
     x, out = np.array([2.0, 7.0, 8.0], np.float32), np.zeros(6, np.float32)
     image.function("f", 3)(x.ctypes.data, out.ctypes.data, 12)
     expected = [np.exp(np.float32(2)), np.sin(np.float32(2)), math.fmod(2, 0.75), 2, 7, 8]
-    np.testing.assert_allclose(out, np.array(expected, np.float32), rtol=1e-6)
+    assert_close(out, np.array(expected, np.float32))
 
 
 def test_addresses_of_functions_are_right_whoever_defines_them() -> None:

@@ -1,11 +1,13 @@
-"""Models that once did harm, each as small as it can be: they are refused, or compiled."""
+"""Models that once did harm, each as small as it can be: they are refused, or compiled, or give the same."""
 
 from contextlib import suppress
 
 import pytest
 
+import onnxc
 from onnxc.runtime.errors import OnnxcError
 from tests.frontend.model_texts import model
+from tests.fuzz.agree import Subject, expect_agreement
 from tests.fuzz.worker import examine
 
 FOUND = {
@@ -130,3 +132,22 @@ def test_a_model_that_once_did_harm_does_none(opset: int, text: str) -> None:
     official = model(text, leave_out, f'<ir_version: 10, opset_import: ["": {opset}]>\n')
     with suppress(OnnxcError):
         assert examine(official.SerializeToString()) is not None
+
+
+# What both targets answered with values, and not the same.
+DIFFERED = {
+    "scores of NaN where a mask closes every key": """g (float[1, 1, 2, 4] q) => (y)
+        <float[2, 2] m = {-inf, -inf, 0, 0}> { y = Attention(q, q, q, m) }""",
+    "scores of NaN that causality hides": "g (float[1, 1, 3, 4] q) => (y) { y = Attention<is_causal = 1>(q, q, q) }",
+    "a sequence beside arrays for the outputs": """g (seq(float[N]) s) => (float[M] y) {
+        y = ConcatFromSequence<axis = 0>(s)
+    }""",
+}
+
+
+@pytest.mark.parametrize("text", DIFFERED.values(), ids=DIFFERED)
+def test_targets_that_once_differed_agree(text: str) -> None:
+    data = model(text, header='<ir_version: 10, opset_import: ["": 23]>\n').SerializeToString()
+    for seed in range(8):
+        subject = Subject(data, onnxc.compile(data, "interpreter"), onnxc.compile(data), is_drawn=False)
+        assert expect_agreement(subject, seed) == 3

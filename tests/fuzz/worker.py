@@ -6,29 +6,30 @@ import resource
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
+from typing import Literal, get_args
 
 import onnxc
 from onnxc.compiler.diagnostics import model_error
-from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
-from onnxc.runtime.executable import Executable
-from onnxc.runtime.signature import TensorInfo
-from tests.fuzz.mutate import mutated
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.runtime.errors import ModelError, OnnxcError
+from tests.conformance.cases import RANDOM_OPERATORS
+from tests.fuzz.agree import Disagreement, Subject, expect_agreement
+from tests.fuzz.mutate import mutated, nodes
 from tests.fuzz.seeds import seeds
 from tests.support.worker_process import WorkerProcess
 
 # An endless run is the model's own; a hang is the compiler's.
-Status = Literal["accepted", "refused", "endless", "crash", "hang", "memory"]
-STATUSES: tuple[Status, ...] = ("accepted", "refused", "endless", "crash", "hang", "memory")
-WRONG: tuple[Status, ...] = ("crash", "hang", "memory")
+# ran: both targets took the draws and agree; accepted: it compiles, and its inputs are none that are drawn.
+# unchecked: the CPU refuses an index for which the interpreter gives a value.
+Status = Literal["ran", "accepted", "refused", "endless", "unchecked", "differs", "crash", "hang", "memory"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+WRONG: tuple[Status, ...] = ("differs", "crash", "hang", "memory")
 
 # What a worker says when a model is compiled and begins to run.
 RUNNING = "running"
@@ -36,13 +37,14 @@ RUNNING = "running"
 MEMORY_BYTES = 2 << 30
 LIMIT_S = 10.0
 
+# Runs of what is drawn take milliseconds; one that takes more is as long as the model says, and tells nothing.
+RUN_LIMIT_S = 3.0
+
 # A model that does not work hangs too, after this many times the limit.
 POLL_S, IDLE_FACTOR = 0.5, 6
 
-# What is fed where the model leaves a size open; one that is declared larger than this is not fed.
-OPEN_SIZE, MOST_ELEMENTS = 2, 1 << 16
-
-Run = Callable[[], None]
+# Runs a model, and returns how many draws it took.
+Run = Callable[[], int]
 Trial = Callable[[bytes], Run | None]
 
 
@@ -59,7 +61,8 @@ class Outcome:
 def examine(data: bytes) -> Run | None:
     """All that is done with a model: it is checked and its types inferred; if it is legal it is compiled.
 
-    What comes back runs it; that may take any time, as loops and windows are as long as the model says. Raises
+    What comes back runs both targets on the same draws; that may take any time, as loops and windows are as long as
+    the model says. Raises
     OnnxcError where it is refused. What the check has found legal, compiling may not find illegal.
     """
     try:
@@ -73,31 +76,11 @@ def examine(data: bytes) -> Run | None:
     if errors:
         raise model_error(errors)
     try:
-        executables = [onnxc.compile(data, target) for target in ("interpreter", "cpu")]
+        interpreter, native = (onnxc.compile(data, target) for target in ("interpreter", "cpu"))
     except ModelError as late:
         raise AssertionError(f"the check found no error, and compiling {late.code}") from late
-    feed = inputs_for(executables[0].inputs)
-    return None if feed is None else partial(run_all, executables, feed)
-
-
-def run_all(executables: Sequence[Executable], feed: Mapping[str, object]) -> None:
-    """Calls each; what the call may refuse is no matter."""
-    for executable in executables:
-        with suppress(InputError, DeviceError, UnsupportedError):
-            executable.run(feed)
-
-
-def inputs_for(infos: tuple[TensorInfo, ...]) -> Mapping[str, object] | None:
-    """Ones for every input; None where one is no tensor, or a large one."""
-    feed: dict[str, object] = {}
-    for info in infos:
-        if info.dtype is None or info.shape is None:
-            return None
-        shape = [size if isinstance(size, int) else OPEN_SIZE for size in info.shape]
-        if np.prod(shape, dtype=float) > MOST_ELEMENTS:
-            return None
-        feed[info.name] = np.full(shape, "a", object) if info.dtype.kind == "O" else np.ones(shape, info.dtype)
-    return feed
+    drawn = any(node.op_type in RANDOM_OPERATORS for node in nodes(ModelProto.FromString(data)))
+    return partial(expect_agreement, Subject(data, interpreter, native, drawn), zlib.crc32(data))
 
 
 def attempt(number: int, seed: int, trial: Trial = examine, tell: Callable[[], None] = lambda: None) -> Outcome:
@@ -109,7 +92,9 @@ def attempt(number: int, seed: int, trial: Trial = examine, tell: Callable[[], N
         run = trial(mutated(number, seed))
         if run is not None:
             tell()
-            run()
+            status = "ran" if run() else "accepted"
+    except Disagreement as found:
+        status, reason = found.status, str(found)
     except OnnxcError as refused:
         status, reason = "refused", refused.code
     except MemoryError:
@@ -164,28 +149,29 @@ class Worker(WorkerProcess):
         """The outcome of one model."""
         started = time.perf_counter()
         status: Status = "hang"
+        limit_s = self.limit_s
         try:
             self.connection.send(number)
-            while self._answers():
+            while self._answers(limit_s):
                 outcome = self.connection.recv()
                 if isinstance(outcome, Outcome):
                     return outcome
                 assert outcome == RUNNING, outcome
-                status = "endless"
-            reason = f"no answer within {self.limit_s:.0f} s"
+                status, limit_s = "endless", min(self.limit_s, RUN_LIMIT_S)
+            reason = f"no answer within {limit_s:.0f} s"
             self.stop()
         except (EOFError, ConnectionError):
             status, reason = "crash", f"exit code {self.stop()}"
         self.start()
         return Outcome(number, status, reason, time.perf_counter() - started)
 
-    def _answers(self) -> bool:
+    def _answers(self, limit_s: float) -> bool:
         """Whether there is an answer within the limit, which is of processor time: the machine may be busy."""
         assert self.process.pid is not None
         started, begun = time.perf_counter(), processor_seconds(self.process.pid)
         while not self.connection.poll(POLL_S):
             waited = time.perf_counter() - started
             worked = processor_seconds(self.process.pid) - begun
-            if worked > self.limit_s or waited > IDLE_FACTOR * self.limit_s:
+            if worked > limit_s or waited > IDLE_FACTOR * limit_s:
                 return False
         return True

@@ -13,6 +13,7 @@ from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
+from tests.support.arrays import assert_within
 
 Make = Callable[..., Value]
 """A program: from (builder, values...) to one value."""
@@ -83,7 +84,8 @@ def assert_gradients(
             above, below = (_moved(array, index, by) for by in (STEP, -STEP))
             difference = run({**inputs, f"x{place}": above})[0] - run({**inputs, f"x{place}": below})[0]
             expected[index] = (seed * difference).sum() / (2 * STEP)
-        np.testing.assert_allclose(gradient, expected, rtol=tolerance, atol=tolerance, err_msg=f"x{place}")
+        why = f"differences over steps of {STEP}, of x{place}"
+        assert_within(gradient, expected, relative=tolerance, absolute=tolerance, why=why)
     return found
 
 

@@ -252,9 +252,9 @@ def parses(text: str) -> Module | None:
 @given(st.text(max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_no_text_breaks_the_parser(text: str) -> None:
-    parses(text)
-    parses(program(text))
-    parses(program("%0 = neg %x " + text))
+    for source in (text, program(text), program("%0 = neg %x " + text)):
+        module = parses(source)
+        assert module is None or print_module(parse_module(print_module(module))) == print_module(module)
 
 
 signs = st.sampled_from(

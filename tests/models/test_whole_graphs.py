@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 import onnxc
 from tests.models.graphs import CASES
 from tests.models.graphs.case import GraphCase
+from tests.support.arrays import assert_close
 from tests.support.models import ort_session
 from tests.support.probes import disagreements
 
@@ -29,7 +30,7 @@ def assert_agrees(actual: object, expected: object, bound: float) -> None:
         assert isinstance(actual, dict)
         assert actual.keys() == expected.keys()
         for key, value in expected.items():
-            np.testing.assert_allclose(actual[key], value, rtol=1e-5, atol=1e-6)
+            assert_close(np.asarray(actual[key]), np.asarray(value, np.asarray(actual[key]).dtype), terms=16)
     elif isinstance(expected, list | tuple):
         assert isinstance(actual, list | tuple)
         assert len(actual) == len(expected)

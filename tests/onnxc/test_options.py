@@ -143,4 +143,4 @@ def test_a_size_that_shapes_names_may_be_ranged() -> None:
 
 @pytest.mark.parametrize("option", ["specialize", "dims", "shapes", "dtypes"])
 def test_empty_options_are_none(option: str) -> None:
-    make_options(**{option: {}})
+    assert make_options(**{option: {}}) == make_options()

@@ -63,7 +63,11 @@ def test_odd_values(
     with np.errstate(all="ignore"):
         expected = formula(x.astype(np.float64)).astype(dtype)
     (actual,) = run_operator(operator, {"x": x}, opset=opset, **attributes)
-    assert_close(actual, expected, rtol=2e-3 if dtype == np.float16 else 2e-6, atol=1e-6)
+    # Attributes are f32 in every type; what is left of exp(x) - 1 has the error of its terms.
+    magnitude = np.abs(np.nan_to_num(expected.astype(np.float64), posinf=0, neginf=0)) + 1
+    assert_close(
+        actual, expected, terms=2, magnitude=magnitude, accumulator=np.float32 if dtype == np.float64 else dtype
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (0, 2), (1,), (2, 3)])
@@ -117,4 +121,4 @@ def test_small_results_keep_their_digits(operator: str, dtype: type) -> None:
     (actual,) = run_operator(operator, {"X": x}, opset=22)
     small = np.log1p(np.exp(x.astype(np.longdouble)))
     expected = small if operator == "Softplus" else x * np.tanh(small)
-    assert_close(actual, expected.astype(dtype), rtol=8 * float(np.finfo(dtype).eps), atol=0)
+    assert_close(actual, expected.astype(dtype))

@@ -66,7 +66,7 @@ def test_conv(
     operands = {"x": x, "w": w, "b": b if with_bias else None}
     expected = expected + b.reshape(-1, *[1] * (len(shape) - 2)) if with_bias else expected
     (actual,) = run_operator("Conv", operands, opset=opset, way=way, **attributes)
-    assert_close(actual, expected, atol=1e-5)
+    assert_close(actual, expected, terms=w[0].size)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8])
@@ -82,7 +82,7 @@ def test_same_padding_keeps_ceil_of_size_over_stride(size: int, stride: int, dil
         (actual,) = run_operator("Conv", {"x": x, "w": w}, opset=11, way=way, auto_pad=mode, **attributes)
         assert actual.shape == (1, 1, places)
         if size:
-            assert_close(actual, convolve(x, w, [stride], [low, total - low], [dilation]), atol=1e-5)
+            assert_close(actual, convolve(x, w, [stride], [low, total - low], [dilation]), terms=w[0].size)
 
 
 def test_valid_padding_is_none() -> None:
@@ -245,7 +245,7 @@ def test_conv_transpose(shape: Shape, kernel: Shape, attributes: dict[str, objec
     places = [whole.shape[2 + i] - pads[i] - pads[rank + i] + extra[i] for i in range(rank)]
     expected = cropped(whole, pads[:rank], places) + b.reshape(-1, *[1] * rank)
     (actual,) = run_operator("ConvTranspose", {"x": x, "w": w, "b": b}, opset=opset, way=way, **attributes)
-    assert_close(actual, expected, atol=1e-5)
+    assert_close(actual, expected, terms=8)
 
 
 @pytest.mark.parametrize("places", [6, 7, 8, 9, 11, 12])
@@ -323,7 +323,7 @@ def test_without_offsets_a_deformable_convolution_is_a_convolution(way: str, ops
     offset = np.zeros((2, 2 * 6 * 2, *expected.shape[2:]), np.float32)
     operands = {"x": x, "w": w, "offset": offset, "b": b, "mask": np.ones((2, 12, *expected.shape[2:]), np.float32)}
     (actual,) = run_operator("DeformConv", operands, opset=opset, way=way, **attributes)
-    assert_close(actual, expected, atol=1e-5)
+    assert_close(actual, expected, terms=8)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_causal_convolution_carries_its_state(length: int, with_past: bool, acti
     expected = expected / (1 + np.exp(-expected)) if activation == "silu" else expected
     operands = {"x": x, "w": w, "b": b} | ({"past": past} if with_past else {})
     y, state = run_operator("CausalConvWithState", operands, opset=27, outputs=2, activation=activation)
-    assert_close(y, expected, atol=1e-5)
+    assert_close(y, expected, terms=8)
     assert_same(state, padded[:, :, length:])
 
 
@@ -380,7 +380,7 @@ def test_causal_convolution_of_however_many_channels(length: int) -> None:
     y, state = run_operator(
         "CausalConvWithState", {"x": x, "w": w}, opset=27, way="symbolic", outputs=2, activation="none"
     )
-    assert_close(y, convolve(padded, w, [1], [0, 0], [1], 3), atol=1e-5)
+    assert_close(y, convolve(padded, w, [1], [0, 0], [1], 3), terms=8)
     assert_same(state, padded[:, :, length:])
 
 

@@ -25,7 +25,8 @@ def test_windows(operator: str, size: int, periodic: int, way: str) -> None:
     expected = FORMULAS[operator](2 * np.pi * np.arange(size) / max(steps, 1)).astype(np.float32)
     operands = {"size": np.array(size, np.int64)}
     (actual,) = run_operator(operator, operands, opset=17, way=way, parameters=("size",), periodic=periodic)
-    assert_close(actual, expected)
+    # A sum of at most three cosines, which cancel at the ends.
+    assert_close(actual, expected, terms=3, magnitude=1.0)
 
 
 def test_windows_of_other_types() -> None:

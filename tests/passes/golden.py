@@ -18,6 +18,7 @@ from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.ir.verifier import verify_module
 from onnxc.runtime.errors import InputError
+from tests.support.arrays import assert_close
 
 Make = Callable[..., Value | tuple[Value, ...]]
 
@@ -137,9 +138,7 @@ def compare(expected: np.ndarray, actual: np.ndarray, *, rounds: bool, zeros: bo
     """Asserts equality to the bit, all NaN being one, and 0.0 and -0.0 unless `zeros`; or of all but the last bits."""
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     if rounds and expected.dtype.kind != "b" and expected.dtype.kind not in "iu":
-        tolerance = 2e-2 if expected.dtype.itemsize == 2 else 1e-5
-        wide, wide_expected = actual.astype(np.float64), expected.astype(np.float64)
-        np.testing.assert_allclose(wide, wide_expected, rtol=tolerance, atol=tolerance)
+        assert_close(actual, expected, terms=16)
         return
     np.testing.assert_array_equal(actual, expected)
     if zeros and expected.dtype.kind not in "biuO":

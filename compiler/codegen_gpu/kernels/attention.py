@@ -310,7 +310,9 @@ class _Attention:
             e = frame.evaluator(lanes, masks)
             index = self._mask_index(e, self.mask, (batch, head, row, column))
             added = emit_cast(e.value(self.mask, index), self.mask.dtype, F32, b)
-            scores = b.let(f"{scores} + {added}", square)
+            # Not a sum alone: a score of infinity, or NaN, of a key that the mask closes would be NaN.
+            closed = f'{added} == float("-inf")'
+            scores = b.let(f'tl.where({closed}, float("-inf"), {scores} + {added})', square)
         visible = masks.get(COLUMN)
         if self.op.flag("causal"):
             visible = b.both(visible, b.compare(column, "<=", row) if isinstance(row, Expr) else None)

@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.operator_helpers.resampling import KERNELS
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, zero
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import F32, F64, I64
+from onnxc.compiler.ir.dtypes import C128, F32, F64, I64
 from onnxc.compiler.ir.module import Value
 
 # version 16: the names of a plane
@@ -49,7 +49,7 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     if x.dtype.is_string and mode != "nearest":
         message = f"mode {mode} asks for what lies between two texts"
         node.fail("interpolated-text", message, rule="ONNX GridSample, mode")
-    dtype = F64 if F64 in (x.dtype, grid.dtype) else F32
+    dtype = F64 if {F64, C128} & {x.dtype, grid.dtype} else F32
     grid = ir.cast(grid, dtype)
     taps = [_taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)]
     data = ir.transpose(x, (0, *range(2, x.rank), 1))

@@ -1,0 +1,57 @@
+"""How far rounding may move the outputs of a model: what the interpreter gives when every result is rounded otherwise.
+
+A model made at random may cancel, overflow or choose at any place, so no bound that is known beforehand fits it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, Op
+from onnxc.runtime.dtypes import dtype_kind, dtype_name
+from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.host.values import HostValue
+from tests.support.tolerance import unit
+
+# Elementary functions of native code are within 4 units in the last place (tests/codegen_cpu/test_elementary.py); of
+# the types below, it may round where the interpreter does not, which is one unit.
+UNITS = {"f64": 4.0, "c128": 4.0, "f32": 4.0, "c64": 4.0}
+
+RUNS = 8
+
+
+def otherwise_rounded(
+    module: Module, inputs: Mapping[str, HostValue], random: np.random.Generator
+) -> list[tuple[HostValue, ...] | None]:
+    """The outputs of some runs, each with other errors of rounding in all floats; None for a run that is refused."""
+    return [_run(module, inputs, random) for _ in range(RUNS)]
+
+
+def _run(module: Module, inputs: Mapping[str, HostValue], random: np.random.Generator) -> tuple[HostValue, ...] | None:
+    seen: dict[int, HostValue] = {}
+
+    def disturb(op: Op, results: Sequence[HostValue]) -> None:
+        for value in results:
+            is_new = id(value) not in seen and op.name != "constant"
+            seen[id(value)] = value
+            if is_new and isinstance(value, np.ndarray) and value.base is None and value.flags.writeable:
+                value[...] = moved(value, random)
+
+    copies = {name: moved(value, random) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}
+    try:
+        with np.errstate(all="ignore"):
+            return interpret(module, copies, disturb)
+    except OnnxcError:
+        return None
+
+
+def moved(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """The array with each float up to some units in the last place away; any other array as it is."""
+    if array.dtype.kind == "O" or dtype_kind(array.dtype) not in ("float", "complex"):
+        return array
+    step = UNITS.get(dtype_name(array.dtype), 1.0) * unit(array.dtype)
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    with np.errstate(all="ignore"):
+        result: np.ndarray = (wide * (1 + step * random.integers(-1, 2, array.shape))).astype(array.dtype)
+    return result

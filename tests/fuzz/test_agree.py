@@ -1,0 +1,179 @@
+"""What the fuzzer takes for agreement: another value, type, shape, code or access is none; other rounding is."""
+
+import multiprocessing
+import signal
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.runtime.signature import TensorInfo
+from tests.frontend.model_texts import model
+from tests.fuzz.agree import Disagreement, Refused, Subject, compare_refusals, expect_agreement, expect_same_answers
+from tests.fuzz.guarded import Side, guarded_copy, guarded_output
+from tests.fuzz.rounding import otherwise_rounded
+from tests.fuzz.trials import call_beyond, read_before, read_behind, write_behind, write_input
+from tests.fuzz.values import MOST_ELEMENTS, draw_array, draw_feed, draw_value
+
+EXP = "g (float[N] x) => (float[N] y) { y = Exp(x) }"
+
+
+def subject(text: str, native: str | None = None) -> Subject:
+    """A model; the native side may be another one, that computes wrongly."""
+    data, other = (model(source).SerializeToString() for source in (text, native or text))
+    return Subject(data, onnxc.compile(data, "interpreter"), onnxc.compile(other), is_drawn=False)
+
+
+def random() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(
+    "native",
+    [
+        "g (float[N] x) => (float[N] y) <float c = {0.00001}> { z = Exp(x) y = Add(z, c) }",
+        "g (float[N] x) => (float[N] y) <float c = {3e38}> { z = Exp(x) y = Min(z, c) }",
+        "g (float[N] x) => (double[N] y) { z = Exp(x) y = Cast<to = 11>(z) }",
+        "g (float[N] x) => (float[N, K] y) <int64[1] a = {1}> { z = Exp(x) y = Unsqueeze(z, a) }",
+    ],
+    ids=["value", "infinity", "type", "shape"],
+)
+def test_another_answer_is_a_difference(native: str) -> None:
+    with pytest.raises(Disagreement) as found:
+        expect_same_answers(subject(EXP, native), {"x": np.array([1, 1e3, -2], np.float32)}, random())
+    assert found.value.status == "differs"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        EXP,
+        "g (float[N, M] x, float[M] b) => (float[N, K] y) { z = Add(x, b) y = Softmax(z) }",
+        "g (int64[N] x, int64[N] z) => (int64[N] y) { y = Div(x, z) }",
+        "g (seq(float[N]) s) => (float[M] y) { y = ConcatFromSequence<axis = 0>(s) }",
+        "g (optional(float[N]) o) => (bool y) { y = OptionalHasElement(o) }",
+        "g (string[N] s) => (string[N] y) { y = StringNormalizer(s) }",
+        "g () => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }",
+    ],
+)
+def test_the_targets_agree_on_every_draw(text: str) -> None:
+    assert all(expect_agreement(subject(text), seed) == 3 for seed in range(5))
+
+
+def test_what_cancels_may_differ_by_as_much_as_rounding_moves_it() -> None:
+    text = "g (float[N] x) => (float[N] y) <float c = {1}> { e = Exp(x) z = Add(e, c) y = Sub(z, c) }"
+    moved = """g (float[N] x) => (float[N] y) <float c = {1}, float d = {ERROR}> {
+        e = Exp(x) z = Add(e, c) w = Sub(z, c) y = Add(w, d)
+    }"""
+    # 1e-7 is the last place of what is subtracted, and a fiftieth of the result.
+    x = np.full(50, -12, np.float32)
+    expect_same_answers(subject(text, moved.replace("ERROR", "1e-7")), {"x": x}, random())
+    with pytest.raises(Disagreement):
+        expect_same_answers(subject(text, moved.replace("ERROR", "1e-4")), {"x": x}, random())
+
+
+def test_other_rounding_moves_each_float_and_nothing_else() -> None:
+    data = model("g (float[N] x, int64[N] i) => (float[N] y, int64[N] j) { y = Exp(x) j = Neg(i) }").SerializeToString()
+    x, i = np.linspace(-3, 3, 64, dtype=np.float32), np.arange(64)
+    runs = otherwise_rounded(lower_model(check_model(read_model(data))), {"x": x, "i": i}, random())
+    for run in runs:
+        assert run is not None
+        y, j = run
+        np.testing.assert_array_equal(j, -i)
+        assert 0 < np.abs(y / np.exp(x) - 1).max() < 40 * np.finfo(np.float32).eps
+    np.testing.assert_array_equal(x, np.linspace(-3, 3, 64, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "native", "status"),
+    [
+        (Refused("sizes-disagree"), Refused("sizes-disagree"), None),
+        (Refused("sizes-disagree"), Refused("axis-out-of-range"), "differs"),
+        (Refused("sizes-disagree"), Refused("impossible-size"), None),
+        ((), Refused("impossible-size"), "differs"),
+        (Refused("sizes-disagree"), (), "differs"),
+        ((), Refused("sizes-disagree"), "differs"),
+        (Refused("out-of-memory"), (), None),
+        ((), Refused("index-out-of-range"), "unchecked"),
+        (Refused("sizes-disagree"), Refused("index-out-of-range"), "unchecked"),
+        (Refused("index-out-of-range"), (), "differs"),
+    ],
+)
+def test_refusals_are_compared_by_code(interpreter: Refused, native: Refused, status: str | None) -> None:
+    found = None
+    try:
+        compare_refusals(interpreter, native)
+    except Disagreement as raised:
+        found = raised.status
+    assert found == status
+
+
+@pytest.mark.parametrize("side", ["before", "behind"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (3,), (1024,), (5, 1000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.bool_, ml_dtypes.bfloat16, ml_dtypes.int4])
+def test_guarded_arrays_are_as_others(side: Side, shape: tuple[int, ...], dtype: type) -> None:
+    array = (np.arange(np.prod(shape, dtype=int)) % 2).astype(dtype).reshape(shape)
+    copied, output = guarded_copy(array, side), guarded_output(array, side)
+    assert (copied.dtype, copied.shape, copied.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    assert copied.flags.aligned
+    assert not copied.flags.writeable
+    assert (output.dtype, output.shape) == (array.dtype, array.shape)
+    output[...] = array
+    assert output.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("access", [read_behind, read_before, write_behind, write_input, call_beyond])
+def test_an_access_outside_ends_the_process(access: Callable[[], None]) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=access)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGSEGV
+
+
+def test_symbols_have_one_size_and_sizes_computed_from_them_follow() -> None:
+    f32 = np.dtype(np.float32)
+    infos = [TensorInfo("x", f32, ("N", 3), "f32[N, 3]"), TensorInfo("y", f32, ("2*N + 1",), "f32[2*N + 1]")]
+    seen = set()
+    for seed in range(60):
+        feed = draw_feed(infos, np.random.default_rng(seed))
+        assert feed is not None
+        rows = np.shape(feed["x"])[0]
+        assert np.shape(feed["y"]) == (2 * rows + 1,)
+        seen.add(rows)
+    assert {0, 1, 2, 17} <= seen
+
+
+def test_what_is_too_large_is_not_drawn() -> None:
+    large = TensorInfo("x", np.dtype(np.int8), (MOST_ELEMENTS + 1,), "i8[...]")
+    assert draw_feed([large], random()) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])
+def test_odd_floats_are_drawn(dtype: type) -> None:
+    draws = [draw_array(np.dtype(dtype), (20,), np.random.default_rng(seed)).astype(float) for seed in range(40)]
+    values = np.concatenate(draws)
+    assert np.isnan(values).any()
+    assert np.isposinf(values).any()
+    assert np.isneginf(values).any()
+    assert np.signbit(values[values == 0]).any()
+    assert sum(bool(np.isfinite(draw).all()) for draw in draws) > 10
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8, np.uint8, np.uint64])
+def test_the_least_and_the_largest_integer_are_drawn(dtype: type) -> None:
+    draws = [draw_array(np.dtype(dtype), (40,), np.random.default_rng(seed)) for seed in range(60)]
+    values = {int(value) for draw in draws for value in draw}
+    assert {0, 1, int(np.iinfo(dtype).max)} <= values
+    assert min(values) == np.iinfo(dtype).min
+
+
+@pytest.mark.parametrize("text", ["sequence(f32[?0, 2])", "map(string, i64[])", "optional(i64[2])", "sparse(f32[N])"])
+def test_values_that_are_no_dense_tensors_are_drawn(text: str) -> None:
+    kinds = {type(draw_value(text, (4,), np.random.default_rng(seed))).__name__ for seed in range(20)}
+    expected = {"s": {"tuple"}, "m": {"dict"}, "o": {"ndarray", "NoneType"}}
+    assert kinds == ({"SparseTensor"} if text.startswith("sparse") else expected[text[0]])
