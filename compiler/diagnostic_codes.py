@@ -12,11 +12,13 @@ __all__ = ["CODES", "SECTIONS"]
 Rows = Mapping[str, tuple[str, str]]
 
 FILES: Rows = {
+    "bad-path": ("what is given as a path can be none: of another type, with a NUL, or too long", "the file system"),
     "empty-model": ("the model file or text has no bytes", "protobuf"),
     "file-not-found": ("there is no such file", "the file system"),
     "invalid-utf8": ("a name or a text is not UTF-8", "ONNX IR, strings are UTF-8"),
     "model-too-large": ("a model without external data is more than one message holds", "protobuf, 2 GiB"),
     "not-a-file": ("the path is a folder", "the file system"),
+    "not-a-plain-file": ("the path leads to a device, a FIFO, a socket or a folder", "the file system"),
     "not-a-model": ("the bytes are no protobuf message, or not one of a model", "ONNX IR, ModelProto"),
     "text-file": ("a file object was opened as text", "Python, open"),
     "truncated-model": ("the bytes end within a field", "protobuf, the wire format"),

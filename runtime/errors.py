@@ -3,6 +3,7 @@
 Anything else that escapes from onnxc is a defect of ours.
 """
 
+import errno
 from collections.abc import Sequence
 
 
@@ -24,6 +25,18 @@ class UnsupportedError(OnnxcError):
 
 class InputError(OnnxcError, ValueError):
     """The caller is wrong: an option or an input does not fit what the model declares."""
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """There is no file at a path that a caller gave; `filename` is the path."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message, code="file-not-found")
+        self.errno, self.filename = errno.ENOENT, path
+
+    def __str__(self) -> str:
+        # OSError would put a text of its own together.
+        return str(self.args[0])
 
 
 def located(problem: InputError, location: object) -> InputError:

@@ -36,6 +36,7 @@ ALLOWED = {
         "onnxc.compiler.diagnostics",
         "onnxc.compiler.limits",
         "onnxc.runtime.errors",
+        "onnxc.runtime.plain_files",
         "onnxc.runtime.sparse_tensor",
     ),
     "onnxc.compiler.passes": (
