@@ -329,7 +329,6 @@ CALLS: Rows = {
 
 ARTIFACTS: Rows = {
     "artifact-malformed": ("the artifact breaks its own format", "onnxc.load"),
-    "artifact-unreadable": ("the artifact cannot be opened or read", "the file system"),
     "artifact-unwritable": ("the artifact cannot be written", "the file system"),
     "artifact-version": ("the artifact is of another version of onnxc", "onnxc.load"),
     "image-architecture": ("the code is for another architecture", "onnxc.load"),

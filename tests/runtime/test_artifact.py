@@ -2,7 +2,10 @@
 
 import json
 import struct
+import subprocess
+import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 
 from onnxc.runtime import artifact as artifact_module
 from onnxc.runtime.artifact import PAGE_BYTES, Artifact, write_artifact
-from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.load import read_artifact, verify_artifact
 from tests.runtime.programs import AFFINE, HOST, artifact, image
 
@@ -89,8 +92,9 @@ def test_a_path_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: 
     assert refused.value.code == "artifact-unwritable"
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(DeviceError):
+    with pytest.raises(InputError) as replaced:
         write_artifact(artifact(AFFINE), folder)
+    assert replaced.value.code == "not-a-plain-file"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
@@ -103,3 +107,20 @@ def test_what_fails_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
         write_artifact(broken, path)
     assert path.read_bytes() == before
     assert [found.name for found in tmp_path.iterdir()] == ["a.onnxc"]
+
+
+def test_savers_in_threads_and_processes_publish_whole_files_only(tmp_path: Path) -> None:
+    path, sources = tmp_path / "a.onnxc", [tmp_path / "one", tmp_path / "two"]
+    contents = [artifact(AFFINE, WEIGHTS * k) for k in (1, 2)]
+    for content, source in zip(contents, sources, strict=True):
+        write_artifact(content, source)
+    write_artifact(contents[0], path)
+    command = (sys.executable, "-m", "tests.runtime.saver", str(path))
+    processes = [subprocess.Popen([*command, str(source), "20"]) for source in sources]
+    with ThreadPoolExecutor(4) as threads:
+        saves = [threads.submit(write_artifact, contents[k % 2], path) for k in range(40)]
+        while any(process.poll() is None for process in processes) or not all(save.done() for save in saves):
+            verify_artifact(path)
+    assert [process.wait() for process in processes] == [0, 0]
+    assert {save.result().path for save in saves} == {str(path)}
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["a.onnxc", "one", "two"]
