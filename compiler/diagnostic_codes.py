@@ -343,6 +343,10 @@ ARTIFACTS: Rows = {
     "library-missing": ("an optional library is not installed", "onnxc"),
     "no-artifact": ("what the interpreter runs cannot be saved", "Executable.save"),
     "not-an-artifact": ("the file is no artifact", "onnxc.load"),
+    "unfit-step": (
+        "a step of the program does not take what came to it: it was changed, or onnxc is wrong",
+        "onnxc.load",
+    ),
     "unknown-host-function": ("the artifact calls a function that this version has not", "onnxc.load"),
     "weights-mode": ("there is no such way to keep weights", "onnxc.load, weights"),
 }

@@ -23,7 +23,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -31,13 +31,15 @@ import numpy as np
 from onnxc.runtime.device_code import DeviceCode, encode_device_code
 from onnxc.runtime.encoding import encode_program
 from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.image_ties import program_digest, tie_image
 from onnxc.runtime.plain_files import path_text, replaced_file
 from onnxc.runtime.program import JsonValue, Parameter, Program
 from onnxc.runtime.saved_file import BLANK_DIGEST, SavedFile, write_digest
 
 __all__ = [
     "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
-    "Artifact", "artifact_path", "cubin_member", "source_member", "to_json", "write_archive", "write_artifact",
+    "Artifact", "artifact_path", "cubin_member", "source_member", "tie_images", "to_json",
+    "write_archive", "write_artifact",
 ]  # fmt: skip
 
 FORMAT, FORMAT_VERSION = "onnxc", 3
@@ -61,10 +63,10 @@ LARGE_BYTES = zipfile.ZIP64_LIMIT // 2
 class Artifact:
     """A compiled model.
 
-    images: the linked native image of each target, none for a program of host steps alone. weights: bytes, on a cache
-    line. features: the instruction sets that each image needs, by LLVM's names. device: the kernels that the images
-    launch on a GPU, None for a program that has no use for one. file: where it was read from, None for what was just
-    compiled.
+    images: the linked native image of each target, tied to the program (`tie_images`), none for a program of host
+    steps alone. weights: bytes, on a cache line. features: the instruction sets that each image needs, by LLVM's names.
+    device: the kernels that the images launch on a GPU, None for a program that has no use for one. file: where it was
+    read from, None for what was just compiled.
     """
 
     program: Program
@@ -75,6 +77,13 @@ class Artifact:
     features: Mapping[str, Sequence[str]] = field(default_factory=dict)
     device: DeviceCode | None = None
     file: SavedFile | None = None
+
+
+def tie_images(artifact: Artifact) -> Artifact:
+    """The artifact that was just compiled, each image with the digest of the program that it is for."""
+    kernels = b"" if artifact.device is None else to_json(encode_device_code(artifact.device))
+    digest = program_digest(to_json(encode_program(artifact.program)), kernels, artifact.weights.nbytes)
+    return replace(artifact, images={target: tie_image(image, digest) for target, image in artifact.images.items()})
 
 
 def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> SavedFile:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.archive import Archive
-from onnxc.runtime.artifact import PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
+from onnxc.runtime.artifact import KERNELS, PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
 from onnxc.runtime.cpu import host_features, load_image
 from onnxc.runtime.encoding import DecodeError, decode_program
 from onnxc.runtime.engine import ProgramEngine, launches_of
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.image_ties import is_tied, program_digest
 from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.saved_file import SavedFile, stated_digest
@@ -135,6 +136,11 @@ def _read(archive: Archive, weights: WeightsMode) -> Artifact:
         raise archive.malformed(f"{PROGRAM}: {problem}") from problem
     if not isinstance(provenance, Mapping):
         raise archive.malformed(f"{PROVENANCE} is no object")
+    kernels = b"" if device is None else archive.member(KERNELS)
+    digest = program_digest(archive.member(PROGRAM), kernels, data.nbytes)
+    for image in archive.images:
+        if not is_tied(images[image.target], digest):
+            raise archive.malformed(f"{image.member} was not compiled for this program and these weights")
     features = {image.target: image.features for image in archive.images}
     file = SavedFile(os.path.realpath(archive.name), stated_digest(archive.file))
     return Artifact(program, images, data, provenance, report, features, device, file)

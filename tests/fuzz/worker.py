@@ -7,7 +7,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -83,8 +82,11 @@ def examine(data: bytes) -> Run | None:
 def run_all(executables: Sequence[Executable], feed: Mapping[str, object]) -> None:
     """Calls each; what the call may refuse is no matter."""
     for executable in executables:
-        with suppress(InputError, DeviceError, UnsupportedError):
+        try:
             executable.run(feed)
+        except (InputError, DeviceError, UnsupportedError) as refused:
+            if refused.code == "unfit-step":
+                raise AssertionError("the steps do not fit one another") from refused
 
 
 def inputs_for(infos: tuple[TensorInfo, ...]) -> Mapping[str, object] | None:
