@@ -328,6 +328,7 @@ CALLS: Rows = {
 }
 
 ARTIFACTS: Rows = {
+    "artifact-changed": ("the file of a pickled executable holds another artifact by now", "pickle"),
     "artifact-malformed": ("the artifact breaks its own format", "onnxc.load"),
     "artifact-unwritable": ("the artifact cannot be written", "the file system"),
     "artifact-version": ("the artifact is of another version of onnxc", "onnxc.load"),

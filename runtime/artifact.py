@@ -17,6 +17,7 @@ Behind them come the directory of the archive and a digest of the whole file (ru
 gives the same bytes.
 """
 
+import io
 import json
 import os
 import re
@@ -38,7 +39,7 @@ from onnxc.runtime.saved_file import BLANK_DIGEST, SavedFile, write_digest
 
 __all__ = [
     "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
-    "Artifact", "artifact_path", "cubin_member", "source_member", "tie_images", "to_json",
+    "Artifact", "artifact_bytes", "artifact_path", "cubin_member", "source_member", "tie_images", "to_json",
     "write_archive", "write_artifact",
 ]  # fmt: skip
 
@@ -107,6 +108,13 @@ def write_archive(artifact: Artifact, file: BinaryIO) -> str:
         for name, data in _members(artifact).items():
             _write_member(archive, name, data)
     return write_digest(file)
+
+
+def artifact_bytes(artifact: Artifact) -> bytes:
+    """What the file would hold."""
+    file = io.BytesIO()
+    write_archive(artifact, file)
+    return file.getvalue()
 
 
 def artifact_path(path: str | os.PathLike[str]) -> str:

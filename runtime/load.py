@@ -7,6 +7,8 @@ DeviceError. The weights are mapped, not read, so their bytes are not checked; `
 import importlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.archive import Archive
@@ -27,7 +29,7 @@ from onnxc.runtime.unavailable import UnavailableEngine
 if TYPE_CHECKING:
     from onnxc.runtime.gpu.driver import Driver
 
-__all__ = ["load", "make_compiled", "make_executable", "read_artifact", "verify_artifact"]
+__all__ = ["load", "load_again", "make_compiled", "make_executable", "read_artifact", "verify_artifact"]
 
 WeightsMode = Literal["mapped", "resident"]
 
@@ -46,7 +48,8 @@ def load(
     weights: "mapped" shares the pages of the file between processes and reads them when they are needed; "resident"
     copies them once, into huge pages where the system has them. The rest is as for `make_executable`.
     """
-    return make_executable(read_artifact(path, weights), threads, device=device, graphs=graphs, driver=driver)
+    artifact = read_artifact(path, weights)
+    return make_executable(artifact, threads, device=device, graphs=graphs, driver=driver, weights=weights)
 
 
 def make_executable(
@@ -57,11 +60,13 @@ def make_executable(
     device: int = 0,
     graphs: bool = True,
     driver: "Driver | None" = None,
+    weights: WeightsMode = "mapped",
 ) -> Executable:
     """The artifact ready to be called on this machine.
 
     threads: how many a call may use, where the code is for the CPU. device: the number of the CUDA device, where the
     code is for one; graphs: whether repeated calls there become CUDA graphs; driver: None is the one of this machine.
+    weights: how they are kept where the executable is unpickled.
 
     Raises DeviceError; code for a GPU never runs on the CPU.
     """
@@ -70,15 +75,34 @@ def make_executable(
         image = load_image(artifact.images[_fitting_target(artifact)])
     locations, frozen = (_texts(artifact.provenance.get(key)) for key in ("locations", "frozen_inputs"))
     signature = program_signature(artifact.program, frozen)
+    again = partial(load_again, weights=weights, threads=threads, device=device, graphs=graphs)
     if artifact.device is not None:
         # Programs for the CPU do without all that is needed for a device.
         make = importlib.import_module("onnxc.runtime.gpu.load").make_device_executable
-        made: Executable = make(artifact, image, signature, locations, compilations, device, graphs, driver)
+        made: Executable = make(artifact, image, signature, locations, compilations, again, device, graphs, driver)
         return made
     if image is not None:
         handle = pool_handle(image, threads)
     engine = ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
-    return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=compilations)
+    report = artifact.report
+    return Executable(signature, engine, artifact=artifact, report=report, compilations=compilations, again=again)
+
+
+def load_again(
+    source: SavedFile | bytes, *, weights: WeightsMode, threads: int | None, device: int, graphs: bool
+) -> Executable:
+    """The executable that was pickled, from the file of its artifact or the bytes of it.
+
+    Raises DeviceError where the file holds another artifact by now, or what runs it is not here.
+    """
+    if isinstance(source, bytes):
+        artifact = _read_bytes(source, weights)
+    else:
+        artifact = read_artifact(source.path, weights)
+        if artifact.file != source:
+            message = f'"{source.path}" is not the file any more that it was when the executable was pickled'
+            raise DeviceError(message, code="artifact-changed")
+    return make_executable(artifact, threads, device=device, graphs=graphs, weights=weights)
 
 
 def make_compiled(artifact: Artifact, threads: int | None = None) -> Executable:
@@ -93,7 +117,8 @@ def make_compiled(artifact: Artifact, threads: int | None = None) -> Executable:
             raise
         engine = UnavailableEngine(artifact.program, artifact.weights, problem)
         signature = program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
-        return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=1)
+        again = partial(load_again, weights="mapped", threads=threads, device=0, graphs=True)
+        return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=1, again=again)
 
 
 def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped") -> Artifact:
@@ -104,7 +129,17 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
     if weights not in ("mapped", "resident"):
         raise InputError(f'weights is {weights!r}, expected "mapped" or "resident"', code="weights-mode")
     with _open_archive(path) as archive:
-        return _read(archive, weights)
+        file = SavedFile(os.path.realpath(archive.name), stated_digest(archive.file))
+        return replace(_read(archive, weights), file=file)
+
+
+def _read_bytes(data: bytes, weights: WeightsMode) -> Artifact:
+    """The artifact whose file would hold these bytes; they are in memory as a file, so that weights are mapped."""
+    with open(os.memfd_create("onnxc", os.MFD_CLOEXEC), "w+b") as file:
+        file.write(data)
+        file.flush()
+        with Archive(file, "the pickled artifact") as archive:
+            return _read(archive, weights)
 
 
 def verify_artifact(path: str | os.PathLike[str]) -> str:
@@ -142,8 +177,7 @@ def _read(archive: Archive, weights: WeightsMode) -> Artifact:
         if not is_tied(images[image.target], digest):
             raise archive.malformed(f"{image.member} was not compiled for this program and these weights")
     features = {image.target: image.features for image in archive.images}
-    file = SavedFile(os.path.realpath(archive.name), stated_digest(archive.file))
-    return Artifact(program, images, data, provenance, report, features, device, file)
+    return Artifact(program, images, data, provenance, report, features, device)
 
 
 def _fitting_target(artifact: Artifact) -> str:
