@@ -1,5 +1,6 @@
 """Verifying: a flipped bit anywhere in the file is told, and the commands say the same."""
 
+import os
 import struct
 import zipfile
 from dataclasses import replace
@@ -110,3 +111,10 @@ def test_what_is_no_program_is_told_although_all_bytes_are_as_written(path: Path
     write_artifact(replace(artifact(AFFINE, WEIGHTS), program=impossible), path)
     with pytest.raises(DeviceError, match="slot 0"):
         verify_artifact(path)
+
+
+@pytest.mark.parametrize("command", ["verify", "inspect", "run", "report"])
+def test_the_commands_do_not_wait_for_what_is_no_plain_file(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    done = CliRunner().invoke(main, [command, str(tmp_path / "fifo")])
+    assert (done.exit_code, "error[not-a-plain-file]" in done.stderr) == (1, True)
