@@ -103,10 +103,17 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> SavedFil
 
 def write_archive(artifact: Artifact, file: BinaryIO) -> str:
     """The digest of what is written into an empty file."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    members = _members(artifact)
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
         archive.comment = BLANK_DIGEST
-        for name, data in _members(artifact).items():
+        for name, data in members.items():
             _write_member(archive, name, data)
+        archive.close()
+    except BaseException:
+        # The file is given up: closing the archive would write into it once more, and hide what went wrong.
+        archive.fp = None
+        raise
     return write_digest(file)
 
 

@@ -35,7 +35,8 @@ __all__ = ["DecodeError", "check_program"]
 
 RELATIONS = ("equal", "broadcast", "at_least")
 
-# More slots, elements or axes are in no program, and would exhaust memory or NumPy; nor are numbers of more digits.
+# More slots, in all bodies together, elements or axes are in no program, and would exhaust memory or NumPy; nor are
+# numbers of more digits.
 _SLOTS_LIMIT, _ELEMENTS_LIMIT, _RANK_LIMIT, _DIGITS_LIMIT = 1 << 20, 1 << 56, 64, 19
 
 # A type that is nested deeper is of no model that the frontend takes.
@@ -62,6 +63,7 @@ class _Checker:
     def __init__(self, program: Program, weights_bytes: int) -> None:
         self.program, self.weights_bytes = program, weights_bytes
         self.texts: dict[str, None] = {}
+        self.slot_count = 0
 
     def check(self) -> None:
         program, body = self.program, self.program.body
@@ -108,7 +110,8 @@ class _Checker:
 
     def body(self, body: Body, parameter_ranks: Sequence[int | None]) -> None:
         """A body whose parameters have these ranks."""
-        self.expect(0 <= body.slots <= _SLOTS_LIMIT, f"{body.slots} slots")
+        self.slot_count += body.slots
+        self.expect(body.slots >= 0 and self.slot_count <= _SLOTS_LIMIT, f"{body.slots} slots")
         ranks: Ranks = {}
         self.put(body, ranks, body.parameters, parameter_ranks)
         self.parameter_sizes(ranks, (*body.bindings, *body.checks))

@@ -1,6 +1,8 @@
 """The file: the same bytes for the same artifact, members that can be mapped, and nothing half written."""
 
+import gc
 import json
+import signal
 import struct
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -125,3 +128,37 @@ def test_savers_in_threads_and_processes_publish_whole_files_only(tmp_path: Path
     assert [process.wait() for process in processes] == [0, 0]
     assert {save.result().path for save in saves} == {str(path)}
     assert sorted(found.name for found in tmp_path.iterdir()) == ["a.onnxc", "one", "two"]
+
+
+class LateError(Exception):
+    """What a handler of signals raises."""
+
+
+def raise_late(*_: object) -> None:
+    raise LateError
+
+
+# Where Python is interrupted between opening a file and entering its block, the file is closed when it is collected,
+# and Python says so; so does a half made ZipFile.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_saver_that_is_interrupted_leaves_the_file_whole_and_no_part(tmp_path: Path) -> None:
+    path, random, content = tmp_path / "a.onnxc", Random(0), artifact(AFFINE, WEIGHTS)
+    write_artifact(content, path)
+    before = signal.signal(signal.SIGALRM, raise_late)
+    interrupted = 0
+    try:
+        for _ in range(200):
+            try:
+                # A save takes some milliseconds; one that is longer is interrupted always, which is as good.
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 5e-3))
+                write_artifact(content, path)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except LateError:
+                interrupted += 1
+            assert list(tmp_path.iterdir()) == [path]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        gc.collect()
+    assert interrupted > 0
+    verify_artifact(path)

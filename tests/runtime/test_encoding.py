@@ -279,6 +279,13 @@ def test_more_slots_than_memory_are_refused() -> None:
         decode_program(as_json(program), 64)
 
 
+def test_more_slots_than_memory_in_many_bodies_are_refused() -> None:
+    large = replace(INNER, slots=1 << 19)
+    steps = (If(0, (0,), (3,), large, large),)
+    with pytest.raises(DecodeError, match="slots"):
+        decode_program(as_json(replace(PROGRAM, body=replace(PROGRAM.body, steps=steps, results=(0,)))), 64)
+
+
 def test_deep_nesting_is_refused() -> None:
     body = INNER
     for _ in range(70):
