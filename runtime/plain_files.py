@@ -6,7 +6,6 @@ What is in a file, this page does not know.
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,7 +67,7 @@ def replaced_file(path: AnyPath, *, what: str) -> Iterator[BinaryIO]:
     _expect_replaceable(name, what)
     folder = os.path.dirname(name)
     # A name of its own for each saver, in any process on any machine; short, since the other may be as long as can be.
-    partial = os.path.join(folder, f".onnxc-{secrets.token_hex(16)}.partial")
+    partial = os.path.join(folder, f".onnxc-{os.urandom(16).hex()}.partial")
     try:
         # Unlike tempfile's, the mode is that of any new file.
         with open(partial, "x+b") as file:
