@@ -5,6 +5,7 @@ The compiler writes it, the runtime runs it; nothing here knows the IR. Sizes ar
 """
 
 import ast
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -215,6 +216,9 @@ def bcast(*sizes: int) -> int:
 _FUNCTIONS: dict[str, Callable[..., int]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast, "min": min, "max": max}
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult)
 
+# Of 602 loads beside five other threads one failed, once.
+_PARSING_ATTEMPTS = 10
+
 
 def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[int, ...]]:
     """A function from the values of the symbols to the numbers that `texts` are.
@@ -222,16 +226,25 @@ def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[
     Raises ValueError for a text that is no size, so that an artifact cannot run code of its own.
     """
     source = "(" + "".join(f"{text}, " for text in texts) + ")"
-    tree = ast.parse(source, mode="eval")
+    tree = _parsed(source)
     nodes: list[ast.AST] = [*tree.body.elts] if isinstance(tree.body, ast.Tuple) else [tree.body]
     while nodes:
         parts = _parts_of_size(nodes.pop())
         if parts is None:
             raise ValueError(f"{source} is not made of sizes")
         nodes += parts
-    code = compile(ast.parse(f"lambda s: {source}", mode="eval"), "<sizes>", "eval")
+    code = compile(f"lambda s: {source}", "<sizes>", "eval")
     function: Callable[[Sequence[int]], tuple[int, ...]] = eval(code, {"__builtins__": {}, **_FUNCTIONS})
     return function
+
+
+def _parsed(source: str) -> ast.Expression:
+    for _ in range(_PARSING_ATTEMPTS):
+        # Python 3.11 keeps the depth of the trees it makes for all threads together (python/cpython#106905): where two
+        # threads parse at once one may fail, which says nothing of the text.
+        with contextlib.suppress(SystemError):
+            return ast.parse(source, mode="eval")
+    raise ValueError(f"{source} cannot be parsed")
 
 
 def _parts_of_size(node: ast.AST) -> Sequence[ast.AST] | None:

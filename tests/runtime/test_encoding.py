@@ -1,5 +1,6 @@
 """Programs as JSON: the way there and back, and what is no program."""
 
+import ast
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from onnxc.runtime.program import (
     Symbol,
     TensorSpec,
     While,
+    compile_sizes,
 )
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
@@ -271,6 +273,18 @@ def test_a_constant_outside_of_the_weights_is_refused(constant: Constant) -> Non
 def test_a_default_outside_of_the_weights_is_refused() -> None:
     with pytest.raises(DecodeError):
         decode_program(as_json(), 15)
+
+
+def test_a_size_is_parsed_although_threads_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, attempts = ast.parse, iter([True, True, False])
+
+    def disturbed(source: str, mode: str) -> ast.AST:
+        if next(attempts):
+            raise SystemError("AST constructor recursion depth mismatch (before=42, after=35)")
+        return parse(source, mode=mode)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert compile_sizes(["2*s[0]"])([3]) == (6,)
 
 
 def test_more_slots_than_memory_are_refused() -> None:
