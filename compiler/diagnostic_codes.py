@@ -327,8 +327,8 @@ CALLS: Rows = {
 }
 
 ARTIFACTS: Rows = {
+    "artifact-changed": ("the file of a pickled executable holds another artifact by now", "pickle"),
     "artifact-malformed": ("the artifact breaks its own format", "onnxc.load"),
-    "artifact-unreadable": ("the artifact cannot be opened or read", "the file system"),
     "artifact-unwritable": ("the artifact cannot be written", "the file system"),
     "artifact-version": ("the artifact is of another version of onnxc", "onnxc.load"),
     "image-architecture": ("the code is for another architecture", "onnxc.load"),
@@ -343,6 +343,10 @@ ARTIFACTS: Rows = {
     "library-missing": ("an optional library is not installed", "onnxc"),
     "no-artifact": ("what the interpreter runs cannot be saved", "Executable.save"),
     "not-an-artifact": ("the file is no artifact", "onnxc.load"),
+    "unfit-step": (
+        "a step of the program does not take what came to it: it was changed, or onnxc is wrong",
+        "onnxc.load",
+    ),
     "unknown-host-function": ("the artifact calls a function that this version has not", "onnxc.load"),
     "weights-mode": ("there is no such way to keep weights", "onnxc.load, weights"),
 }

@@ -39,6 +39,7 @@ __all__ = [
     "infer",
     "inline",
     "load",
+    "verify",
 ]
 
 
@@ -98,11 +99,23 @@ def load(
     weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
     device: the number of the CUDA device, for code for GPUs; graphs: whether repeated calls there become CUDA graphs.
 
-    Raises DeviceError where the file is damaged or made for another machine.
+    An artifact holds native code: load it only from whom you trust (docs/artifacts.md).
+
+    Raises DeviceError where the file is damaged or made for another machine, InputError where there is none.
     """
     found = importlib.import_module("onnxc.runtime.load")
     executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs)
     return executable
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """Reads every byte of the file that `Executable.save` wrote, weights included.
+
+    That they are what was written says nothing of who wrote them (docs/artifacts.md). Nothing is executed.
+
+    Raises DeviceError that says what is damaged, InputError where there is no file.
+    """
+    importlib.import_module("onnxc.runtime.load").verify_artifact(path)
 
 
 def check(model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None) -> "tuple[Diagnostic, ...]":

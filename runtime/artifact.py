@@ -13,28 +13,34 @@ The file is a zip archive of stored members, each beginning on a page, so that t
     kernels/KEY.py    the source it was compiled from, for people
     weights           the constants
 
-The same artifact gives the same bytes.
+Behind them come the directory of the archive and a digest of the whole file (runtime/saved_file.py). The same artifact
+gives the same bytes.
 """
 
+import io
 import json
 import os
 import re
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
 
 import numpy as np
 
 from onnxc.runtime.device_code import DeviceCode, encode_device_code
 from onnxc.runtime.encoding import encode_program
-from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.image_ties import program_digest, tie_image
+from onnxc.runtime.plain_files import path_text, replaced_file
 from onnxc.runtime.program import JsonValue, Parameter, Program
+from onnxc.runtime.saved_file import BLANK_DIGEST, SavedFile, write_digest
 
 __all__ = [
     "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
-    "Artifact", "cubin_member", "source_member", "to_json", "write_artifact",
+    "Artifact", "artifact_bytes", "artifact_path", "cubin_member", "source_member", "tie_images", "to_json",
+    "write_archive", "write_artifact",
 ]  # fmt: skip
 
 FORMAT, FORMAT_VERSION = "onnxc", 3
@@ -58,9 +64,10 @@ LARGE_BYTES = zipfile.ZIP64_LIMIT // 2
 class Artifact:
     """A compiled model.
 
-    images: the linked native image of each target, none for a program of host steps alone. weights: bytes, on a cache
-    line. features: the instruction sets that each image needs, by LLVM's names. device: the kernels that the images
-    launch on a GPU, None for a program that has no use for one.
+    images: the linked native image of each target, tied to the program (`tie_images`), none for a program of host
+    steps alone. weights: bytes, on a cache line. features: the instruction sets that each image needs, by LLVM's names.
+    device: the kernels that the images launch on a GPU, None for a program that has no use for one. file: where it was
+    read from, None for what was just compiled.
     """
 
     program: Program
@@ -70,21 +77,58 @@ class Artifact:
     report: JsonValue = ""
     features: Mapping[str, Sequence[str]] = field(default_factory=dict)
     device: DeviceCode | None = None
+    file: SavedFile | None = None
 
 
-def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> None:
-    """Writes the file; whoever reads the path meanwhile sees the old file or the new one, never a part."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+def tie_images(artifact: Artifact) -> Artifact:
+    """The artifact that was just compiled, each image with the digest of the program that it is for."""
+    kernels = b"" if artifact.device is None else to_json(encode_device_code(artifact.device))
+    digest = program_digest(to_json(encode_program(artifact.program)), kernels, artifact.weights.nbytes)
+    return replace(artifact, images={target: tie_image(image, digest) for target, image in artifact.images.items()})
+
+
+def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> SavedFile:
+    """The file, written; whoever reads the path meanwhile sees the old file or the new one, never a part.
+
+    Raises InputError for what is no path, or leads to what is no plain file, DeviceError where writing fails.
+    """
+    name = artifact_path(path)
     try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in _members(artifact).items():
-                _write_member(archive, name, data)
-        partial.replace(path)
+        with replaced_file(name, what="the artifact") as file:
+            digest = write_archive(artifact, file)
     except OSError as problem:
-        raise DeviceError(f'cannot write "{path}": {problem.strerror}', code="artifact-unwritable") from problem
-    finally:
-        partial.unlink(missing_ok=True)
+        raise DeviceError(f'cannot write "{name}": {problem.strerror}', code="artifact-unwritable") from problem
+    return SavedFile(os.path.realpath(name), digest)
+
+
+def write_archive(artifact: Artifact, file: BinaryIO) -> str:
+    """The digest of what is written into an empty file."""
+    members = _members(artifact)
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
+        archive.comment = BLANK_DIGEST
+        for name, data in members.items():
+            _write_member(archive, name, data)
+        archive.close()
+    except BaseException:
+        # The file is given up: closing the archive would write into it once more, and hide what went wrong.
+        archive.fp = None
+        raise
+    return write_digest(file)
+
+
+def artifact_bytes(artifact: Artifact) -> bytes:
+    """What the file would hold."""
+    file = io.BytesIO()
+    write_archive(artifact, file)
+    return file.getvalue()
+
+
+def artifact_path(path: str | os.PathLike[str]) -> str:
+    """The path as a text; InputError for bytes, which are a model itself where one is compiled."""
+    if isinstance(path, bytes | bytearray | memoryview):
+        raise InputError("an artifact is saved and loaded by its path; bytes came", code="bad-path")
+    return path_text(path, "the artifact")
 
 
 def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:

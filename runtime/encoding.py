@@ -1,40 +1,21 @@
 """Programs as JSON and back.
 
 A noun is an object of its fields in order, a step has its kind under "step" besides. Decoding trusts nothing: every
-field must be there with its type, every size must be one, every number of a slot, symbol or place must exist.
+field must be there with its type, and the program must hold together (runtime/check_program.py).
 """
 
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Union, get_args, get_origin, get_type_hints
 
-from onnxc.runtime.dtypes import DTYPES
-from onnxc.runtime.program import (
-    Binding,
-    BindSizes,
-    Body,
-    Guard,
-    Host,
-    If,
-    JsonValue,
-    Launch,
-    Program,
-    Release,
-    Step,
-    TensorSpec,
-    While,
-    compile_attributes,
-    compile_sizes,
-)
-from onnxc.runtime.signature import default_shape
-from onnxc.runtime.texts import LENGTH_BYTES
+from onnxc.runtime.check_program import DecodeError, check_program
+from onnxc.runtime.program import BindSizes, Guard, Host, If, JsonValue, Launch, Program, Release, Step, While
 
 __all__ = ["DecodeError", "decode_program", "encode_program"]
 
-RELATIONS = ("equal", "broadcast", "at_least")
 STEPS: Mapping[str, type] = {
     "launch": Launch, "host": Host, "bind_sizes": BindSizes, "guard": Guard, "if": If, "while": While,
     "release": Release,
@@ -44,13 +25,6 @@ _STEP_UNION: object = Step
 
 # What is nested deeper than this is no program that a compiler wrote; Python's own limit is further off.
 _DEPTH_LIMIT = 64
-
-# More slots, elements or axes are in no program, and would exhaust memory or NumPy.
-_SLOTS_LIMIT, _ELEMENTS_LIMIT, _RANK_LIMIT = 1 << 20, 1 << 56, 64
-
-
-class DecodeError(ValueError):
-    """JSON that is no program; the text says where and why."""
 
 
 def encode_program(program: Program) -> JsonValue:
@@ -68,7 +42,7 @@ def decode_program(value: JsonValue, weights_bytes: int) -> Program:
     except RecursionError:
         raise DecodeError("the program is nested too deeply") from None
     assert isinstance(program, Program), program
-    _Checker(program, weights_bytes).check()
+    check_program(program, weights_bytes)
     return program
 
 
@@ -166,123 +140,3 @@ def _decode_attribute(value: JsonValue) -> JsonValue:
 def _shown(value: JsonValue) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-class _Checker:
-    """Whether what a program names exists; DecodeError for the first thing that does not."""
-
-    def __init__(self, program: Program, weights_bytes: int) -> None:
-        self.program, self.weights_bytes = program, weights_bytes
-        self.texts: dict[str, None] = {}
-
-    def check(self) -> None:
-        program = self.program
-        for parameter in (*program.inputs, *program.outputs):
-            self.expect(not parameter.dtype or parameter.dtype in DTYPES, f"element type {parameter.dtype!r}")
-            shape = default_shape(parameter)
-            if parameter.default is not None and shape is not None:
-                self.place(parameter.default, parameter.dtype, shape)
-        self.expect(len(program.body.parameters) == len(program.inputs), "the number of inputs")
-        self.expect(len(program.body.results) == len(program.outputs), "the number of outputs")
-        self.body(program.body)
-        for text in self.texts:
-            self.size(text)
-
-    def expect(self, holds: bool, what: str) -> None:
-        if not holds:
-            raise DecodeError(f"{what} does not fit the program")
-
-    def place(self, offset: int, dtype: str, shape: Sequence[int]) -> None:
-        """An array in the weights; the sizes beside a 0 must not be beyond NumPy either."""
-        itemsize = DTYPES[dtype].itemsize if dtype in DTYPES else 0
-        nbytes = LENGTH_BYTES if dtype == "string" else math.prod(shape) * itemsize
-        possible = dtype in DTYPES and len(shape) <= _RANK_LIMIT
-        possible = possible and math.prod(size or 1 for size in shape) <= _ELEMENTS_LIMIT
-        fits = possible and 0 <= offset <= self.weights_bytes - nbytes
-        self.expect(fits, f"a constant {dtype}{list(shape)} at byte {offset} of {self.weights_bytes}")
-
-    def body(self, body: Body) -> None:
-        self.expect(0 <= body.slots <= _SLOTS_LIMIT, f"{body.slots} slots")
-        self.slots(body, (*body.parameters, *body.results))
-        for constant in body.constants:
-            self.slots(body, (constant.slot,))
-            self.spec(constant.spec)
-            self.expect(all(text.isdecimal() for text in constant.spec.shape), f"shape {constant.spec.shape}")
-            self.place(constant.offset, constant.spec.dtype, tuple(map(int, constant.spec.shape)))
-        self.bindings(body, body.bindings)
-        for check in body.checks:
-            self.slots(body, (check.slot,))
-            self.texts[check.size] = None
-        for step in body.steps:
-            self.step(body, step)
-
-    def step(self, body: Body, step: Step) -> None:
-        match step:
-            case Launch():
-                self.slots(body, (*step.inputs, *step.outputs))
-                self.expect(len(step.specs) == len(step.outputs), "the number of specs")
-                for spec in step.specs:
-                    self.spec(spec)
-                self.texts[step.arena_bytes] = None
-            case Host():
-                self.slots(body, (*step.inputs, *step.outputs))
-                self.bindings(body, step.bindings)
-                try:
-                    compile_attributes(step.attributes)
-                except (ValueError, TypeError, AssertionError, SyntaxError, MemoryError) as problem:
-                    raise DecodeError(f"the attributes of {step.function} are malformed: {problem}") from problem
-            case BindSizes():
-                self.slots(body, (step.slot,))
-                self.symbols(step.symbols)
-            case Guard():
-                self.texts |= {step.left: None, step.right: None}
-                self.expect(step.relation in RELATIONS, f"relation {step.relation!r}")
-            case If():
-                self.slots(body, (step.condition, *step.inputs, *step.outputs))
-                self.bindings(body, step.bindings)
-                for inner in (step.then, step.otherwise):
-                    self.expect(len(inner.parameters) == len(step.inputs), "the number of inputs of a branch")
-                    self.expect(len(inner.results) == len(step.outputs), "the number of outputs of a branch")
-                    self.body(inner)
-            case While():
-                self.loop(body, step)
-            case Release():
-                self.slots(body, step.slots)
-
-    def loop(self, body: Body, step: While) -> None:
-        self.slots(body, (step.limit, step.condition, *step.carried, *step.captures, *step.outputs))
-        self.bindings(body, step.bindings)
-        self.symbols((step.trip_symbol,))
-        for spec in step.scans:
-            self.spec(spec)
-        carried, scans = len(step.carried), len(step.scans)
-        self.expect(len(step.outputs) == carried + scans, "the number of outputs of a loop")
-        self.expect(len(step.body.parameters) == 1 + carried + len(step.captures), "the number of inputs of a loop")
-        self.expect(len(step.body.results) == 1 + carried + scans, "the number of results of a loop")
-        self.body(step.body)
-
-    def slots(self, body: Body, slots: Iterable[int]) -> None:
-        for slot in slots:
-            self.expect(0 <= slot < body.slots, f"slot {slot}")
-
-    def symbols(self, symbols: Iterable[int]) -> None:
-        for symbol in symbols:
-            self.expect(0 <= symbol < len(self.program.symbols), f"symbol {symbol}")
-
-    def bindings(self, body: Body, bindings: Iterable[Binding]) -> None:
-        for binding in bindings:
-            self.slots(body, (binding.slot,))
-            self.symbols((binding.symbol,))
-
-    def spec(self, spec: TensorSpec) -> None:
-        self.expect(spec.dtype in DTYPES, f"element type {spec.dtype!r}")
-        self.texts |= dict.fromkeys(spec.shape)
-
-    def size(self, text: str) -> None:
-        """A text must be one size by itself: `1, 2` and `1), (2` are sizes only in company."""
-        try:
-            numbers = compile_sizes([text])([1] * len(self.program.symbols))
-            whole = len(numbers) == 1 and type(numbers[0]) is int
-        except (ValueError, TypeError, IndexError, SyntaxError, MemoryError, RecursionError):
-            whole = False
-        self.expect(whole, f"size {_shown(text)}")

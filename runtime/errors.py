@@ -4,7 +4,8 @@ Anything else that escapes from onnxc is a defect of ours.
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 
 class OnnxcError(Exception):
@@ -13,6 +14,18 @@ class OnnxcError(Exception):
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(f"error[{code}]: {message}" if not message.startswith("error[") else message)
         self.code = code
+
+    def __reduce__(self) -> tuple[Callable[..., "OnnxcError"], tuple[object, ...]]:
+        # Exceptions are made again from their arguments, which lack the code: what a worker process raises would not
+        # arrive.
+        return _remade, (type(self), self.args, vars(self))
+
+
+def _remade(kind: type[OnnxcError], arguments: tuple[object, ...], attributes: Mapping[str, object]) -> OnnxcError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    vars(error).update(attributes)
+    return error
 
 
 class ModelError(OnnxcError):
@@ -37,6 +50,9 @@ class MissingFileError(InputError, FileNotFoundError):
     def __str__(self) -> str:
         # OSError would put a text of its own together.
         return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Callable[..., OnnxcError], tuple[object, ...]]:
+        return partial(MissingFileError, path=self.filename), self.args
 
 
 def located(problem: InputError, location: object) -> InputError:

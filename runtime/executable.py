@@ -1,7 +1,7 @@
 """An executable: a compiled model that can be called, from any number of threads at once."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.arrays import describe, is_ready, plain_mapping
-from onnxc.runtime.artifact import Artifact, write_artifact
+from onnxc.runtime.artifact import Artifact, artifact_bytes, write_artifact
 from onnxc.runtime.engine import Engine
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 from onnxc.runtime.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.saved_file import SavedFile
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
 from onnxc.runtime.stats import Stats
 
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["Executable", "call_out_of_memory", "copy_into", "expect_outputs"]
+__all__ = ["Executable", "LoadAgain", "call_out_of_memory", "copy_into", "expect_outputs"]
+
+# The same executable once more, from the file of its artifact or the bytes of it.
+LoadAgain = Callable[[SavedFile | bytes], "Executable"]
 
 
 class Executable:
@@ -39,9 +43,11 @@ class Executable:
         artifact: Artifact | None = None,
         report: JsonValue = "",
         compilations: int = 0,
+        again: LoadAgain | None = None,
     ) -> None:
         self._signature, self._engine = signature, engine
         self._artifact, self._report, self._compilations = artifact, report, compilations
+        self._file, self._again = None if artifact is None else artifact.file, again
         self._defaults = engine.defaults()
         self._input_names = tuple(info.name for info in signature.inputs)
         self._output_names = tuple(info.name for info in signature.outputs)
@@ -81,10 +87,25 @@ class Executable:
         return self._report
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the artifact that `onnxc.load` reads; the same bytes for the same model and options."""
+        """Writes the artifact that `onnxc.load` reads; the same bytes for the same model and options.
+
+        Whoever reads the path meanwhile sees the old file or the new one. Raises InputError for what is no path or
+        leads to no plain file, DeviceError where writing fails.
+        """
+        self._file = write_artifact(self._expect_artifact(), path)
+
+    def __reduce__(self) -> tuple[LoadAgain, tuple[SavedFile | bytes]]:
+        """How `pickle` and `copy` make it again: from its file, if that still is this artifact, else from its bytes."""
+        artifact = self._expect_artifact()
+        assert self._again is not None, self
+        file = self._file
+        return self._again, (file if file is not None and file.is_unchanged() else artifact_bytes(artifact),)
+
+    def _expect_artifact(self) -> Artifact:
         if self._artifact is None:
-            raise UnsupportedError("the interpreter makes no code that could be saved", code="no-artifact")
-        write_artifact(self._artifact, path)
+            message = "the interpreter makes no code that could be saved, pickled or copied"
+            raise UnsupportedError(message, code="no-artifact")
+        return self._artifact
 
     def __call__(self, *inputs: object) -> "SlotValue | tuple[SlotValue, ...]":
         """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.

@@ -6,7 +6,6 @@ What is in a file, this page does not know.
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +19,6 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # Reading, without waiting for a writer of a FIFO or the carrier of a terminal.
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
@@ -69,10 +67,10 @@ def replaced_file(path: AnyPath, *, what: str) -> Iterator[BinaryIO]:
     _expect_replaceable(name, what)
     folder = os.path.dirname(name)
     # A name of its own for each saver, in any process on any machine; short, since the other may be as long as can be.
-    partial = os.path.join(folder, f".onnxc-{secrets.token_hex(16)}.partial")
+    partial = os.path.join(folder, f".onnxc-{os.urandom(16).hex()}.partial")
     try:
         # Unlike tempfile's, the mode is that of any new file.
-        with open(os.open(partial, _CREATE_FLAGS, 0o666), "w+b") as file:
+        with open(partial, "x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -5,6 +5,7 @@ The compiler writes it, the runtime runs it; nothing here knows the IR. Sizes ar
 """
 
 import ast
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -213,21 +214,10 @@ def bcast(*sizes: int) -> int:
 
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast, "min": min, "max": max}
-_ALLOWED = (
-    ast.Expression,
-    ast.Tuple,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.USub,
-    ast.Constant,
-    ast.Name,
-    ast.Load,
-    ast.Subscript,
-    ast.Call,
-)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult)
+
+# Of 602 loads beside five other threads one failed, once.
+_PARSING_ATTEMPTS = 10
 
 
 def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[int, ...]]:
@@ -236,15 +226,39 @@ def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[
     Raises ValueError for a text that is no size, so that an artifact cannot run code of its own.
     """
     source = "(" + "".join(f"{text}, " for text in texts) + ")"
-    tree = ast.parse(source, mode="eval")
-    for node in ast.walk(tree):
-        known = not isinstance(node, ast.Name) or node.id == "s" or node.id in _FUNCTIONS
-        number = not isinstance(node, ast.Constant) or type(node.value) is int
-        if not isinstance(node, _ALLOWED) or not known or not number:
+    tree = _parsed(source)
+    nodes: list[ast.AST] = [*tree.body.elts] if isinstance(tree.body, ast.Tuple) else [tree.body]
+    while nodes:
+        parts = _parts_of_size(nodes.pop())
+        if parts is None:
             raise ValueError(f"{source} is not made of sizes")
-    code = compile(ast.parse(f"lambda s: {source}", mode="eval"), "<sizes>", "eval")
+        nodes += parts
+    code = compile(f"lambda s: {source}", "<sizes>", "eval")
     function: Callable[[Sequence[int]], tuple[int, ...]] = eval(code, {"__builtins__": {}, **_FUNCTIONS})
     return function
+
+
+def _parsed(source: str) -> ast.Expression:
+    for _ in range(_PARSING_ATTEMPTS):
+        # Python 3.11 keeps the depth of the trees it makes for all threads together (python/cpython#106905): where two
+        # threads parse at once one may fail, which says nothing of the text.
+        with contextlib.suppress(SystemError):
+            return ast.parse(source, mode="eval")
+    raise ValueError(f"{source} cannot be parsed")
+
+
+def _parts_of_size(node: ast.AST) -> Sequence[ast.AST] | None:
+    """The sizes that an expression is made of; None for what is no size. Symbols are indexed by a number only."""
+    match node:
+        case ast.Constant(value) | ast.Subscript(ast.Name("s"), ast.Constant(value)) if type(value) is int:
+            return ()
+        case ast.UnaryOp(ast.USub(), operand):
+            return (operand,)
+        case ast.BinOp(left, operator, right) if isinstance(operator, _OPERATORS):
+            return (left, right)
+        case ast.Call(ast.Name(function), arguments, []) if function in _FUNCTIONS:
+            return arguments
+    return None
 
 
 def compile_attributes(attributes: Mapping[str, JsonValue]) -> Callable[[Sequence[int]], dict[str, object]]:
@@ -262,6 +276,14 @@ def compile_attributes(attributes: Mapping[str, JsonValue]) -> Callable[[Sequenc
         return {name: _resolve(value, sizes) for name, value in decoded.items()}
 
     return resolve
+
+
+def attribute_sizes(attributes: Mapping[str, JsonValue]) -> tuple[SizeText, ...]:
+    """The sizes in attributes. Raises what `compile_attributes` would for attributes of another form."""
+    texts: list[SizeText] = []
+    for value in attributes.values():
+        _decode(value, texts)
+    return tuple(texts)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from onnxc.runtime.arrays import is_ready
 from onnxc.runtime.dtypes import DTYPES, STRING, DType
-from onnxc.runtime.errors import DeviceError, InputError, expect_one_shape, located
+from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, expect_one_shape, located
 from onnxc.runtime.launch import LARGEST_BYTES, NativeLaunch
 from onnxc.runtime.program import (
     Binding,
@@ -57,6 +57,13 @@ Symbols = list[int]
 RunStep = Callable[[Slots, Symbols, W], None]
 
 _SYMBOL = re.compile(r"s\[(\d+)\]")
+
+# What Python and NumPy raise for values that code was not made for. All others pass: a handler of signals may raise
+# anything of a caller's own while a step runs.
+_UNFIT = (
+    ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, NotImplementedError, RecursionError,
+    TypeError, ValueError, re.error,
+)  # fmt: skip
 
 _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
     "equal": lambda left, right: left == right,
@@ -103,13 +110,29 @@ def prepare_body(body: Body, around: Surroundings[W], known: frozenset[int]) -> 
 def run_body(
     body: PreparedBody[W], arguments: Sequence["SlotValue"], symbols: Symbols, workspace: W
 ) -> list["SlotValue"]:
-    """The results of the body, which may share memory with its arguments and with constants."""
+    """The results of the body, which may share memory with its arguments and with constants.
+
+    Raises DeviceError where the steps of the program do not fit one another.
+    """
     slots = body.template.copy()
     for slot, argument in zip(body.parameters, arguments, strict=True):
         slots[slot] = argument
-    for step in body.steps:
-        step(slots, symbols, workspace)
+    try:
+        for step in body.steps:
+            step(slots, symbols, workspace)
+    except OnnxcError:
+        raise
+    except _UNFIT as problem:
+        raise _unfit_step(problem) from problem
     return [slots[result] for result in body.results]
+
+
+def _unfit_step(problem: Exception) -> DeviceError:
+    message = (
+        f"a step does not take the values that came to it ({type(problem).__name__}: {problem}):"
+        " the artifact was changed, or this is a defect of onnxc"
+    )
+    return DeviceError(message, code="unfit-step")
 
 
 def weights_view(weights: np.ndarray, offset: int, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:

@@ -12,7 +12,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
 from onnxc.compiler.target import Target
-from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.artifact import Artifact, tie_images
 
 
 def emit(plan: KernelPlan, target: Target) -> Artifact:
@@ -44,7 +44,7 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
     images = {}
     if entries:
         images[str(target)] = build_image([compile_object(module.text(), target)], list(entries), target)
-    return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan))
+    return tie_images(Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan)))
 
 
 def _reports(kernel: Kernel) -> bool:

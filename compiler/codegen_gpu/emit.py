@@ -19,7 +19,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
 from onnxc.compiler.target import Target
-from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 
 CompileKernels = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
@@ -47,7 +47,8 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
         images[str(target)] = build_image([compile_object(module.text(), host)], list(entries), host)
     device = DeviceCode(target.name, tuple(kernels))
     report = make_report(plan, codes, dict(zip(sources, kernels, strict=True)), target)
-    return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, report, device=device)
+    artifact = Artifact(program, images, weights.bytes(), {"locations": list(locations)}, report, device=device)
+    return tie_images(artifact)
 
 
 def _with_scratch(

@@ -40,7 +40,8 @@ from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, 
 from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.load import read_artifact
+from onnxc.runtime.load import read_artifact, verify_artifact
+from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value
 
@@ -382,6 +383,19 @@ def report_command(file: Path, *, as_json: bool) -> None:
         print_parts(report_parts(report))
 
 
+@main.command("verify")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@reporting_errors
+def verify_command(file: Path) -> None:
+    """Say whether every byte of an artifact is what was written.
+
+    FILE is an .onnxc file; all of it is read, weights included, and nothing is executed. The exit code is 1 if it is
+    damaged. Who wrote it, this does not say.
+    """
+    digest = verify_artifact(file)
+    click.echo(f"{file}: all {file.stat().st_size} bytes are what was written, sha256 {digest}")
+
+
 @main.command("demo")
 @TARGET
 @THREADS
@@ -433,7 +447,8 @@ def open_model(
 
 
 def is_artifact(file: Path) -> bool:
-    return zipfile.is_zipfile(file)
+    with open_plain_file(file, what="the file") as opened:
+        return zipfile.is_zipfile(opened)
 
 
 def fixed_sizes(dims: Mapping[str, Range]) -> dict[str, int]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import InputError, UnsupportedError
-from onnxc.runtime.executable import Executable, call_out_of_memory, copy_into, expect_outputs
+from onnxc.runtime.executable import Executable, LoadAgain, call_out_of_memory, copy_into, expect_outputs
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.exchange import import_output, import_tensor
@@ -37,8 +37,9 @@ class DeviceExecutable(Executable):
         artifact: Artifact | None = None,
         report: JsonValue = "",
         compilations: int = 0,
+        again: LoadAgain | None = None,
     ) -> None:
-        super().__init__(signature, engine, artifact=artifact, report=report, compilations=compilations)
+        super().__init__(signature, engine, artifact=artifact, report=report, compilations=compilations, again=again)
         self._device_engine = engine
 
     @property

@@ -6,6 +6,7 @@ from functools import cache
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.executable import LoadAgain
 from onnxc.runtime.gpu.driver import Driver, load_driver
 from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.executable import DeviceExecutable
@@ -21,6 +22,7 @@ def make_device_executable(
     signature: Signature,
     locations: Sequence[str],
     compilations: int,
+    again: LoadAgain,
     device: int,
     graphs: bool,
     driver: Driver | None,
@@ -35,7 +37,8 @@ def make_device_executable(
         raise DeviceError(message.replace(f"error[{problem.code}]: ", ""), code=problem.code) from problem
     kept = GRAPHS_KEPT if graphs else 0
     engine = DeviceEngine(artifact.program, image, code, artifact.weights, locations, driver, device, kept)
-    return DeviceExecutable(signature, engine, artifact=artifact, report=artifact.report, compilations=compilations)
+    report = artifact.report
+    return DeviceExecutable(signature, engine, artifact=artifact, report=report, compilations=compilations, again=again)
 
 
 @cache

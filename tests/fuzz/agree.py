@@ -109,6 +109,8 @@ def _answer(call: Callable[[], Sequence[HostValue]]) -> Answer:
     try:
         return call()
     except OnnxcError as refused:
+        if refused.code == "unfit-step":
+            raise AssertionError("the steps do not fit one another") from refused
         return Refused(refused.code)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.target import parse_target
-from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.program import (
     Binding,
@@ -208,7 +208,7 @@ def artifact(content: Program, weights: np.ndarray | None = None) -> Artifact:
         extended = allocate_aligned(64 + weights.nbytes)
         extended[:64], extended[64:] = block, weights.reshape(-1).view(np.uint8)
         block = extended
-    return Artifact(
+    made = Artifact(
         content,
         {str(HOST): image()},
         block,
@@ -216,6 +216,7 @@ def artifact(content: Program, weights: np.ndarray | None = None) -> Artifact:
         "a report",
         {str(HOST): HOST.features},
     )
+    return tie_images(made)
 
 
 AFFINE = program(body(2, [0], [1], [launch("affine", [0], [1])]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxc.runtime.artifact import write_artifact
+from onnxc.runtime.artifact import tie_images, write_artifact
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel, decode_device_code, encode_device_code
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.errors import DeviceError, OnnxcError
@@ -38,7 +38,7 @@ CODE = DeviceCode("sm_90", (KERNEL, OTHER))
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "a.onnxc"
-    write_artifact(replace(artifact(AFFINE, np.arange(9, dtype=np.float32)), device=CODE), made)
+    write_artifact(tie_images(replace(artifact(AFFINE, np.arange(9, dtype=np.float32)), device=CODE)), made)
     return made
 
 
@@ -67,7 +67,7 @@ def decode(value: JsonValue) -> DeviceCode:
 
 @pytest.mark.parametrize("code", [CODE, DeviceCode("sm_100a", ()), None], ids=["two", "none", "absent"])
 def test_what_is_read_is_what_was_written(tmp_path: Path, code: DeviceCode | None) -> None:
-    write_artifact(replace(artifact(AFFINE), device=code), tmp_path / "a")
+    write_artifact(tie_images(replace(artifact(AFFINE), device=code)), tmp_path / "a")
     read = read_artifact(tmp_path / "a")
     assert read.device == code
     verify_artifact(tmp_path / "a")

@@ -1,5 +1,6 @@
 """Programs as JSON: the way there and back, and what is no program."""
 
+import ast
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from onnxc.runtime.program import (
     Symbol,
     TensorSpec,
     While,
+    compile_sizes,
 )
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
@@ -49,7 +51,7 @@ PROGRAM = Program(
                                      "dtype": {"dtype": "f32"}, "wrap": True, "scale": [1.5, float("-inf")]},
                  (Binding(4, 0, 1),), "node 3"),
             Host("constant", (), (4,), {"value": {"array": ["f32", [2], "0000803f00000040"]}}),
-            BindSizes(2, (1,)),
+            BindSizes(4, (1,)),
             Guard("s[0]", "floordiv(s[1], 2)", "at_least", "too short", "node 4"),
             If(2, (0,), (5,), INNER, INNER, (Binding(5, 0, 1),)),
             While(2, 2, (0,), (1,), (6, 7), (VECTOR,), LOOP, 1, ()),
@@ -133,6 +135,19 @@ def set_field(index: int | None, name: str, new: Json) -> Callable[[dict[str, Js
         set_field(0, "arena_bytes", "[1 for s in s]"),
         set_field(0, "arena_bytes", "(" * 3000 + "1" + ")" * 3000),
         set_field(0, "arena_bytes", "-" * 100_000 + "1"),
+        set_field(0, "arena_bytes", "s[s[0]]"),
+        set_field(0, "arena_bytes", "min(s)"),
+        set_field(0, "arena_bytes", "min(s * 2)"),
+        set_field(0, "arena_bytes", "max()"),
+        set_field(0, "arena_bytes", "s[0](1)"),
+        set_field(0, "arena_bytes", "min"),
+        set_field(0, "inputs", [5]),
+        set_field(1, "inputs", [7]),
+        set_field(1, "attributes", {"a": {"size": "s[2]"}}),
+        set_field(1, "attributes", {"a": [{"size": "1, 2"}]}),
+        set_field(1, "bindings", [{"slot": 4, "axis": -1, "symbol": 1}]),
+        set_field(1, "bindings", [{"slot": 7, "axis": 0, "symbol": 1}]),
+        set_field(3, "slot", 2),
         set_field(1, "attributes", {"a": {"size": "print(1)"}}),
         set_field(1, "attributes", {"a": {"unknown": 1}}),
         set_field(1, "attributes", {"a": {}}),
@@ -156,6 +171,77 @@ def test_what_is_no_program_is_refused(change: Callable[[dict[str, Json]], None]
     change(value)
     with pytest.raises(DecodeError):
         decode_program(value, 64)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bindings": (Binding(0, 1, 0),)},
+        {"bindings": (Binding(0, -1, 0),)},
+        {"bindings": (Binding(3, 0, 0),)},
+        {"bindings": (Binding(2, 0, 0),)},
+        {"bindings": (Binding(0, 0, 2),)},
+        {"checks": (Check(1, 1, "2"),)},
+        {"checks": (Check(3, 0, "2"),)},
+        {"checks": (Check(1, 0, "s[2]"),)},
+        {"parameters": (0, 8)},
+        {"parameters": (0,)},
+        {"results": (8,)},
+        {"results": (4,)},
+        {"results": (7, 7)},
+        {"constants": ()},
+        {"slots": 7},
+        {"slots": -1},
+        {"steps": ()},
+    ],
+)
+def test_a_body_that_does_not_hold_together_is_refused(changes: dict[str, object]) -> None:
+    body = replace(PROGRAM.body, **changes)  # type: ignore[arg-type]
+    with pytest.raises(DecodeError, match="does not fit the program"):
+        decode_program(as_json(replace(PROGRAM, body=body)), 64)
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        Parameter("x", "f32", ("N",), "f64[N]"),
+        Parameter("x", "f32", ("N",), "optional(f32[N])"),
+        Parameter("x", "f31", ("N",), "f31[N]"),
+        Parameter("x", "f32", ("9" * 5000,), f"f32[{'9' * 5000}]"),
+        Parameter("x", "", None, "f31[N]"),
+        Parameter("x", "", ("N",), "sequence(f32[N])"),
+        Parameter("x", "", None, "sequence(f32[N]"),
+        Parameter("x", "", None, "map(i64, sequence())"),
+        Parameter("x", "", None, "map(i65, f32[])"),
+        Parameter("x", "", None, "sparse(optional(f32[N]))"),
+        Parameter("x", "", ("M",), "sparse(f32[N])"),
+        Parameter("x", "", None, "optional(" * 5000 + "f32[]" + ")" * 5000),
+    ],
+)
+def test_an_input_of_no_type_is_refused(parameter: Parameter) -> None:
+    program = replace(PROGRAM, inputs=(PROGRAM.inputs[0], parameter), body=replace(PROGRAM.body, checks=()))
+    with pytest.raises(DecodeError):
+        decode_program(as_json(program), 64)
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        Parameter("x", "f32", None, "f32[...]"),
+        Parameter("x", "", None, "optional(sequence(map(string, f32[N])))"),
+        Parameter("x", "", ("N", "2"), "sparse(f32[N, 2])"),
+        Parameter("x", "string", ("max(N, 2)",), "string[max(N, 2)]"),
+    ],
+)
+def test_an_input_may_be_of_any_type(parameter: Parameter) -> None:
+    program = replace(PROGRAM, inputs=(PROGRAM.inputs[0], parameter), body=replace(PROGRAM.body, checks=()))
+    assert decode_program(as_json(program), 64).inputs[1] == parameter
+
+
+def test_a_size_of_an_input_without_a_rank_is_refused() -> None:
+    unranked = Parameter("w", "f32", None, "f32[...]")
+    with pytest.raises(DecodeError, match="has no rank"):
+        decode_program(as_json(replace(PROGRAM, inputs=(PROGRAM.inputs[0], unranked))), 64)
 
 
 @pytest.mark.parametrize("value", [None, 1, "program", [], {}, {"name": "x"}])
@@ -189,10 +275,29 @@ def test_a_default_outside_of_the_weights_is_refused() -> None:
         decode_program(as_json(), 15)
 
 
+def test_a_size_is_parsed_although_threads_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, attempts = ast.parse, iter([True, True, False])
+
+    def disturbed(source: str, mode: str) -> ast.AST:
+        if next(attempts):
+            raise SystemError("AST constructor recursion depth mismatch (before=42, after=35)")
+        return parse(source, mode=mode)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert compile_sizes(["2*s[0]"])([3]) == (6,)
+
+
 def test_more_slots_than_memory_are_refused() -> None:
     program = replace(PROGRAM, body=replace(PROGRAM.body, slots=10**12))
     with pytest.raises(DecodeError, match="slots"):
         decode_program(as_json(program), 64)
+
+
+def test_more_slots_than_memory_in_many_bodies_are_refused() -> None:
+    large = replace(INNER, slots=1 << 19)
+    steps = (If(0, (0,), (3,), large, large),)
+    with pytest.raises(DecodeError, match="slots"):
+        decode_program(as_json(replace(PROGRAM, body=replace(PROGRAM.body, steps=steps, results=(0,)))), 64)
 
 
 def test_deep_nesting_is_refused() -> None:

@@ -1,6 +1,8 @@
 """Loading: what a file must be, what is said where it is not, and that what is loaded does what was saved."""
 
 import json
+import os
+import stat
 import struct
 import subprocess
 import sys
@@ -110,7 +112,27 @@ def test_a_wrong_number_of_threads_is_an_input_error(path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert refused(tmp_path / "absent.onnxc").code == "artifact-unreadable"
+    with pytest.raises(FileNotFoundError, match=r"absent\.onnxc") as missing:
+        load(tmp_path / "absent.onnxc")
+    assert isinstance(missing.value, InputError)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"a", b"\0", "a\0b", "a" * 300])
+def test_what_is_no_path_is_neither_loaded_nor_saved(path: object) -> None:
+    for use in (load, make_executable(artifact(AFFINE)).save, verify_artifact):
+        with pytest.raises(InputError) as error:
+            use(path)
+        assert error.value.code == "bad-path"
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "/dev", "fifo"])
+def test_what_is_no_plain_file_is_neither_loaded_nor_saved(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for use in (load, make_executable(artifact(AFFINE)).save, verify_artifact):
+        with pytest.raises(InputError) as error:
+            use(tmp_path / path)
+        assert error.value.code == "not-a-plain-file"
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x07\x12", bytes(5000)])

@@ -7,7 +7,7 @@ import numpy as np
 
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 from onnxc.runtime.executable import Executable
@@ -126,10 +126,11 @@ def artifact(content: Program, weights: np.ndarray | None = None) -> Artifact:
     block[:8] = np.array([SCALE, BIAS], np.float32).view(np.uint8)
     if weights is not None:
         block[64:] = weights.reshape(-1).view(np.uint8)
-    return Artifact(
+    made = Artifact(
         content, {str(HOST): image()}, block, {"locations": ["node 0", "node 1"]}, "a report",
         {str(HOST): HOST.features}, CODE,
     )  # fmt: skip
+    return tie_images(made)
 
 
 def executable(fake: FakeDriver, content: Program, weights: np.ndarray | None = None, **options: bool) -> Executable:

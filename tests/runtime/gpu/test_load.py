@@ -1,5 +1,7 @@
 """Artifacts for a device: what they need, and that they run where the compiler and its libraries are not."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -150,3 +152,24 @@ def test_the_front_door_loads_onto_a_device(fake: FakeDriver, tmp_path: Path, mo
     assert isinstance(exe(WithInterface(fake, X)), onnxc.DeviceArray)
     with pytest.raises(AttributeError, match="no attribute 'DeviceArrays'"):
         _ = onnxc.DeviceArrays
+
+
+def test_what_is_on_a_device_is_pickled_and_copied(
+    fake: FakeDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onnxc.runtime.gpu.load.this_driver", lambda: fake.driver)
+    saved = executable(fake, AFFINE)
+    saved.save(tmp_path / "m.onnxc")
+    for exe in (executable(fake, AFFINE), saved):
+        for again in (pickle.loads(pickle.dumps(exe)), copy.deepcopy(exe)):
+            assert isinstance(again, DeviceExecutable)
+            assert_same(again(X), affine(X))
+
+
+def test_where_there_is_no_device_what_was_pickled_says_so(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pickle.dumps(executable(fake, AFFINE))
+    monkeypatch.setattr(driver, "LIBRARIES", ("libno-such-driver.so.1",))
+    this_driver.cache_clear()
+    with pytest.raises(DeviceError, match="compiled for sm_90") as refused:
+        pickle.loads(data)
+    assert refused.value.code == "no-cuda-driver"
