@@ -30,6 +30,18 @@ ALLOWED = {
         "onnxc.runtime.errors",
     ),
     "onnxc.compiler.limits": ("onnxc.runtime.errors",),
+    "onnxc.compiler.cache_folder": (),
+    # Options stand below all that they are for.
+    "onnxc.compiler.options": (
+        "onnxc.compiler.cache_folder",
+        "onnxc.compiler.frontend.input_options",
+        "onnxc.compiler.frontend.read",
+        "onnxc.compiler.ir.dtypes",
+        "onnxc.compiler.limits",
+        "onnxc.compiler.passes.lower.precision_policy",
+        "onnxc.compiler.target",
+        "onnxc.runtime.errors",
+    ),
     "onnxc.compiler.frontend": (
         "onnxc.compiler.frontend",
         "onnxc.compiler.ir",

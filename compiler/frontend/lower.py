@@ -7,12 +7,13 @@ it. All nodes that cannot be lowered are reported together.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, Location, error, model_error, unsupported_error
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, ValueInfo
+from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
 from onnxc.compiler.frontend.operator import OPERATORS, Node, NotYetSupported, RanksDiffer, RankUnknown
 from onnxc.compiler.frontend.operator_helpers.host_values import of_case, of_declared_shape, with_element
@@ -20,7 +21,6 @@ from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_fille
 from onnxc.compiler.frontend.operators.control.control_flow import cases_of_rank, expect_case, joined_branches
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
-from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Function, Module, Value
 from onnxc.compiler.ir.types import (
     MapType,
@@ -36,8 +36,6 @@ from onnxc.compiler.ir.types import (
 )
 from onnxc.runtime.errors import InputError, UnsupportedError
 
-SizeRange = tuple[int, int | None]
-
 MOST_SPLITS = 3
 """How many conditions, or operands of unknown rank, may stand one after another: each multiplies what follows it."""
 
@@ -49,20 +47,6 @@ MOST_ELEMENTS = 8
 
 MOST_ORDERS = 4
 """How often a derivative may be differentiated: each time multiplies what is computed."""
-
-
-@dataclass(frozen=True)
-class InputOptions:
-    """How the inputs of this compilation differ from what the model declares.
-
-    `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
-    initializers that are also graph inputs stay inputs with a default.
-    """
-
-    dims: Mapping[str, int | SizeRange] = field(default_factory=dict)
-    shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
-    dtypes: Mapping[str, DType] = field(default_factory=dict)
-    freeze_params: bool = True
 
 
 @dataclass(frozen=True)
