@@ -133,6 +133,14 @@ def test_imports_point_down_the_layers(module: str) -> None:
     assert not [name for name in ours if not within(name, ALLOWED[layer])]
 
 
+def test_the_walk_over_a_graph_knows_no_operator_but_through_the_registry() -> None:
+    entry = "onnxc.compiler.frontend.lower"
+    operators = ("onnxc.compiler.frontend.operators", "onnxc.compiler.frontend.operator_helpers")
+    walk = [module for module in modules() if within(module, (entry,))]
+    known = {(module, name) for module in walk for name in imports(tree(module), module) if within(name, operators)}
+    assert known == {(entry, "onnxc.compiler.frontend.operators")}
+
+
 @pytest.mark.parametrize("folder", [*PACKAGES, *OTHER_FOLDERS])
 def test_no_file_imports_the_top_level_names(folder: str) -> None:
     found = [

@@ -22,6 +22,7 @@ from onnxc.compiler.ir.types import TensorType, Type
 
 Number = int | float | bool
 Operand = Value | Number
+GuardKey = tuple[str, Dim, Dim]
 
 
 class SymbolTable:
@@ -53,7 +54,7 @@ class Builder:
         self.symbols = symbols if symbols is not None else SymbolTable()
         self.location = location
         self.ops: list[Op] = []
-        self._guards: set[tuple[str, Dim, Dim]] = set()
+        self._guards: set[GuardKey] = set()
 
     # Blocks, symbols, errors
 
@@ -73,6 +74,11 @@ class Builder:
     def block(self, parameters: Sequence[Value], results: Sequence[Value]) -> Block:
         """The block of the ops made so far."""
         return Block(tuple(parameters), tuple(self.ops), tuple(results))
+
+    def adopt(self, nested: "Builder") -> None:
+        """Takes over the ops of a builder that is nested in this one; a guard that is there already is left out."""
+        self.ops += [op for op in nested.ops if op.name != "guard" or _guard_key(op) not in self._guards]
+        self._guards |= nested._guards
 
     def parameter(self, name: str, type: Type) -> Value:
         """A new parameter for a block."""
@@ -694,3 +700,7 @@ class Builder:
     ) -> tuple[Value, ...]:
         """The results of a function of onnxc.runtime.host."""
         return self.op("host", operands, {"function": function, **attributes}, (), types)
+
+
+def _guard_key(op: Op) -> GuardKey:
+    return op.text("relation"), op.dim("left"), op.dim("right")
