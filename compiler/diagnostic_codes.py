@@ -173,6 +173,8 @@ NODES: Rows = {
     "node-without-outputs": ("a call has no output", "ONNX IR, graphs"),
     "operator-not-in-opset": ("the operator is new in a later opset than is imported", "ONNX IR, operators"),
     "output-count": ("a node has too many or too few outputs", "the operator's schema"),
+    "branch-types": ("what the branches of an If give cannot be of one type", "ONNX If"),
+    "carried-type": ("a value that a loop carries changes to a type that is not that of it before", "ONNX Loop, body"),
     "repeated-axis": ("an axis is named twice", "the operator"),
     "subgraph-input-type": ("a graph is given a value of another type than it declares", "the operator"),
     "subgraph-arity": ("a graph takes or returns another number of values than its node calls for", "the operator"),

@@ -1,7 +1,7 @@
 """What options say of the inputs, held against the model: the sizes that they name, the inputs that they freeze."""
 
 from onnxc.compiler.frontend.graph import CheckedModel
-from onnxc.compiler.frontend.lower import InputOptions
+from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.runtime.errors import InputError
 

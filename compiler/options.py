@@ -10,8 +10,8 @@ from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_check
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.compiler.codegen_gpu.compile.kernel_cache import default_cache_folder
-from onnxc.compiler.frontend.lower import InputOptions
+from onnxc.compiler.cache_folder import default_cache_folder
+from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits

@@ -30,6 +30,18 @@ ALLOWED = {
         "onnxc.runtime.errors",
     ),
     "onnxc.compiler.limits": ("onnxc.runtime.errors",),
+    "onnxc.compiler.cache_folder": (),
+    # Options stand below all that they are for.
+    "onnxc.compiler.options": (
+        "onnxc.compiler.cache_folder",
+        "onnxc.compiler.frontend.input_options",
+        "onnxc.compiler.frontend.read",
+        "onnxc.compiler.ir.dtypes",
+        "onnxc.compiler.limits",
+        "onnxc.compiler.passes.lower.precision_policy",
+        "onnxc.compiler.target",
+        "onnxc.runtime.errors",
+    ),
     "onnxc.compiler.frontend": (
         "onnxc.compiler.frontend",
         "onnxc.compiler.ir",
@@ -116,6 +128,14 @@ def test_imports_point_down_the_layers(module: str) -> None:
     layer = max((prefix for prefix in ALLOWED if within(module, (prefix,))), key=len)
     ours = (name for name in imports(tree(module), module) if name.split(".")[0] == "onnxc")
     assert not [name for name in ours if not within(name, ALLOWED[layer])]
+
+
+def test_the_walk_over_a_graph_knows_no_operator_but_through_the_registry() -> None:
+    entry = "onnxc.compiler.frontend.lower"
+    operators = ("onnxc.compiler.frontend.operators", "onnxc.compiler.frontend.operator_helpers")
+    walk = [module for module in modules() if within(module, (entry,))]
+    known = {(module, name) for module in walk for name in imports(tree(module), module) if within(name, operators)}
+    assert known == {(entry, "onnxc.compiler.frontend.operators")}
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, *OTHER_FOLDERS])

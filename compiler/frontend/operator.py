@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from onnxc.compiler.diagnostics import Diagnostic, Location, error, model_error
+from onnxc.compiler.frontend.case_split import CaseKey, CasesNeeded, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.element_types import dtype_of_element_type
 from onnxc.compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
@@ -20,8 +21,8 @@ from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
 
-Lowered = Value | tuple[Value | None, ...]
-Lowering = Callable[["Node", Builder], Lowered]
+NodeResults = Value | tuple[Value | None, ...]
+Lowering = Callable[["Node", Builder], NodeResults]
 OperatorKey = tuple[str, str, int]
 
 # `Node` has methods named like the types.
@@ -50,37 +51,6 @@ class NotYetSupported(Exception):
     """A legal node that the frontend cannot lower yet; collected, and raised as one UnsupportedError."""
 
 
-class RankUnknown(NotYetSupported):
-    """An operand whose rank only data tells: what follows is lowered for each rank that it may have."""
-
-    axis: int | None = None
-
-    def __init__(self, value: Value) -> None:
-        super().__init__("the rank of an operand is only known at run time; give the input a shape with shapes=")
-        self.value = value
-
-
-class LengthUnknown(RankUnknown):
-    """An operand of which the size of an axis, known at run time only, decides on a rank: a case for each size."""
-
-    def __init__(self, value: Value, axis: int, reason: str) -> None:
-        super().__init__(value)
-        self.args = (reason,)
-        self.axis = axis
-
-
-class RanksDiffer(Exception):
-    """A condition decides of which rank the results of a node are: what follows is lowered for each case.
-
-    `case` stands for the node that asks, and is filled in on the way.
-    """
-
-    def __init__(self, condition: Value) -> None:
-        super().__init__("the ranks of the branches differ")
-        self.condition = condition
-        self.case: tuple[Location, int] | None = None
-
-
 class SubgraphLowering(Protocol):
     """Lowers a graph attribute within the scope of its node."""
 
@@ -102,14 +72,16 @@ class SubgraphLowering(Protocol):
 class Node:
     """One node to lower. Operands are None where an optional input is absent.
 
-    `may_split`: whether its lowering may raise RanksDiffer. `assumed`: what its condition is in the case at hand.
+    `key` stands for this lowering of the node. `may_split`: whether it may ask for the cases of a condition. `assumed`:
+    what its condition is in the case at hand.
     """
 
     graph_node: GraphNode
     operands: tuple[Value | None, ...]
     lower_subgraph: SubgraphLowering
-    may_split: bool = False
-    assumed: bool | None = None
+    key: CaseKey
+    may_split: bool
+    assumed: bool | None
 
     @property
     def operator(self) -> str:
@@ -128,7 +100,7 @@ class Node:
     def location(self) -> Location:
         return self.graph_node.location
 
-    # Inputs and outputs
+    # Inputs
 
     def inputs(self, *names: str) -> tuple[Value, ...]:
         """The required tensors of these names."""
@@ -164,8 +136,26 @@ class Node:
         if not isinstance(value.type, TensorType):
             self.unsupported(f"an operand is {value.type}, not a tensor")
         if value.type.shape is None:
-            raise RankUnknown(value)
+            self._split_by_rank(value)
         return value
+
+    # Cases
+
+    def _split_by_rank(self, value: Value) -> NoReturn:
+        """The node is lowered for each rank that `value` may have."""
+        reason = "the rank of an operand is only known at run time; give the input a shape with shapes="
+        raise CasesNeeded(RankSplit(value, reason))
+
+    def split_by_size(self, value: Value, axis: Int, reason: str) -> NoReturn:
+        """The node is lowered for each size that `axis` of the operand may have, as a rank depends on that."""
+        raise CasesNeeded(RankSplit(value, reason, axis))
+
+    def split_by_condition(self, condition: Value) -> NoReturn:
+        """The node is lowered where `condition` holds and where not, as the ranks of what it gives depend on that."""
+        assert self.may_split, self.location
+        raise CasesNeeded(ConditionSplit(condition, self.key))
+
+    # Outputs
 
     @property
     def output_count(self) -> Int:

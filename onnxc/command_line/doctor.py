@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from onnxc.compiler.codegen_gpu.compile.kernel_cache import default_cache_folder
+from onnxc.compiler.cache_folder import default_cache_folder
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.cpu import host_architecture, host_features
 from onnxc.runtime.errors import OnnxcError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onnxc.compiler.codegen_gpu.compile import kernel_cache
-from onnxc.compiler.codegen_gpu.compile.kernel_cache import KernelCache, default_cache_folder, kernel_key
+from onnxc.compiler.codegen_gpu.compile.kernel_cache import KernelCache, kernel_key
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.runtime.device_code import DeviceKernel
 from tests.codegen_gpu.sources import elementwise
@@ -135,14 +135,3 @@ def test_all_that_a_kernel_is_compiled_from_is_in_its_key(monkeypatch: pytest.Mo
     monkeypatch.setattr(kernel_cache, "CACHE_VERSION", 1)
     monkeypatch.setattr(kernel_cache, "OPTIONS", {"enable_fp_fusion": True})
     assert kernel_key(source, "sm_90", "3.9.0") not in keys
-
-
-def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("ONNXC_CACHE", raising=False)
-    assert default_cache_folder() == tmp_path / ".cache" / "onnxc"
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert default_cache_folder() == Path("/x/onnxc")
-    monkeypatch.setenv("ONNXC_CACHE", "/y")
-    assert default_cache_folder() == Path("/y")

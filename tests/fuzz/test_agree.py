@@ -3,6 +3,7 @@
 import multiprocessing
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +15,15 @@ from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.signature import TensorInfo
 from tests.frontend.model_texts import model
-from tests.fuzz.agree import Disagreement, Refused, Subject, compare_refusals, expect_agreement, expect_same_answers
+from tests.fuzz.agree import (
+    Answer,
+    Disagreement,
+    Refused,
+    Subject,
+    compare_refusals,
+    expect_agreement,
+    expect_same_answers,
+)
 from tests.fuzz.guarded import Side, guarded_copy, guarded_output
 from tests.fuzz.rounding import otherwise_rounded
 from tests.fuzz.trials import call_beyond, read_before, read_behind, write_behind, write_input
@@ -46,7 +55,6 @@ def random() -> np.random.Generator:
 def test_another_answer_is_a_difference(native: str) -> None:
     with pytest.raises(Disagreement) as found:
         expect_same_answers(subject(EXP, native), {"x": np.array([1, 1e3, -2], np.float32)}, random())
-    assert found.value.status == "differs"
 
 
 @pytest.mark.parametrize(
@@ -90,27 +98,23 @@ def test_other_rounding_moves_each_float_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interpreter", "native", "status"),
+    ("interpreter", "native", "differs"),
     [
-        (Refused("sizes-disagree"), Refused("sizes-disagree"), None),
-        (Refused("sizes-disagree"), Refused("axis-out-of-range"), "differs"),
-        (Refused("sizes-disagree"), Refused("impossible-size"), None),
-        ((), Refused("impossible-size"), "differs"),
-        (Refused("sizes-disagree"), (), "differs"),
-        ((), Refused("sizes-disagree"), "differs"),
-        (Refused("out-of-memory"), (), None),
-        ((), Refused("index-out-of-range"), "unchecked"),
-        (Refused("sizes-disagree"), Refused("index-out-of-range"), "unchecked"),
-        (Refused("index-out-of-range"), (), "differs"),
+        (Refused("sizes-disagree"), Refused("sizes-disagree"), False),
+        (Refused("sizes-disagree"), Refused("axis-out-of-range"), True),
+        (Refused("sizes-disagree"), Refused("impossible-size"), False),
+        ((), Refused("impossible-size"), True),
+        (Refused("sizes-disagree"), (), True),
+        ((), Refused("sizes-disagree"), True),
+        (Refused("out-of-memory"), (), False),
+        ((), Refused("index-out-of-range"), True),
+        (Refused("sizes-disagree"), Refused("index-out-of-range"), False),
+        (Refused("index-out-of-range"), (), True),
     ],
 )
-def test_refusals_are_compared_by_code(interpreter: Refused, native: Refused, status: str | None) -> None:
-    found = None
-    try:
+def test_refusals_are_compared_by_code(interpreter: Answer, native: Answer, differs: bool) -> None:
+    with pytest.raises(Disagreement) if differs else nullcontext():
         compare_refusals(interpreter, native)
-    except Disagreement as raised:
-        found = raised.status
-    assert found == status
 
 
 @pytest.mark.parametrize("side", ["before", "behind"])

@@ -50,7 +50,7 @@ def run_nothing(_: bytes) -> Callable[[], int]:
 
 def disagree(_: bytes) -> Callable[[], int]:
     def differ() -> int:
-        raise Disagreement("differs", "1 is not 2")
+        raise Disagreement("1 is not 2")
 
     return differ
 

@@ -547,3 +547,16 @@ def test_results_of_one_op_are_in_order() -> None:
     assert op is not None
     assert op.results == (values, places)
     assert (values.index, places.index) == (0, 1)
+
+
+def test_adopted_ops_repeat_no_guard() -> None:
+    build = Builder()
+    build.guard(N, 1, "at_least", "outside")
+    nested = build.nested()
+    nested.guard(N, 1, "at_least", "inside")
+    nested.guard(M, 1, "at_least", "inside")
+    x = nested.iota((3,), 0, I64)
+    build.adopt(nested)
+    build.guard(M, 1, "at_least", "behind")
+    assert guards(build) == [(N, "at_least", 1), (M, "at_least", 1)]
+    assert build.ops[-1] is x.op

@@ -6,10 +6,14 @@ import pytest
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.lower import walk as walk_module
+from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
+from onnxc.compiler.frontend.lower.nodes import call_operator
+from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.module import walk
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, UnsupportedError
 from tests.operators.host_models import TARGETS, run_text
 from tests.support.arrays import assert_same
 from tests.support.models import model_from_text
@@ -155,6 +159,50 @@ def test_more_elements_than_there_may_be_axes_are_an_error_of_the_call(target: s
     text = "g (int64[L] shape) => (float[] y) { y = ConstantOfShape(shape) }"
     with pytest.raises(InputError, match="length of input"):
         run_text(text, {"shape": np.ones(9, np.int64)}, target)
+
+
+# How far cases are told apart.
+
+
+def reshaped(count: int, declared: str = "") -> str:
+    """`count` inputs brought into shapes of unknown length, and added up."""
+    inputs = ", ".join(f"float[N{n}] x{n}, int64[L{n}] s{n}" for n in range(count))
+    nodes = [f"r{n} = Reshape(x{n}, s{n})" for n in range(count)]
+    sums = [f"t{n} = Add({f't{n - 1}' if n > 1 else 'r0'}, r{n})" for n in range(1, count)]
+    infos = ", ".join(f"float[{declared}] r{n}" for n in range(count)) if declared else ""
+    return f"g ({inputs}) => (float[] t{count - 1}) {f'<{infos}>' if infos else ''} {{ {' '.join((*nodes, *sums))} }}"
+
+
+def count_of_lowered_nodes(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    lowered = []
+
+    def counted(node: Node, frame: Frame) -> NodeOutcome:
+        lowered.append(node)
+        return call_operator(node, frame)
+
+    monkeypatch.setattr(walk_module, "call_operator", counted)
+    op_names(text)
+    return len(lowered)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_declared_ranks_decide_on_any_number_of_lengths(target: str) -> None:
+    text = reshaped(6, "A, B")
+    assert op_names(text) & {"if", "while"} == set()
+    inputs = {f"x{n}": np.full(6, n, np.float32) for n in range(6)} | {f"s{n}": np.array([2, 3]) for n in range(6)}
+    assert_same(*run_text(text, inputs, target), np.full((2, 3), 15, np.float32))
+    with pytest.raises(InputError, match="the length of shape"):
+        run_text(text, {**inputs, "s5": np.array([6])}, target)
+
+
+def test_a_case_that_cannot_be_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # For each Reshape one lowering without a case and one for each of nine lengths, then the five sums.
+    assert count_of_lowered_nodes(reshaped(6, "A, B"), monkeypatch) == 6 * 10 + 5
+
+
+def test_the_work_of_telling_cases_apart_is_bounded() -> None:
+    with pytest.raises(UnsupportedError, match=r"the length of shape .* more cases than are told apart"):
+        op_names(reshaped(3))
 
 
 # Squeeze without axes, of axes of symbolic size.

@@ -12,14 +12,13 @@ import numpy as np
 from onnx import ModelProto
 
 import onnxc
-from onnxc.compiler.frontend import lower
 from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.graph import Graph
 from onnxc.compiler.frontend.infer import InferredTypes, infer_types
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.lower.frame import Frame
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.frontend.size_names import lone_symbol
 from onnxc.compiler.interpreted import function_signature
-from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.interpreter import bind_parameter, interpret
@@ -50,10 +49,10 @@ def values_seen(model: ModelProto, inputs: Mapping[str, object]) -> Iterator[See
         return ()
 
     with (
-        patch.object(lower._Walk, "record", put_probe),
+        patch.object(Frame, "note", put_probe),
         patch.dict(registry.FUNCTIONS, {"probe": probe}),
     ):
-        module = lower.lower_model(check_model(read_model(model)))
+        module = lower_model(check_model(read_model(model)))
         interpret(module, imported(module.main, inputs))
     for (array,), attributes in probed:
         assert isinstance(array, np.ndarray), attributes
@@ -69,12 +68,12 @@ def imported(main: Function, inputs: Mapping[str, object]) -> dict[str, HostValu
     return dict(zip(signature.names, signature.import_values(signature.by_name(inputs), defaults), strict=True))
 
 
-def put_probe(_walk: object, graph: Graph, name: str, value: Value | None, ir: Builder) -> None:
+def put_probe(frame: Frame, name: str, value: Value | None) -> None:
     if value is None or not isinstance(value.type, TensorType):
         return
     shape = value.type.shape
-    attributes = {"path": graph.path, "name": name, "shape": shape or (), "has_rank": shape is not None}
-    ir.host("probe", (value,), (), attributes)
+    attributes = {"path": frame.graph.path, "name": name, "shape": shape or (), "has_rank": shape is not None}
+    frame.ir.host("probe", (value,), (), attributes)
 
 
 def inferred(model: ModelProto) -> InferredTypes:

@@ -21,7 +21,7 @@ from onnxc.runtime.device_code import DeviceKernel, decode_kernel, encode_kernel
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["KernelCache", "default_cache_folder", "kernel_key"]
+__all__ = ["KernelCache", "kernel_key"]
 
 # Counts in every key: to be raised where the same source gives another kernel, or the form of the files changes.
 CACHE_VERSION = 1
@@ -34,18 +34,6 @@ _KEPT_PART = 0.8
 _SUFFIX = ".kernel"
 _HEADER = struct.Struct("<8s32sI")
 _MAGIC = b"onnxc-k\0"
-
-
-def default_cache_folder() -> Path | None:
-    """$ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache; None where there is no home either."""
-    if own := os.environ.get("ONNXC_CACHE"):
-        return Path(own)
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared) / "onnxc"
-    try:
-        return Path.home() / ".cache" / "onnxc"
-    except RuntimeError:
-        return None
 
 
 def kernel_key(source: KernelSource, architecture: str, triton_version: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from onnxc.compiler.frontend.joined_types import is_never_filled, known_inside, refilled, widened
 from onnxc.compiler.frontend.operator import Node
-from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_filled, known_inside, refilled, widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.dim_functions import maximum
@@ -54,7 +54,7 @@ def while_loop(
             if empty and not is_never_filled(after):
                 wider.append(known_inside(after.type, known_outside))
             else:
-                wider.append(widened(node, ir, before, after.type, loose, known_outside))
+                wider.append(widened(ir, before, after.type, loose, known_outside))
             still.append(empty and is_never_filled(after))
         if wider == types and still == unfilled:
             break

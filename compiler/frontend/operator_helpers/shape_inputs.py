@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxc.compiler.frontend.operator import LengthUnknown, Node
+from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size, at_least
 from onnxc.compiler.ir.dtypes import I64, DType
@@ -49,7 +49,7 @@ def as_vector(
     if value.rank == 1 and length is not None:
         value = of_shape(value, (length,), name, node, ir, code)
     if value.rank == 1 and not isinstance(value.shape[0], int):
-        raise LengthUnknown(value, 0, f"the length of {name} is only known at run time")
+        node.split_by_size(value, 0, f"the length of {name} is only known at run time")
     if vector_length(value) > LONGEST_VECTOR:
         node.unsupported(f"{name} has {vector_length(value)} elements, beyond {LONGEST_VECTOR}")
     return ir.cast(ir.reshape(value, (vector_length(value),)), I64)

@@ -10,7 +10,7 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.known_elements import known_elements
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType
 
@@ -18,13 +18,16 @@ Number = int | float | bool
 Operand = Value | Number
 """An operand of a pointwise op; a number becomes a constant of the type of the others."""
 
+GuardKey = tuple[str, Dim, Dim]
+"""The relation and the sizes of a guard."""
+
 
 class SizeBuilder(OpBuilder):
     """Makes constants, sizes and guards. A guard that the block has already is not made again."""
 
     def __init__(self, symbols: SymbolTable | None = None, location: Location | None = None) -> None:
         super().__init__(symbols, location)
-        self._guarded: set[tuple[str, Dim, Dim]] = set()
+        self._guarded: set[GuardKey] = set()
 
     def constant(self, value: np.ndarray) -> Value:
         """A constant tensor; the array must not change afterwards."""
@@ -71,6 +74,11 @@ class SizeBuilder(OpBuilder):
             self._guarded.add(key)
             self.add_guard(left, right, relation, message)
 
+    def adopt(self, nested: "SizeBuilder") -> None:
+        """Takes over the ops of a builder that is nested in this one; a guard that is there already is left out."""
+        self.ops += [op for op in nested.ops if op.name != "guard" or _guard_key(op) not in self._guarded]
+        self._guarded |= nested._guarded
+
     def add_guard(self, left: Dim, right: Dim, relation: str, message: str) -> None:
         """As `guard`, whether or not there is one like it."""
         self.op("guard", (), {"left": left, "right": right, "relation": relation, "message": message})
@@ -88,3 +96,7 @@ class SizeBuilder(OpBuilder):
         if isinstance(left, int) or isinstance(right, int):
             return left if isinstance(left, int) else right
         return right if len(symbols_of(right)) < len(symbols_of(left)) else left
+
+
+def _guard_key(op: Op) -> GuardKey:
+    return op.text("relation"), op.dim("left"), op.dim("right")

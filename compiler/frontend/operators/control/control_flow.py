@@ -3,22 +3,18 @@
 A condition that is known chooses its branch while the program is built.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 
 import numpy as np
 
 from onnxc.compiler.frontend.graph import Graph
-from onnxc.compiler.frontend.operator import Node, RanksDiffer, RankUnknown, operator
-from onnxc.compiler.frontend.operator_helpers.joined_types import agreed_size, joined
+from onnxc.compiler.frontend.joined_branches import joined_branches
+from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.loops import forever, while_loop
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import only_element
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.capture import close_blocks
-from onnxc.compiler.ir.derived_sizes import Truth, truth_elements
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dtypes import I64
-from onnxc.compiler.ir.module import Block, Value, walk
-from onnxc.compiler.ir.types import TensorType, Type, type_symbols
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType, Type
 
 
 @operator("If", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))
@@ -40,74 +36,14 @@ def if_(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     if len(then) != len(otherwise):
         node.fail("branch-outputs", f"the branches have {len(then)} and {len(otherwise)} outputs", rule="ONNX If")
     if node.may_split and any(_ranks_differ(a.type, b.type) for a, b in zip(then, otherwise, strict=True)):
-        raise RanksDiffer(condition)
-    return joined_branches(condition, blocks, node, ir)
-
-
-def joined_branches(condition: Value, blocks: Sequence[Block], node: Node, ir: Builder) -> tuple[Value, ...]:
-    """The results of one of two blocks, which may use values from outside."""
-    local = _bound_within(blocks[0]) | _bound_within(blocks[1])
-    pairs = [*zip(blocks[0].results, blocks[1].results, strict=True)]
-    truths = truth_elements(condition)
-    truth = None if truths is None else truths.item()
-    types = [joined(node, ir, a, b, local, truth) for a, b in pairs]
-    captures, closed = close_blocks(blocks)
-    results = ir.if_(condition, captures, closed, types)
-    return tuple(
-        [_joined_sizes(*pair, local, truth, ir) or result for pair, result in zip(pairs, results, strict=True)]
-    )
-
-
-def _joined_sizes(a: Value, b: Value, local: Set[str], truth: Truth | None, ir: Builder) -> Value | None:
-    """The integers that are either `a` or `b`, where sizes tell both of them and which."""
-    left, right = (ir.known(value) if isinstance(value.type, TensorType) else None for value in (a, b))
-    if left is None or right is None or a.type != b.type or a.dtype != I64:
-        return None
-    if any(symbols_of(dim) & local for dim in (*left, *right)):
-        return None
-    found = [agreed_size(*each, truth) for each in zip(left, right, strict=True)]
-    sizes = [each for each in found if each is not None]
-    if len(sizes) != len(found):
-        return None
-    return ir.sizes(sizes) if a.rank else ir.size(sizes[0])
-
-
-def cases_of_rank(unknown: RankUnknown, blocks: Mapping[int, Block], node: Node, ir: Builder) -> tuple[Value, ...]:
-    """The results of the block for the rank or size that is unknown; of the last one where it is none of the others."""
-    (rank, first), *others = blocks.items()
-    if unknown.axis is None:
-        (found,) = ir.host("rank_of", (unknown.value,), (TensorType(I64, ()),), {})
-    else:
-        found = ir.size(unknown.value.shape[unknown.axis])
-    if len(others) == 1:
-        last = others[0][1]
-    else:
-        nested = ir.nested()
-        last = nested.block((), cases_of_rank(unknown, dict(others), node, nested))
-    return joined_branches(ir.equal(found, rank), (first, last), node, ir)
-
-
-def expect_case(condition: Value, is_true: bool, reason: str, ir: Builder) -> None:
-    """At the call: an InputError unless the condition is the case that can be; `reason` speaks against the other."""
-    (found,) = ir.read_sizes(ir.reshape(ir.cast(condition, I64), (1,)), "condition")
-    ir.guard(found, int(is_true), "equal", f"the condition of an If cannot be {not is_true}: {reason}")
+        node.split_by_condition(condition)
+    return joined_branches(condition, blocks, ir, "ONNX If")
 
 
 def _ranks_differ(a: Type, b: Type) -> bool:
     if not isinstance(a, TensorType) or not isinstance(b, TensorType) or a.shape is None or b.shape is None:
         return False
     return len(a.shape) != len(b.shape)
-
-
-def _bound_within(block: Block) -> set[str]:
-    """The symbols that ops of a block bind, which mean nothing outside."""
-    bound: set[str] = set()
-    for op in walk(block):
-        if op.name == "bind_sizes":
-            bound |= {str(name) for name in op.attributes["symbols"]}  # type: ignore[union-attr]
-        if op.name in ("non_zero", "if", "while", "host"):
-            bound |= set().union(*(type_symbols(type) for type in op.result_types))
-    return bound
 
 
 @operator("Loop", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxc.compiler.frontend.container_values import taken_out
+from onnxc.compiler.frontend.joined_types import is_never_filled, joined_element
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.host_values import (
     construct,
     element_type,
     known_elements,
     sequence_input,
-    taken_out,
 )
-from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_filled, joined_element
 from onnxc.compiler.frontend.operator_helpers.loops import while_loop
 from onnxc.compiler.frontend.operators.control.control_flow import expect_declared_shapes
 from onnxc.compiler.ir.builder import Builder

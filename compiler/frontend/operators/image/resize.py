@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from onnxc.compiler.frontend.operator import LengthUnknown, Node, operator
+from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.resampling import Region, ResizedAxis, Sampling, resample
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_vector, element, of_shape, read_lengths
 from onnxc.compiler.ir.builder import Builder
@@ -89,7 +89,7 @@ def resize(node: Node, ir: Builder) -> Value:
     else:
         for value in (scales, sizes):
             if value is not None and value.rank == 1 and not isinstance(value.shape[0], int):
-                raise LengthUnknown(value, 0, "whether scales or sizes are given is only known at run time")
+                node.split_by_size(value, 0, "whether scales or sizes are given is only known at run time")
         given = "neither" if scales is None else "both"
         node.fail("resize-target", f"{given} of scales and sizes is given", rule="ONNX Resize, scales and sizes")
     return resample(x, resized, sampling, node, ir)

@@ -10,7 +10,7 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable, Sequence
 
-from onnxc.compiler.frontend.operator import LengthUnknown, Lowering, Node, operator
+from onnxc.compiler.frontend.operator import Lowering, Node, operator
 from onnxc.compiler.frontend.operator_helpers.fold_axes import FixedAxes, Fold, axes_of_data
 from onnxc.compiler.frontend.operator_helpers.precision import real_type, wide_type
 from onnxc.compiler.ir.builder import Builder
@@ -107,7 +107,8 @@ def _fold_by_input(x: Value, node: Node, ir: Builder) -> Fold:
         message = f"axes has {count} elements, data has {x.rank} axes"
         node.fail("axis-out-of-range", message, rule=f"ONNX {node.operator}, input axes")
     if not keepdims and not isinstance(count, int):
-        raise LengthUnknown(axes, 0, "the number of axes is only known at run time, and with it the rank of the result")
+        reason = "the number of axes is only known at run time, and with it the rank of the result"
+        node.split_by_size(axes, 0, reason)
     return axes_of_data(axes, x, ir, keepdims=keepdims, none_is_all=none_is_all)
 
 

@@ -1,5 +1,7 @@
 """SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength: sequences of values."""
 
+from onnxc.compiler.frontend.container_values import taken_out
+from onnxc.compiler.frontend.joined_types import is_never_filled, joined_element
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.host_values import (
     construct,
@@ -9,9 +11,7 @@ from onnxc.compiler.frontend.operator_helpers.host_values import (
     known_position,
     scalar_position,
     sequence_input,
-    taken_out,
 )
-from onnxc.compiler.frontend.operator_helpers.joined_types import is_never_filled, joined_element
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from onnxc.compiler.frontend.operator import LengthUnknown, Node, operator
+from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, at_least
@@ -111,7 +111,7 @@ def index_depth(data: Value, indices: Value, batch: int, least: int, node: Node)
     """How many axes a row of `indices` names, at least `least`."""
     depth = indices.shape[-1]
     if not isinstance(depth, int):
-        raise LengthUnknown(indices, -1, "the last size of indices is only known at run time")
+        node.split_by_size(indices, -1, "the last size of indices is only known at run time")
     if not least <= depth <= data.rank - batch:
         message = f"an index has {depth} coordinates, data has {data.rank - batch} axes to index"
         node.fail("index-depth", message, rule=f"ONNX {node.operator}, indices")

@@ -1,7 +1,6 @@
 """Squeeze and Unsqueeze: axes of size 1 removed and inserted."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.host_values import may_be_one
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_vector,
     known_integers,
@@ -9,6 +8,7 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     spread_over_axes,
     vector_length,
 )
+from onnxc.compiler.frontend.squeezed_ones import may_be_one
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value

@@ -7,7 +7,6 @@ a size that differs is ANY_SIZE. What is present may stand where an optional is 
 from collections.abc import Set
 from typing import NoReturn
 
-from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.derived_sizes import Truth, choice
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -74,10 +73,10 @@ def joined_element(a: Type, b: Type) -> Type | None:
     return None
 
 
-def joined(node: Node, ir: Builder, a: Value, b: Value, local: Set[str], truth: Truth | None) -> Type:
+def joined(ir: Builder, a: Value, b: Value, local: Set[str], truth: Truth | None, rule: str) -> Type:
     """The type of a value that may come from either branch; `local` symbols mean nothing outside the branches.
 
-    `truth` tells in sizes which branch it is, where they do.
+    `truth` tells in sizes which branch it is, where they do. Raises ModelError by `rule` where there is none.
     """
     outside = frozenset(ir.symbols.ranges) - local
     if is_never_filled(a) != is_never_filled(b) and type(a.type) is type(b.type):
@@ -85,10 +84,10 @@ def joined(node: Node, ir: Builder, a: Value, b: Value, local: Set[str], truth: 
     if not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType):
         found = joined_element(a.type, b.type)
         if found is None:
-            _fail(node, a.type, b.type)
+            _fail(ir, a.type, b.type, rule)
         return known_inside(found, outside)
     if a.dtype != b.dtype:
-        _fail(node, a.type, b.type)
+        _fail(ir, a.type, b.type, rule)
     left, right = a.type.shape, b.type.shape
     if left is None or right is None or len(left) != len(right):
         return TensorType(a.dtype, None)
@@ -96,8 +95,8 @@ def joined(node: Node, ir: Builder, a: Value, b: Value, local: Set[str], truth: 
     return TensorType(a.dtype, tuple(sizes))
 
 
-def _fail(node: Node, a: Type, b: Type) -> NoReturn:
-    node.fail("branch-types", f"the branches give {a} and {b}", rule=f"ONNX {node.operator}")
+def _fail(ir: Builder, a: Type, b: Type, rule: str) -> NoReturn:
+    ir.fail("branch-types", f"the branches give {a} and {b}", rule=rule)
 
 
 def _agreed(ir: Builder, a: Dim, b: Dim, local: Set[str], truth: Truth | None) -> Dim:
@@ -110,7 +109,7 @@ def agreed_size(a: Dim, b: Dim, truth: Truth | None) -> Dim | None:
     return choice(truth, a, b) if truth is not None else a if a == b else None
 
 
-def widened(node: Node, ir: Builder, before: Type, after: Type, loose: set[Dim], known: Set[str]) -> Type:
+def widened(ir: Builder, before: Type, after: Type, loose: set[Dim], known: Set[str]) -> Type:
     """A type for what is `before` first and `after` then: a size that changes gets a symbol of its own, once.
 
     Those given so far are `loose`; `known` are the symbols that mean the same in every iteration.
@@ -127,5 +126,5 @@ def widened(node: Node, ir: Builder, before: Type, after: Type, loose: set[Dim],
         return TensorType(before.dtype, tuple(kept))
     found = joined_element(before, after)
     if found is None or isinstance(found, TensorType):
-        node.fail("carried-type", f"a carried value is {before} before and {after} after", rule="ONNX Loop, body")
+        ir.fail("carried-type", f"a carried value is {before} before and {after} after", rule="ONNX Loop, body")
     return known_inside(found, known)

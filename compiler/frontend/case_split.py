@@ -1,0 +1,37 @@
+"""What the lowering of a node asks for where it depends on what only data tells: cases, each lowered for itself."""
+
+from dataclasses import dataclass
+
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.module import Value
+
+CaseKey = tuple[tuple[Location, int], ...]
+"""One of the times that a node is lowered: the nodes around it, each with the ordinal of the call of its graph."""
+
+
+@dataclass(frozen=True)
+class RankSplit:
+    """A case for each rank that `value` may have, or for each size of its `axis`; `reason` is what data decides."""
+
+    value: Value
+    reason: str
+    axis: int | None = None
+
+
+@dataclass(frozen=True)
+class ConditionSplit:
+    """A case in which `condition` holds and one in which it does not; the node of `key` asks for them."""
+
+    condition: Value
+    key: CaseKey
+
+
+CaseSplit = RankSplit | ConditionSplit
+
+
+class CasesNeeded(Exception):
+    """Ends the lowering of a node that goes on in cases only; who called the operator takes `split` as its result."""
+
+    def __init__(self, split: CaseSplit) -> None:
+        super().__init__()
+        self.split = split

@@ -1,0 +1,22 @@
+"""What a compilation may say of the inputs of a model besides the model itself; knows no graph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnxc.compiler.ir.dtypes import DType
+
+SizeRange = tuple[int, int | None]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How the inputs of this compilation differ from what the model declares.
+
+    `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
+    initializers that are also graph inputs stay inputs with a default.
+    """
+
+    dims: Mapping[str, int | SizeRange] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
+    dtypes: Mapping[str, DType] = field(default_factory=dict)
+    freeze_params: bool = True

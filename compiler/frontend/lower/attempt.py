@@ -1,0 +1,61 @@
+"""What was found while nodes were lowered: types, and what speaks against the model; kept or dropped as a whole."""
+
+from dataclasses import dataclass, field
+
+from onnxc.compiler.diagnostics import Diagnostic, Location, model_error, unsupported_error
+from onnxc.compiler.ir.types import Type
+
+
+@dataclass(frozen=True)
+class FoundType:
+    """A type that the value `name` of the graph at `path` has, in one of the cases told apart or at one of its uses."""
+
+    path: str
+    name: str
+    type: Type
+
+
+@dataclass
+class Attempt:
+    """The types found for ONNX values, the findings, and the nodes that cannot be lowered yet, with the reasons.
+
+    `is_trial`: it is one of several cases, of which only those are wanted that nothing speaks against.
+    """
+
+    is_trial: bool = False
+    types: list[FoundType] = field(default_factory=list)
+    findings: list[Diagnostic] = field(default_factory=list)
+    unsupported: list[tuple[Location, str]] = field(default_factory=list)
+
+    def part(self) -> "Attempt":
+        """An empty attempt at a part of the same."""
+        return Attempt(self.is_trial)
+
+    def keep(self, part: "Attempt") -> None:
+        """Adds all that was found in an attempt at a part."""
+        self.types += part.types
+        self.keep_objections(part)
+
+    def keep_objections(self, part: "Attempt") -> None:
+        """Adds what speaks against the model, without the types: the part is lowered once more."""
+        self.findings += part.findings
+        self.unsupported += part.unsupported
+
+    @property
+    def objection_count(self) -> int:
+        """How much speaks against the model."""
+        return len(self.findings) + len(self.unsupported)
+
+    @property
+    def objection(self) -> str | None:
+        """The first thing that speaks against the model."""
+        if self.findings:
+            return self.findings[0].message
+        return self.unsupported[0][1] if self.unsupported else None
+
+    def raise_objections(self) -> None:
+        """ModelError with all findings, else UnsupportedError with all nodes that cannot be lowered yet."""
+        if self.findings:
+            raise model_error(self.findings)
+        if self.unsupported:
+            raise unsupported_error(self.unsupported)

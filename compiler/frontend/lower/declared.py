@@ -1,0 +1,86 @@
+"""Values as what the model declares them to be, and where that contradicts what they are."""
+
+from onnxc.compiler.diagnostics import error
+from onnxc.compiler.frontend.container_values import with_element
+from onnxc.compiler.frontend.graph import ValueInfo
+from onnxc.compiler.frontend.lower.attempt import Attempt
+from onnxc.compiler.frontend.squeezed_ones import squeezed_to
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, SparseTensorType, TensorType, Type
+
+
+def as_declared(info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt) -> Value | None:
+    """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
+
+    A provable contradiction is a finding.
+    """
+    if info is None or value is None or info.type is None:
+        return value
+    declared = info.type
+    if isinstance(value.type, OptionalType) and not isinstance(declared, OptionalType):
+        value = with_element(value, ir)
+    reason = contradiction(declared, value.type)
+    if reason is not None:
+        message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
+        attempt.findings.append(error("declared-type", message, ir.location, (), "ONNX IR, value_info"))
+    elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
+        return of_declared_shape(value, declared, ir)
+    return value
+
+
+def as_sparse(value: Value | None, ir: Builder) -> Value | None:
+    """An initializer as the sparse tensor that an output is declared to be: what is stored is dense to the nodes."""
+    if value is None or not isinstance(value.type, TensorType):
+        return value
+    return ir.host("sparse_from_dense", (value,), (SparseTensorType(value.dtype, value.type.shape),), {})[0]
+
+
+def of_declared_shape(value: Value, declared: TensorType, ir: Builder) -> Value:
+    """A tensor whose rank only data tells as one of the declared rank; the call checks the sizes that are numbers."""
+    shape = declared.known_shape
+    squeezed = squeezed_to(value, len(shape), ir)
+    if squeezed is not None:
+        return squeezed
+    sizes = [dim if isinstance(dim, int) else ir.fresh_symbol("declared") for dim in shape]
+    wanted = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
+    return ir.host("expect_shape", (value,), (TensorType(value.tensor.dtype, tuple(sizes)),), {"shape": wanted})[0]
+
+
+def elements_differ(declared: Type, given: Type) -> bool:
+    """Whether tensors, or what sequences hold, are of different element types."""
+    match declared, given:
+        case ShapedType(), ShapedType():
+            return declared.__class__ is not given.__class__ or declared.dtype != given.dtype
+        case SequenceType(), SequenceType():
+            return elements_differ(declared.element, given.element)
+    return False
+
+
+def contradiction(declared: Type, inferred: Type) -> str | None:
+    """Why a value cannot have both types, or None where it can; symbols contradict nothing."""
+    match declared, inferred:
+        case ShapedType(), ShapedType() if declared.__class__ is inferred.__class__:
+            return _tensor_contradiction(declared, inferred)
+        case SequenceType(), SequenceType():
+            return contradiction(declared.element, inferred.element)
+        case OptionalType(), OptionalType():
+            return contradiction(declared.element, inferred.element)
+        case OptionalType(), _:
+            return contradiction(declared.element, inferred)
+        case MapType(), MapType():
+            return "the keys differ" if declared.key != inferred.key else contradiction(declared.value, inferred.value)
+    return "they are of different kinds"
+
+
+def _tensor_contradiction(declared: ShapedType, inferred: ShapedType) -> str | None:
+    if declared.dtype != inferred.dtype:
+        return "the element types differ"
+    if declared.shape is None or inferred.shape is None:
+        return None
+    if len(declared.shape) != len(inferred.shape):
+        return "the ranks differ"
+    for axis, (left, right) in enumerate(zip(declared.shape, inferred.shape, strict=True)):
+        if isinstance(left, int) and isinstance(right, int) and left != right:
+            return f"axis {axis} differs"
+    return None

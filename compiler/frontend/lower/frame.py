@@ -1,0 +1,104 @@
+"""Where a node is lowered: the graphs around it, its names, the builder, and what is assumed in the case at hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnxc.compiler.frontend.case_split import CaseKey, CaseSplit, ConditionSplit
+from onnxc.compiler.frontend.computation import Computation
+from onnxc.compiler.frontend.graph import Graph, GraphNode
+from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
+
+Values = Sequence[Value | None]
+"""What the outputs of a node or a graph became, None where something speaks against the model."""
+
+NodeOutcome = Values | CaseSplit
+GraphOutcome = Values | ConditionSplit
+"""A graph that is lowered into the block of its node leaves the cases of a condition to the graph around."""
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """A case: what the conditions of nodes are in it, and values as what they are taken to be in it."""
+
+    conditions: Mapping[CaseKey, bool] = field(default_factory=dict)
+    values: Mapping[Value, Value] = field(default_factory=dict)
+
+    def with_condition(self, key: CaseKey, holds: bool) -> "Assumptions":
+        """The case within this one in which the condition of the node of `key` is `holds`."""
+        return replace(self, conditions={**self.conditions, key: holds})
+
+    def with_value(self, value: Value, taken: Value) -> "Assumptions":
+        """The case within this one in which `value` is `taken`."""
+        return replace(self, values={**self.values, value: taken})
+
+    def apply(self, value: Value | None) -> Value | None:
+        """The value as what it is taken to be."""
+        while value is not None and value in self.values:
+            value = self.values[value]
+        return value
+
+
+@dataclass
+class Session:
+    """What all attempts of one lowering share.
+
+    types_all: whether graphs that never run are typed too. walked: the paths of the graphs lowered so far. work_left:
+    how much may still be done to find out which cases there are. computations: by the path of a graph.
+    """
+
+    work_left: int
+    types_all: bool = False
+    walked: set[str] = field(default_factory=set)
+    computations: dict[str, Computation] = field(default_factory=dict)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more cases may be told apart."""
+        return self.work_left <= 0
+
+    def tell_no_more_apart(self) -> None:
+        """From now on no more cases are told apart."""
+        self.work_left = 0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where nodes are lowered: `graph` is the last of `graphs`, each within the one before it.
+
+    `key` is the lowering of the node that the graph belongs to. `is_inlined`: ops are made in the block of that node.
+    `order`: how many derivatives this is within.
+    """
+
+    graphs: tuple[Graph, ...]
+    scope: dict[str, Value | None]
+    ir: Builder
+    attempt: Attempt
+    session: Session
+    assumptions: Assumptions = Assumptions()
+    key: CaseKey = ()
+    is_inlined: bool = False
+    order: int = 0
+
+    @property
+    def graph(self) -> Graph:
+        return self.graphs[-1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest need not be lowered, as it is a case that cannot be, or there is no time left for cases."""
+        return self.attempt.is_trial and (self.attempt.objection is not None or self.session.is_spent)
+
+    def for_node(self) -> "Frame":
+        """The same with an attempt of its own."""
+        return replace(self, attempt=self.attempt.part())
+
+    def key_of(self, node: GraphNode, ordinal: int = 0) -> CaseKey:
+        """The lowering of a node here, or of call `ordinal` of its graphs."""
+        return (*self.key, (node.location, ordinal))
+
+    def note(self, name: str, value: Value | None) -> None:
+        """Notes the type of what the value `name` of the graph became."""
+        if value is not None:
+            self.attempt.types.append(FoundType(self.graph.path, name, value.type))
