@@ -53,7 +53,7 @@ def random() -> np.random.Generator:
     ids=["value", "infinity", "type", "shape"],
 )
 def test_another_answer_is_a_difference(native: str) -> None:
-    with pytest.raises(Disagreement) as found:
+    with pytest.raises(Disagreement):
         expect_same_answers(subject(EXP, native), {"x": np.array([1, 1e3, -2], np.float32)}, random())
 
 
