@@ -66,7 +66,7 @@ class Size:
         return self is other or (isinstance(other, Size) and self._hash == other._hash and self.terms == other.terms)
 
     def __add__(self, other: Dim) -> Dim:
-        return _sum((self, other))
+        return sum_of((self, other))
 
     __radd__ = __add__
 
@@ -74,10 +74,10 @@ class Size:
         return self * -1
 
     def __sub__(self, other: Dim) -> Dim:
-        return _sum((self, -other))
+        return sum_of((self, -other))
 
     def __rsub__(self, other: Dim) -> Dim:
-        return _sum((other, -self))
+        return sum_of((other, -self))
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
@@ -134,7 +134,8 @@ def constant_of(dim: Dim) -> int:
     return dict(_terms(dim)).get((), 0)
 
 
-def _sum(dims: Iterable[Dim]) -> Dim:
+def sum_of(dims: Iterable[Dim]) -> Dim:
+    """The sum of `dims`; 0 of none. Added one by one, n symbols take the square of n."""
     total: dict[Monomial, int] = {}
     for dim in dims:
         for monomial, factor in _terms(dim):
@@ -201,7 +202,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         whole = {monomial: factor // b for monomial, factor in _terms(a) if factor % b == 0}
         rest = _collect({monomial: factor for monomial, factor in _terms(a) if factor % b})
         if whole:
-            return _sum((_collect(whole), floordiv(rest, b)))
+            return sum_of((_collect(whole), floordiv(rest, b)))
         constant = constant_of(rest)
         if constant and constant // b:
             return floordiv(rest - constant // b * b, b) + constant // b
@@ -487,7 +488,7 @@ def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
                 arguments = (substitute(argument, replacements) for argument in atom.arguments)
                 term = term * _FUNCTIONS[atom.function](*arguments)
         terms.append(term)
-    return _sum(terms)
+    return sum_of(terms)
 
 
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_?][A-Za-z0-9_.?$:/]*")

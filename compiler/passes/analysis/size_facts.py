@@ -14,6 +14,7 @@ from onnxc.compiler.ir.dims import (
     maximum,
     minimum,
     mod,
+    sum_of,
     symbols_of,
 )
 from onnxc.compiler.ir.module import Attribute, Op
@@ -39,7 +40,7 @@ class SizeFacts:
         return self._simplified[dim]
 
     def _simplify(self, dim: Size) -> Dim:
-        total: Dim = 0
+        terms: list[Dim] = []
         for monomial, factor in dim.terms:
             term: Dim = factor
             for atom in monomial:
@@ -47,8 +48,8 @@ class SizeFacts:
                     term = term * self.equal.get(atom, Size.symbol(atom))
                 else:
                     term = term * self._apply(atom.function, [self.dim(argument) for argument in atom.arguments])
-            total = total + term
-        return total
+            terms.append(term)
+        return sum_of(terms)
 
     def _apply(self, function: str, arguments: list[Dim]) -> Dim:
         match function:
