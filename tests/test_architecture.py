@@ -53,6 +53,7 @@ ALLOWED = {
 }
 SHARED_BY_CODEGEN = (
     "onnxc.compiler.codegen_host",
+    "onnxc.compiler.limits",
     "onnxc.compiler.planning",
     "onnxc.compiler.ir",
     "onnxc.compiler.target",

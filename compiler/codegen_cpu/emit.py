@@ -3,14 +3,16 @@
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS, PACKERS
 from onnxc.compiler.codegen_cpu.micro_kernels import write_micro_kernel
 from onnxc.compiler.codegen_host.image import build_image
-from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.segment_parts import segment_functions
 from onnxc.compiler.codegen_host.segments import NativeKernel, segment_function
 from onnxc.compiler.codegen_host.weights import WeightBlock
 from onnxc.compiler.codegen_host.write_program import Entries, write_program
 from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.limits import expect_within
 from onnxc.compiler.planning.decompose import decompose_kernel
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
 from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact
 
@@ -39,11 +41,18 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
     launches = (launch for segment in entries.values() for launch in segment.launches)
     reporting = (str(launch.location or "") for launch in launches if natives[launch.kernel].reports)
     locations = {location: number for number, location in enumerate(dict.fromkeys(reporting))}
+
+    def write(name: str, segment: Segment) -> FunctionBuilder:
+        return segment_function(name, segment, natives, offsets, symbols, locations)
+
     for name, segment in entries.items():
-        module.add(segment_function(name, segment, natives, offsets, symbols, locations))
+        for function in segment_functions(name, segment, write):
+            module.add(function)
     images = {}
     if entries:
-        images[str(target)] = build_image([compile_object(module.text(), target)], list(entries), target)
+        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large")
+        objects = [compile_object(text, target) for text in module.texts()]
+        images[str(target)] = build_image(objects, list(entries), target)
     return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan))
 
 

@@ -9,11 +9,13 @@ from onnxc.compiler.codegen_gpu.segments import programs_memory, segment_functio
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.source.packed_weights import PACKERS
 from onnxc.compiler.codegen_host.image import build_image
-from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.segment_parts import segment_functions
 from onnxc.compiler.codegen_host.weights import WeightBlock
 from onnxc.compiler.codegen_host.write_program import Entries, write_program
 from onnxc.compiler.ir.dims import Dim, maximum, product, substitute
+from onnxc.compiler.limits import expect_within
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, PlanStep, Segment
 from onnxc.compiler.target import Target
@@ -38,11 +40,18 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     locations = _locations(entries, codes)
     own_symbols = [kernel.symbols for kernel in plan.kernels]
     module = ModuleBuilder()
+
+    def write(name: str, segment: Segment) -> FunctionBuilder:
+        return segment_function(name, segment, codes, own_symbols, numbered, offsets, symbols, locations)
+
     for name, segment in entries.items():
-        module.add(segment_function(name, segment, codes, own_symbols, numbered, offsets, symbols, locations))
+        for function in segment_functions(name, segment, write):
+            module.add(function)
     images = {}
     if entries:
-        images[str(target)] = build_image([compile_object(module.text(), host)], list(entries), host)
+        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large")
+        objects = [compile_object(text, host) for text in module.texts()]
+        images[str(target)] = build_image(objects, list(entries), host)
     device = DeviceCode(target.name, tuple(kernels))
     report = make_report(plan, codes, dict(zip(sources, kernels, strict=True)), target)
     return Artifact(program, images, weights.bytes(), {"locations": list(locations)}, report, device=device)
