@@ -12,7 +12,8 @@ from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
-from onnxc.compiler.planning.kernel_plan import KernelPlan, PlanTarget
+from onnxc.compiler.planning.choose_schedules import PlanTarget
+from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.cpu import host_architecture

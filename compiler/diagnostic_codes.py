@@ -261,17 +261,20 @@ DEVICES: Rows = {
 }
 
 LIMITS: Rows = {
-    "expansion-too-large": ("with all calls expanded there are too many nodes", "limits, expanded_nodes"),
+    "code-too-large": ("the native code has too many instructions", "limits, code_instructions"),
+    "expansion-too-large": ("expanding all calls adds too many nodes", "limits, expanded_nodes"),
     "folding-limit": (
         "an op on constants is left for the run; a note, not an error",
         "limits, folding_work, folding_bytes",
     ),
     "limit-range": ("a limit is given a number that it cannot have", "compiler/limits.py"),
+    "model-too-complex": ("the nodes become too many ops", "limits, lowered_ops"),
     "name-too-long": ("a name is too long", "limits, name_bytes"),
     "nesting-too-deep": (
         "graphs, calls, types or messages are nested too deeply",
         "limits, nesting_depth, type_depth; protobuf",
     ),
+    "size-too-complex": ("a size is computed from others in too long a formula", "compiler/ir/dims.py"),
     "sparse-tensor-too-large": ("a sparse tensor made dense is too large", "limits, dense_bytes"),
     "tensor-rank": ("a stored tensor has too many axes", "limits, tensor_rank; NumPy"),
     "too-many-axes": ("a declared tensor has too many axes", "limits, tensor_rank; NumPy"),

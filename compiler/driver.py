@@ -16,8 +16,8 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
-from onnxc.compiler.ir.module import Module
-from onnxc.compiler.limits import limited_to
+from onnxc.compiler.ir.module import Module, walk
+from onnxc.compiler.limits import expect_within, limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import run_pipeline
@@ -53,11 +53,15 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     module = lower_model(checked, options.inputs)
     yield "lower", module
     with limited_to(options.limits):
+        ops = sum(1 for function in module.functions for _ in walk(function.body))
+        expect_within("lowered_ops", ops, "the number of ops that the nodes become", "model-too-complex")
         module = run_pipeline(module, end.passes)
     yield "optimize", module
     plan = plan_kernels(module, end.plan_target)
     yield "plan", plan
-    yield "emit", _with_provenance(end.emit(plan), checked, options, end)
+    with limited_to(options.limits):
+        artifact = end.emit(plan)
+    yield "emit", _with_provenance(artifact, checked, options, end)
 
 
 def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOptions, end: BackEnd) -> Artifact:

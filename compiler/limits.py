@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, UnsupportedError
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "limited_to", "limits_in_force", "make_limits"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "expect_within", "limited_to", "limits_in_force", "make_limits", "raising"]
 
 # Python's stack bounds what recursion over graphs can take.
 _DEEPEST = 100
@@ -24,26 +24,33 @@ class Limits:
     nesting_depth: levels of graphs in graphs and calls in calls, together. At most 100.
     type_depth: levels of types in types, as in a sequence of maps. At most 100.
     functions: functions of the model.
-    expanded_nodes: nodes with every call of a function expanded.
+    expanded_nodes: nodes that expanding every call of a function adds to those that the model stores.
     name_bytes: the length of a name in UTF-8.
     tensor_rank: axes of a tensor. At most 64.
     tensor_elements: elements of a tensor, as declared or stored.
     dense_bytes: what a sparse tensor takes made dense.
     folding_work: elementary operations of constant folding in all; beyond it ops stay for the run.
     folding_bytes: what the constants may take that folding makes; beyond it ops stay for the run.
+    lowered_ops: ops of the intermediate representation that the nodes become.
+    code_instructions: instructions of all functions for a processor, before LLVM works on them.
     findings_per_code: findings of one kind that are told apart.
     """
 
     nesting_depth: int = 60
     type_depth: int = 16
     functions: int = 10_000
-    expanded_nodes: int = 1_000_000
+    # Checking and lowering a node takes about 1 ms.
+    expanded_nodes: int = 20_000
     name_bytes: int = 16_384
     tensor_rank: int = 64
     tensor_elements: int = 1 << 48
     dense_bytes: int = 1 << 30
     folding_work: int = 1 << 29
     folding_bytes: int = 1 << 33
+    # The passes and planning take about 1 ms an op; real models have some thousands.
+    lowered_ops: int = 50_000
+    # LLVM takes about 0.1 ms an instruction; ResNet-50 has 29 000.
+    code_instructions: int = 400_000
     findings_per_code: int = 100
 
 
@@ -91,3 +98,15 @@ def limited_to(limits: Limits) -> Iterator[None]:
 def limits_in_force() -> Limits:
     """The limits of the innermost `limited_to`, else the defaults."""
     return _IN_FORCE.get()
+
+
+def expect_within(limit: str, count: int, what: str, code: str) -> None:
+    """Raises UnsupportedError where `count`, which `what` is, goes beyond the limit of that name in force."""
+    most: int = getattr(limits_in_force(), limit)
+    if count > most:
+        raise UnsupportedError(f"{what} is {count}; {raising(limit, most)}", code=code)
+
+
+def raising(limit: str, most: int) -> str:
+    """What a message says of a limit that is exceeded."""
+    return f'the limit {limit} is {most}, and limits={{"{limit}": ...}} raises it'

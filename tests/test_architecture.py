@@ -66,6 +66,7 @@ ALLOWED = {
 }
 SHARED_BY_CODEGEN = (
     "onnxc.compiler.codegen_host",
+    "onnxc.compiler.limits",
     "onnxc.compiler.planning",
     "onnxc.compiler.ir",
     "onnxc.compiler.target",

@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
+from onnxc.compiler.codegen_gpu.schedules.cards import Card, card_of
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
-from onnxc.compiler.codegen_gpu.tiles.cards import Card, card_of
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 from onnxc.runtime.gpu.device import Device, LoadedCode, load_code

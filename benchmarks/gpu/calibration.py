@@ -13,8 +13,8 @@ from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.others import cublas_of_cupy, torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
 from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.schedules.cards import Unit
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
-from onnxc.compiler.codegen_gpu.tiles.cards import Unit
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import parse_target

@@ -12,7 +12,7 @@ from benchmarks.gpu.kernel_values import draw, module_of
 from benchmarks.gpu.others import torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner, compile_ahead
 from onnxc.compiler.codegen_gpu.kernel_work import work_of
-from onnxc.compiler.codegen_gpu.tiles.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cards import Unit
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute
 from onnxc.compiler.planning.kernel_plan import Segment
 
@@ -91,9 +91,10 @@ def _work(runner: PlanRunner) -> tuple[int, int, int, Unit]:
     nbytes = flops = 0
     works = []
     for launch in segment.launches:
-        kernel = runner.plan.kernels[launch.kernel]
+        variant = launch.variant_for(runner.symbols)
+        kernel = runner.plan.kernels[variant.kernel]
         work = work_of(kernel)
-        own = dict(zip(kernel.symbols, launch.sizes, strict=True))
+        own = dict(zip(kernel.symbols, variant.sizes, strict=True))
         nbytes += evaluate(substitute(work.read_bytes + work.written_bytes, own), runner.symbols)
         flops += evaluate(substitute(work.flops, own), runner.symbols)
         works.append(work)

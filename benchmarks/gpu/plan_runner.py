@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -10,15 +11,16 @@ import numpy as np
 from benchmarks.gpu.bench import Bench
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
-from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep, KernelCode
-from onnxc.compiler.codegen_gpu.source.packed_weights import PACKERS
+from onnxc.compiler.codegen_gpu.source.kernel_source import Argument
+from onnxc.compiler.codegen_host.weights import packed
 from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Buffer as Place
-from onnxc.compiler.planning.kernel_plan import Launch, Segment, Weight
+from onnxc.compiler.planning.kernel_plan import Launch, Segment
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import Schedule
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import UnsupportedError
 
@@ -40,7 +42,7 @@ _Configured = tuple[_Config, int, "ctypes.Array[ctypes.c_void_p]"]
 
 
 class PlanRunner:
-    """The launches of a module at the sizes of the inputs. `codes` replaces what the emitters make of its kernels."""
+    """The launches of a module at the sizes of the inputs; `schedule` replaces that of its only kernel."""
 
     def __init__(
         self,
@@ -48,14 +50,16 @@ class PlanRunner:
         module: Module,
         inputs: Sequence[np.ndarray],
         precision: str = "fp32",
-        codes: Sequence[KernelCode] | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         self.bench = bench
-        plan = self.plan = plan_kernels(module, gpu_plan_target(bench.target, precision))
+        target = gpu_plan_target(bench.target, precision)
+        if schedule is not None:
+            target = replace(target, candidates=lambda problem, case: (schedule,))
+        plan = self.plan = plan_kernels(module, target)
         (segment,) = plan.body.steps
         assert isinstance(segment, Segment), plan
-        if codes is None:
-            codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), bench.target) for kernel in plan.kernels]
+        codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), bench.target) for kernel in plan.kernels]
         self.codes = codes
         sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
         kernels = bench.compile(sources)
@@ -74,7 +78,9 @@ class PlanRunner:
         ]
         self._segment = segment
         self._arena = bench.buffer(max(1, evaluate(segment.arena_bytes, self.symbols)))
-        self._weights = [bench.uploaded(_packed(plan.constants[weight.constant], weight)) for weight in plan.weights]
+        self._weights = [
+            bench.uploaded(packed(plan.constants[weight.constant], weight.layout)) for weight in plan.weights
+        ]
         self._status = bench.uploaded(np.zeros(_STATUS_BYTES, np.uint8))
         self._kept: list[object] = []
         self._launches = [made for launch in segment.launches for made in self._launch(launch)]
@@ -122,15 +128,15 @@ class PlanRunner:
         return [by_value[value] for value in self.plan.function.body.results]
 
     def _launch(self, launch: Launch) -> list[_Configured]:
-        code, kernel = self.codes[launch.kernel], self.plan.kernels[launch.kernel]
-        own = dict(zip(kernel.symbols, (evaluate(size, self.symbols) for size in launch.sizes), strict=True))
-        scratch = self.bench.buffer(max(1, evaluate(code.scratch_bytes, own)))
-        self._kept.append(scratch)
+        variant = launch.variant_for(self.symbols)
+        code, kernel = self.codes[variant.kernel], self.plan.kernels[variant.kernel]
+        own = dict(zip(kernel.symbols, (evaluate(size, self.symbols) for size in variant.sizes), strict=True))
+        scratch = 0 if launch.scratch is None else self._address(launch.scratch)
         found = []
         for step in code.steps:
             grid = [evaluate(size, own) for size in step.grid]
-            if _is_wanted(step, own) and min(grid) > 0:
-                words = [self._word(argument, launch, own, scratch.address) for argument in step.arguments]
+            if min(grid) > 0:
+                words = [self._word(argument, launch, own, scratch) for argument in step.arguments]
                 function = self._functions[step.source]
                 kernel = self.kernels[step.source]
                 own_memory = 0
@@ -155,7 +161,7 @@ class PlanRunner:
         return evaluate(argument.value, own)
 
     def _address(self, place: Place) -> int:
-        match place.place:
+        match place.kind:
             case "input":
                 return self._inputs[place.index].address
             case "output":
@@ -205,20 +211,3 @@ def _symbols(module: Module, inputs: Sequence[np.ndarray]) -> dict[str, int]:
             if symbol is not None:
                 found.setdefault(symbol, size)
     return found
-
-
-def _is_wanted(step: DeviceStep, own: Mapping[str, int]) -> bool:
-    if step.when is None:
-        return True
-    size = evaluate(step.when.size, own)
-    return size >= step.when.low and (step.when.high is None or size <= step.when.high)
-
-
-def _packed(constant: np.ndarray, weight: Weight) -> np.ndarray:
-    """A constant in the layout of a weight."""
-    array = np.empty(PACKERS.shape(constant, weight.layout), constant.dtype)
-    if weight.layout:
-        PACKERS.writers[str(weight.layout[0])](constant, weight.layout, array)
-    else:
-        array[...] = constant
-    return array

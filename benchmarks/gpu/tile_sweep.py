@@ -6,12 +6,8 @@ from functools import partial
 from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.plan_runner import PlanRunner
-from onnxc.compiler.codegen_gpu.kernels.contraction import emit_products_with
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
-from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import MatrixProducts, rank_tiles
-from onnxc.compiler.codegen_gpu.tiles.product_tiles import TileChoice
-from onnxc.compiler.ir.dtypes import DTYPES
-from onnxc.compiler.planning.matrix_products import find_problem
+from onnxc.compiler.planning.choose_schedules import KernelProblem, cases_of, rank_schedules
 from onnxc.compiler.planning.plan import plan_kernels
 from tests.codegen_gpu.support import make
 
@@ -37,31 +33,20 @@ def tile_sweep(bench: Bench) -> Iterator[Row]:
 def _row(bench: Bench, dtype: str, shape: tuple[int, int, int]) -> Row:
     m, n, k = shape
     module = make([f"{dtype}[{m}, {k}]", f"{dtype}[{k}, {n}]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
-    (kernel,) = plan_kernels(module, gpu_plan_target(bench.target)).kernels
-    problem = find_problem(kernel.block)
-    assert problem is not None, shape
-    precision = str(kernel.schedule["input_precision"])
-    products = MatrixProducts(1, problem.rows, problem.columns, problem.depth, DTYPES[dtype], precision)
-    choices = _different(rank_tiles(products, bench.target))[: TRIED[bench.size]]
-    codes = [emit_products_with(choice, kernel, problem, bench.target) for choice in choices]
-    # All at once, so that the processes that compile have enough to do.
-    bench.compile(list(dict.fromkeys(step.source for code in codes for step in code.steps)))
+    target = gpu_plan_target(bench.target)
+    problem = KernelProblem("contraction", plan_kernels(module, target).kernels[0].block)
+    ((_, case),) = cases_of(problem, target)
+    ranked = rank_schedules(problem, target, case, target.candidates(problem, case))[: TRIED[bench.size]]
     inputs = draw(module, {})
-    times = bench.interleaved({
-        str(choice): PlanRunner(bench, module, inputs, codes=[code]).enqueue
-        for choice, code in zip(choices, codes, strict=True)
-    })  # fmt: skip
+    runners = {schedule.brief: PlanRunner(bench, module, inputs, schedule=schedule) for _, schedule in ranked}
+    times = bench.interleaved({name: runner.enqueue for name, runner in runners.items()})
     best = min(times, key=lambda choice: times[choice])
     return {
         "tried": [
-            {"tile": str(choice), "expected_seconds": choice.seconds, "seconds": times[str(choice)]}
-            for choice in choices
+            {"tile": schedule.brief, "expected_seconds": seconds, "seconds": times[schedule.brief]}
+            for seconds, schedule in ranked
         ],
         "best": best,
-        "first_over_best": times[str(choices[0])] / times[best],
+        "first_over_best": times[ranked[0][1].brief] / times[best],
         "flops_per_second": 2.0 * m * n * k / times[best],
     }
-
-
-def _different(choices: Sequence[TileChoice]) -> list[TileChoice]:
-    return list({str(choice): choice for choice in reversed(choices)}.values())[::-1]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, product
@@ -24,7 +24,7 @@ def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
 
     f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
     f.ret()
-    return KernelCode(name, (f,), shape[0] * shape[1], grain_for(product(shape[2:])))
+    return KernelCode(name, (f,), shape[0] * shape[1], frame.grain(product(shape[2:])))
 
 
 def _plane(frame: KernelFrame, op: Op, image: Int, channel: Int) -> Reg:
@@ -49,7 +49,7 @@ def _base(frame: KernelFrame, op: Op, operand: int) -> Reg:
 
 def _row(frame: KernelFrame, op: Op, place: tuple[Int, Int, Int], plane: Reg, filter: Reg) -> None:
     """One row of output columns, in vectors."""
-    f, lanes = frame.f, _lanes(frame, op)
+    f, lanes = frame.f, frame.lanes
     image, channel, row = place
     length = frame.size(op.results[0].shape[-1])
     outer = [Index(row)] if len(op.results[0].shape) == 4 else []
@@ -63,14 +63,10 @@ def _row(frame: KernelFrame, op: Op, place: tuple[Int, Int, Int], plane: Reg, fi
     f.loop(0, length, lanes, vector)
 
 
-def _lanes(frame: KernelFrame, op: Op) -> int:
-    return frame.target.vector_bits // op.dtype().bits
-
-
 def _window(frame: KernelFrame, op: Op, row: Int, column: Int, plane: Reg, filter: Reg) -> Reg:
     """The products of one window for each lane, summed in the order of the taps."""
     f, (x, w) = frame.f, op.operands
-    type = vector_type(memory_type(op.dtype()), _lanes(frame, op))
+    type = vector_type(memory_type(op.dtype()), frame.lanes)
     start = f.constant(type, 0.0)
     taps = [size for size in w.shape[2:] if isinstance(size, int)]
     width = frame.size(x.shape[-1])
@@ -102,7 +98,7 @@ def _columns(frame: KernelFrame, op: Op, column: Int) -> Int:
 
 def _taps(frame: KernelFrame, op: Op, line: Reg, weights: Reg, first: Int, total: Reg) -> Reg:
     """The taps along one row of the input added to `total`."""
-    f, (x, w), lanes = frame.f, op.operands, _lanes(frame, op)
+    f, (x, w), lanes = frame.f, op.operands, frame.lanes
     element, count = memory_type(x.dtype), w.shape[-1]
     assert isinstance(count, int)
     for tap in range(count):

@@ -13,20 +13,15 @@ from math import prod
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.kernels.contraction import GRAIN_PRODUCTS
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
+from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.domain import epilogue_leaves
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.planning.views import operand_view, row_major
-
-FILTERS = 512
-"""The most filters in a unit: their tile of 64 pixels takes 128 KiB of the second-level cache."""
-
-DEPTH = 384
-"""About how many products are summed per block: a panel of 96 KiB."""
 
 Reader = Callable[[Reg], Reg]
 """Reads one vector of pixels under a tap from the plane of a channel."""
@@ -35,15 +30,17 @@ MOST_SEGMENTS = 5
 """Pixels of one vector that lie in more rows than this are gathered one by one."""
 
 
-def emit_panels(frame: KernelFrame, op: Op, name: str, vectors: int) -> KernelCode:
+def emit_panels(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution by panels."""
-    return _Convolution(frame, op, vectors).emit(name)
+    schedule = frame.kernel.scheduled(ConvolutionSchedule)
+    return _Convolution(frame, op, schedule, schedule.tile.columns // frame.lanes).emit(name)
 
 
 @dataclass
 class _Convolution:
     frame: KernelFrame
     op: Op
+    schedule: ConvolutionSchedule
     vectors: int
     tile: Reg = field(init=False)
     panel: Reg = field(init=False)
@@ -51,15 +48,15 @@ class _Convolution:
     def __post_init__(self) -> None:
         frame, (x, w) = self.frame, self.op.operands
         self.element = memory_type(self.op.dtype())
-        self.lanes = frame.target.vector_bits // self.op.dtype().bits
+        self.lanes = frame.lanes
         self.width = self.vectors * self.lanes
         self.groups = self.op.int("groups")
         filters, channels, *taps = (size for size in w.shape if isinstance(size, int))
         self.filters, self.channels, self.taps = filters // self.groups, channels, taps
         self.tap_count = prod(taps)
-        self.block_channels = max(1, min(channels, DEPTH // self.tap_count))
+        self.block_channels = self.schedule.tile.depth // self.tap_count
         self.depth = channels * self.tap_count
-        self.chunk = min(self.filters, FILTERS)
+        self.chunk = self.schedule.tile.rows
         self.is_flat = self._reads_in_order()
         self.leaves = epilogue_leaves(frame.kernel.block, self.op, 2)
         spatial, result = x.shape[2:], self.op.results[0].shape[2:]
@@ -98,12 +95,11 @@ class _Convolution:
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        work = maximum(minimum(self.pixels, self.width) * self.chunk * self.depth, 1)
-        grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
+        grain = frame.grain(minimum(self.pixels, self.width) * self.chunk * self.depth)
         library = tuple(
             MicroKernel(self.element, rows, vectors)
             for vectors in [form.vectors for form in forms]
-            for rows in row_steps(vectors, frame.target.vector_registers)
+            for rows in row_steps(register_rows(vectors, frame.target))
         )
         return KernelCode(name, (f,), images * self.groups * panels * chunks, grain, library)
 
@@ -112,7 +108,11 @@ class _Convolution:
         widths: tuple[int, ...] = (1, 2)
         if isinstance(self.pixels, int):
             widths = (-(-(self.pixels % self.width) // self.lanes),)
-        forms = [_Convolution(self.frame, self.op, vectors) for vectors in widths if 0 < vectors < self.vectors]
+        forms = [
+            _Convolution(self.frame, self.op, self.schedule, vectors)
+            for vectors in widths
+            if 0 < vectors < self.vectors
+        ]
         for form in forms:
             form.tile, form.panel = self.tile, self.panel
         return forms
@@ -254,7 +254,7 @@ class _Convolution:
 
     def _multiply(self, a: Reg, depth: Int, filters: Int, accumulate: Int) -> None:
         product = Product(a, self.depth, 1, self.panel, self.tile, depth)
-        shape = (self.vectors, self.lanes, self.frame.target.vector_registers)
+        shape = (self.vectors, self.lanes, register_rows(self.vectors, self.frame.target))
         multiply(self.frame.f, product, filters, accumulate, self.element, shape)
 
     def _finish(self, image: Int, filter: Int, row: Int, first_pixel: Int) -> None:

@@ -1,23 +1,21 @@
-"""KernelPlan to Artifact: kernels to object code, segments to native functions, steps to a program."""
+"""KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
-from onnxc.compiler.codegen_cpu.kernels import EMITTERS, PACKERS
+from collections.abc import Mapping
+
+from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.micro_kernels import write_micro_kernel
-from onnxc.compiler.codegen_host.image import build_image
-from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
-from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.compiler.codegen_host.segments import NativeKernel, segment_function
-from onnxc.compiler.codegen_host.weights import WeightBlock
-from onnxc.compiler.codegen_host.write_program import Entries, write_program
+from onnxc.compiler.codegen_host.assemble import Pieces, assemble
+from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
+from onnxc.compiler.codegen_host.segments import NativeKernel, write_segment
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.decompose import decompose_kernel
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
 from onnxc.compiler.target import Target
-from onnxc.runtime.artifact import Artifact, tie_images
+from onnxc.runtime.artifact import Artifact
 
 
 def emit(plan: KernelPlan, target: Target) -> Artifact:
-    """The artifact of `plan`: one image for `target`, the weights in the layouts that its kernels read."""
-    weights = WeightBlock(PACKERS)
+    """The artifact of `plan` for `target`."""
     codes = [
         EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
         for index, kernel in enumerate(plan.kernels)
@@ -26,25 +24,15 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
         NativeKernel(code.name, kernel.symbols, code.units, code.grain, _reports(kernel))
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
-    offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
-    entry_of = Entries()
-    program, entries = write_program(plan, entry_of, weights.add), entry_of.segments
-    symbols = [symbol.name for symbol in program.symbols]
-    module = ModuleBuilder()
-    for code in codes:
-        for function in code.functions:
-            module.add(function)
-    for micro_kernel in sorted({micro_kernel for code in codes for micro_kernel in code.library}):
-        module.add(write_micro_kernel(micro_kernel, target))
-    launches = (launch for segment in entries.values() for launch in segment.launches)
-    reporting = (str(launch.location or "") for launch in launches if natives[launch.kernel].reports)
-    locations = {location: number for number, location in enumerate(dict.fromkeys(reporting))}
-    for name, segment in entries.items():
-        module.add(segment_function(name, segment, natives, offsets, symbols, locations))
-    images = {}
-    if entries:
-        images[str(target)] = build_image([compile_object(module.text(), target)], list(entries), target)
-    return tie_images(Artifact(program, images, weights.bytes(), {"locations": list(locations)}, str(plan)))
+    library = sorted({micro_kernel for code in codes for micro_kernel in code.library})
+    functions = [function for code in codes for function in code.functions]
+    functions += [write_micro_kernel(micro_kernel, target) for micro_kernel in library]
+
+    def write(frame: SegmentFrame, segment: Segment, locations: Mapping[str, int]) -> None:
+        write_segment(frame, segment, natives, locations)
+
+    pieces = Pieces(functions, write, lambda kernel: natives[kernel].reports, str(plan))
+    return assemble(plan, pieces, target, target)
 
 
 def _reports(kernel: Kernel) -> bool:

@@ -15,10 +15,8 @@ from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import Threads
 from onnxc.compiler.target import Target
-
-GRAIN_ELEMENTS = 16384
-"""About how many elements a thread takes at once: a few microseconds of work, against 0.1 us to claim it."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,20 @@ class KernelFrame:
     symbols: dict[str, Int]
 
     @property
+    def threads(self) -> Threads:
+        """The vectors of the schedule, and what a thread claims at once."""
+        workers = self.kernel.schedule.workers
+        assert isinstance(workers, Threads), workers
+        return workers
+
+    @property
     def lanes(self) -> int:
-        """How many elements are computed at once: what fills a vector with f32."""
-        return self.target.vector_bits // 32
+        """How many elements are computed at once."""
+        return self.threads.lanes
+
+    def grain(self, work: Dim) -> Dim:
+        """How many units of so much work a thread claims at once."""
+        return maximum(floordiv(self.threads.grain, maximum(work, 1)), 1)
 
     @property
     def root(self) -> Value:
@@ -122,8 +131,3 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
         for place, symbol in enumerate(kernel.symbols, first_symbol)
     }
     return KernelFrame(kernel, target, f, pointer(0), inputs, outputs, symbols)
-
-
-def grain_for(elements: Dim) -> Dim:
-    """How many units of `elements` each make a chunk worth claiming."""
-    return maximum(floordiv(GRAIN_ELEMENTS, maximum(elements, 1)), 1)

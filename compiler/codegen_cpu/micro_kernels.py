@@ -11,13 +11,9 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
 
-# How many rows fit the registers beside the vectors of a panel, for 32 and for 16 vector registers.
-FULL_ROWS = {32: {4: 6, 3: 8, 2: 12, 1: 14}, 16: {4: 2, 3: 4, 2: 6, 1: 8}}
 
-
-def row_steps(vectors: int, registers: int) -> tuple[int, ...]:
-    """The numbers of rows that there is a function for, in falling order; any number is a sum of them."""
-    full = FULL_ROWS[registers][vectors]
+def row_steps(full: int) -> tuple[int, ...]:
+    """The numbers of rows that there is a function for, `full` being the most, falling; any number is a sum of them."""
     return (full, *(rows for rows in (8, 4, 2, 1) if rows < full))
 
 
@@ -36,8 +32,8 @@ class Product:
 def multiply(
     f: FunctionBuilder, product: Product, rows: Int, accumulate: Int, element: str, shape: tuple[int, int, int]
 ) -> None:
-    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, vector registers)."""
-    vectors, lanes, registers = shape
+    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows)."""
+    vectors, lanes, full = shape
 
     def call(row: Int, step: int) -> None:
         a = f.gep(product.a, f.mul(row, product.row_stride), element)
@@ -47,7 +43,7 @@ def multiply(
         f.call(name, "void", a, *strides, product.panel, tile, product.depth, accumulate)
 
     done: Int = 0
-    for step in row_steps(vectors, registers):
+    for step in row_steps(full):
         stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
         f.loop(done, stop, step, partial(call, step=step))
         done = stop

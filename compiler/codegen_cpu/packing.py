@@ -1,33 +1,9 @@
-"""Packing B into panels: constants once, when the program is compiled, everything else on the way."""
+"""Packing B into panels on the way; constants are packed when the program is compiled (planning/layouts.py)."""
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-
-
-def write_panels(
-    array: np.ndarray,
-    out: np.ndarray,
-    columns: int,
-    strides: tuple[int, int],
-    offset: int,
-    outer_strides: Sequence[int],
-) -> None:
-    """Fills `out` [outer..., panel, k, width] from `array`, the last panel padded with zeros.
-
-    `strides` are those of k and of the columns; they and `offset` count elements of the dense `array`.
-    """
-    *outer_sizes, panels, depth, width = out.shape
-    flat = np.ascontiguousarray(array).reshape(-1)[offset:]
-    steps = tuple(stride * array.itemsize for stride in (*outer_strides, *strides))
-    source = np.lib.stride_tricks.as_strided(flat, (*outer_sizes, depth, columns), steps, writeable=False)
-    for panel in range(panels):
-        part = source[..., panel * width : (panel + 1) * width]
-        out[..., panel, :, : part.shape[-1]] = part
-        out[..., panel, :, part.shape[-1] :] = 0
 
 
 def pack_panel(

@@ -1,33 +1,45 @@
-"""What the CPU asks of planning: which ops have native kernels, how they are scheduled, how constants are packed."""
+"""What the CPU asks of planning: which ops have native kernels, how these may be computed, and at what cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import NATIVE_DTYPES
-from onnxc.compiler.codegen_cpu.kernels import EMITTERS, contraction, convolution
+from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
+from onnxc.compiler.codegen_cpu.schedules.products import (
+    contraction_candidates,
+    contraction_cost,
+    contraction_measures,
+    convolution_candidates,
+)
+from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_first
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
+from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
 from onnxc.compiler.target import Target
 
 
 def cpu_plan_target(target: Target) -> PlanTarget:
     """The planner's view of a CPU."""
 
-    def schedule(kind: KernelKind, block: Block, constants: tuple[int, ...]) -> Mapping[str, int | str]:
-        if kind == "contraction":
-            return contraction.schedule(block, constants, target)
-        if kind == "convolution":
-            return convolution.schedule(block, constants, target)
-        return {}
+    def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
+        match problem.kind:
+            case "contraction":
+                return contraction_candidates(problem, case, target)
+            case "convolution":
+                return convolution_candidates(problem, target)
+        return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
-    def weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
-        if kernel.kind == "contraction":
-            return contraction.weight_layout(kernel.block, index, kernel.schedule, target)
-        return ()
+    def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
+        assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
+        return contraction_cost(schedule, case, target)
 
-    return PlanTarget(str(target), is_native, schedule, weight_layout)
+    return PlanTarget(str(target), is_native, _measures, candidates, cost)
+
+
+def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    return contraction_measures(problem) if problem.kind == "contraction" else {}
 
 
 def _channels_first(op: Op) -> bool:

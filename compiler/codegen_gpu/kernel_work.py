@@ -7,7 +7,7 @@ counted than what comes out.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.tiles.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cards import Unit
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
@@ -15,6 +15,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, ConvolutionSchedule
 
 __all__ = ["KernelWork", "work_of"]
 
@@ -48,7 +49,7 @@ def work_of(kernel: Kernel) -> KernelWork:
     block = kernel.block
     products = [op for op in block.ops if op.name in _PRODUCTS]
     unit: Unit = _UNITS.get(products[0].operands[0].dtype, "fp32") if products else "fp32"
-    is_exact = unit == "tf32" and kernel.schedule.get("input_precision", "tf32x3") == "tf32x3"
+    is_exact = unit == "tf32" and _operand_form(kernel) == "tf32x3"
     return KernelWork(
         read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters),
         written_bytes=_total(map(_bytes, block.results)),
@@ -56,6 +57,14 @@ def work_of(kernel: Kernel) -> KernelWork:
         unit=unit,
         repeats=_THREE_PRODUCTS if is_exact else 1,
     )
+
+
+def _operand_form(kernel: Kernel) -> str:
+    """The form in which a kernel multiplies operands."""
+    schedule = kernel.schedule
+    if isinstance(schedule, ContractionSchedule | ConvolutionSchedule | AttentionSchedule):
+        return schedule.arithmetic.operands
+    return ""
 
 
 def _total(sizes: Iterable[Dim]) -> Dim:

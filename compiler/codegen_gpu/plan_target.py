@@ -1,13 +1,33 @@
-"""What the GPU asks of planning: which ops have kernels, and how they are scheduled."""
+"""What the GPU asks of planning: which ops have kernels, how these may be computed, and at what cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS, attention, convolution, reduction, scan
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS, convolution, reduction, scan
+from onnxc.compiler.codegen_gpu.schedules import attention
+from onnxc.compiler.codegen_gpu.schedules.attention import attention_candidates, attention_cost, attention_measures
+from onnxc.compiler.codegen_gpu.schedules.contractions import (
+    contraction_candidates,
+    contraction_cost,
+    contraction_measures,
+)
+from onnxc.compiler.codegen_gpu.schedules.convolutions import (
+    convolution_candidates,
+    convolution_cost,
+    convolution_measures,
+)
+from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
+from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
 from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
-from onnxc.compiler.ir.module import Block
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, PlanTarget
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
+from onnxc.compiler.planning.schedules import (
+    AttentionSchedule,
+    ContractionSchedule,
+    ConvolutionSchedule,
+    ReductionSchedule,
+    Schedule,
+)
 from onnxc.compiler.target import Target
 
 INPUT_PRECISIONS = {"fp32": "tf32x3", "tf32": "tf32"}
@@ -16,18 +36,46 @@ INPUT_PRECISIONS = {"fp32": "tf32x3", "tf32": "tf32"}
 
 def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
     """The planner's view of a GPU; `precision` is the compile option."""
+    f32_operands = INPUT_PRECISIONS.get(precision, INPUT_PRECISIONS["fp32"])
 
-    def schedule(kind: KernelKind, block: Block, constants: tuple[int, ...]) -> Mapping[str, int | str]:
-        if kind not in ("contraction", "convolution", "attention"):
-            return {}
-        own = convolution.schedule(block, constants) if kind == "convolution" else {}
-        return {"input_precision": INPUT_PRECISIONS.get(precision, "tf32x3"), **own}
+    def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
+        match problem.kind:
+            case "contraction":
+                return contraction_candidates(problem, case, target, f32_operands)
+            case "convolution":
+                return convolution_candidates(problem, case, target, f32_operands)
+            case "attention":
+                return attention_candidates(problem, case, target, f32_operands)
+            case "reduction":
+                return reduction_candidates(problem, case, target)
+        return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
-    return PlanTarget(str(target), is_native, schedule, _weight_layout)
+    def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
+        match schedule:
+            case ContractionSchedule():
+                return contraction_cost(problem, schedule, case, target)
+            case ConvolutionSchedule():
+                return convolution_cost(problem, schedule, case, target)
+            case AttentionSchedule():
+                return attention_cost(problem, schedule, case, target)
+            case ReductionSchedule():
+                return reduction_cost(problem, schedule, case, target)
+        raise AssertionError(f"{problem.kind} has one candidate")
+
+    return PlanTarget(str(target), is_native, _measures, candidates, cost)
 
 
-def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
-    return convolution.weight_layout(kernel, index) if kernel.kind == "convolution" else ()
+_MEASURES = {
+    "contraction": contraction_measures,
+    "convolution": convolution_measures,
+    "attention": attention_measures,
+    "reduction": reduction_measures,
+}
+
+
+def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    measures = _MEASURES.get(problem.kind)
+    return {} if measures is None else measures(problem)
 
 
 _CHECKS = {

@@ -8,12 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
-from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource, SizeRange
-from onnxc.compiler.codegen_gpu.tiles.cost_model import CostModel, Work, cost_model
+from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work, cost_model
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers, host_reason, op_text
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, Launch, PlanBody, Segment
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import (
+    Guard,
+    GuardStep,
+    KernelPlan,
+    Launch,
+    Loop,
+    Region,
+    Segment,
+    Variant,
+    regions_of,
+    walk_steps,
+)
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import JsonValue
@@ -30,7 +42,7 @@ _SHOWN_KEY = 12
 def make_report(
     plan: KernelPlan, codes: Sequence[KernelCode], kernels: Mapping[KernelSource, DeviceKernel], target: Target
 ) -> JsonValue:
-    """The report of a plan whose scratch memory is decided; `codes` are by number of the plan's kernels."""
+    """The report of a plan; `codes` are by number of the plan's kernels."""
     return _Report(plan, codes, kernels, cost_model(target), _Sizes(plan.function.symbols)).json()
 
 
@@ -67,7 +79,7 @@ class _Report:
         segments = [(segment, in_loop) for segment, in_loop in _segments(self.plan.body)]
         launches = [self._launch(launch, in_loop) for segment, in_loop in segments for launch in segment.launches]
         transfers = [self._transfer(transfer) for transfer in find_transfers(self.plan)]
-        arenas = [segment.arena_bytes + segment.scratch_bytes for segment, _ in segments]
+        arenas = [segment.arena_bytes for segment, _ in segments]
         arena = max(arenas, key=self.sizes.number, default=0)
         totals = {
             "launches": sum(_int(launch, "launches") for launch in launches),
@@ -88,31 +100,30 @@ class _Report:
             "totals": totals,
             "launches": launches,
             "transfers": transfers,
-            "host_steps": [_host_step(step) for step in _host_steps(self.plan.body)],
+            "host_steps": [_host_step(op) for op in _host_steps(self.plan.body)],
             "kernels": [self._kernel(kernel) for kernel in dict.fromkeys(self.kernels.values())],
         }
 
     def _launch(self, launch: Launch, in_loop: bool) -> dict[str, JsonValue]:
-        """One kernel of the plan at work, with the launches of the device that this takes."""
-        kernel, code = self.plan.kernels[launch.kernel], self.codes[launch.kernel]
-        own = dict(zip(kernel.symbols, launch.sizes, strict=True))
+        """One launch of the plan, with the launches of the device that this takes, for typical calls and for others."""
+        variant = next(each for each in launch.variants if self._is_typical(each.guard))
+        kernel, code = self.plan.kernels[variant.kernel], self.codes[variant.kernel]
+        own = dict(zip(kernel.symbols, variant.sizes, strict=True))
         work = work_of(kernel)
         read, written, flops = (substitute(size, own) for size in (work.read_bytes, work.written_bytes, work.flops))
-        steps = [self._step(step, own) for step in code.steps]
-        wanted = [step for step in code.steps if self._is_typical(step.when, own)]
         return {
             "kind": kernel.kind,
             "node": str(launch.location or ""),
             "ops": ", ".join(dict.fromkeys(op.name for op in kernel.block.ops if op.name != "constant")),
-            "schedule": dict(kernel.schedule),
-            "steps": steps,
-            "launches": len(wanted),
+            "schedule": str(kernel.schedule),
+            "steps": [step for each in launch.variants for step in self._steps(each)],
+            "launches": len(code.steps),
             "read_bytes": self.sizes.json(read),
             "written_bytes": self.sizes.json(written),
             "flops": self.sizes.json(flops),
             "typical_bytes": self.sizes.number(read) + self.sizes.number(written),
             "typical_flops": self.sizes.number(flops),
-            **self._estimate(work, own, wanted),
+            **self._estimate(work, own, code.steps),
             "in_loop": in_loop,
         }
 
@@ -138,23 +149,25 @@ class _Report:
         seconds = estimate.seconds + (len(steps) - 1) * estimate.fixed
         return {"seconds": float(f"{seconds:.3g}"), "bound": estimate.bound}
 
-    def _step(self, step: DeviceStep, own: Mapping[str, Dim]) -> JsonValue:
-        """One launch of the device."""
-        programs = substitute(product(step.grid), own)
-        when = None if step.when is None else _range_text(step.when, own)
-        return {
-            "kernel": self.kernels[step.source].key[:_SHOWN_KEY],
-            "programs": self.sizes.json(programs),
-            "stages": step.source.stages,
-            **({} if when is None else {"when": when}),
-            **({"why": step.why} if step.why else {}),
-        }
+    def _steps(self, variant: Variant) -> Iterator[JsonValue]:
+        """The launches of the device that a variant takes; what decided its schedule stands with the first."""
+        kernel = self.plan.kernels[variant.kernel]
+        own = dict(zip(kernel.symbols, variant.sizes, strict=True))
+        when = " and ".join(map(str, variant.guard))
+        for ordinal, step in enumerate(self.codes[variant.kernel].steps):
+            why = kernel.schedule.why if ordinal == 0 else ""
+            yield {
+                "kernel": self.kernels[step.source].key[:_SHOWN_KEY],
+                "programs": self.sizes.json(substitute(product(step.grid), own)),
+                "stages": step.source.stages,
+                **({"when": when} if when else {}),
+                **({"why": why} if why else {}),
+            }
 
-    def _is_typical(self, when: SizeRange | None, own: Mapping[str, Dim]) -> bool:
-        if when is None:
-            return True
-        size = self.sizes.number(substitute(when.size, own))
-        return size >= when.low and (when.high is None or size <= when.high)
+    def _is_typical(self, guard: Guard) -> bool:
+        """Whether a variant serves typical calls."""
+        sized = ((each, self.sizes.number(each.size)) for each in guard)
+        return all(size >= each.low and (each.high is None or size <= each.high) for each, size in sized)
 
     def _kernel(self, kernel: DeviceKernel) -> JsonValue:
         """What the compiler made of a source."""
@@ -182,34 +195,22 @@ class _Report:
         }
 
 
-def _segments(body: PlanBody, in_loop: bool = False) -> Iterator[tuple[Segment, bool]]:
-    """The segments of a body and those within its steps, and whether a loop repeats them."""
-    for step in body.steps:
+def _segments(region: Region, in_loop: bool = False) -> Iterator[tuple[Segment, bool]]:
+    """The segments of a region and those within its steps, and whether a loop repeats them."""
+    for step in region.steps:
         if isinstance(step, Segment):
             yield step, in_loop
-        else:
-            for inner in step.bodies:
-                yield from _segments(inner, in_loop or step.op.name == "while")
+        for inner in regions_of(step):
+            yield from _segments(inner, in_loop or isinstance(step, Loop))
 
 
-def _host_steps(body: PlanBody) -> Iterator[HostStep]:
-    """The steps over data that run on the host; comparing sizes is none."""
-    for step in body.steps:
-        if isinstance(step, HostStep):
-            if step.op.name != "guard":
-                yield step
-            for inner in step.bodies:
-                yield from _host_steps(inner)
+def _host_steps(region: Region) -> Iterator[Op]:
+    """The ops over data that run on the host; comparing sizes is none."""
+    return (step.op for step in walk_steps(region) if not isinstance(step, Segment | GuardStep))
 
 
-def _host_step(step: HostStep) -> JsonValue:
-    op = step.op
+def _host_step(op: Op) -> JsonValue:
     return {"op": op_text(op), "node": str(op.location or ""), "reason": host_reason(op)}
-
-
-def _range_text(when: SizeRange, own: Mapping[str, Dim]) -> str:
-    size = substitute(when.size, own)
-    return f"{size} >= {when.low}" if when.high is None else f"{when.low} <= {size} <= {when.high}"
 
 
 def _seconds(launch: Mapping[str, JsonValue]) -> float:

@@ -5,17 +5,18 @@
 The frame is laid out in runtime/program.py. The result is 0, the first error of the driver, or TOO_MANY_ELEMENTS.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
-from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep, KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
+from onnxc.compiler.codegen_host.segment_frame import SegmentFrame, run_first
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute
 from onnxc.compiler.ir.dims import Dim, floordiv
-from onnxc.compiler.planning.kernel_plan import Launch, Segment
+from onnxc.compiler.planning.kernel_plan import Kernel, Launch, Segment, Variant
+from onnxc.compiler.planning.schedules import PROGRAM_ALIGNMENT
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, TOO_MANY_ELEMENTS
 
@@ -25,53 +26,42 @@ _GRID, _BLOCK, _SHARED, _STREAM, _ATTRIBUTES, _ATTRIBUTE_COUNT = 0, 12, 24, 32, 
 
 _WARP_THREADS = 32
 
-# What describes a block copy begins on so many bytes.
-_PROGRAM_ALIGNMENT = 128
-
 _NULL = Reg("null", "ptr")
 
-DeviceKernels = Mapping[KernelSource, tuple[int, DeviceKernel]]
-"""The number of the kernel of each source, and the kernel."""
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel of the plan with its code, and for each of its steps the ordinal of the device's kernel, and that."""
+
+    kernel: Kernel
+    code: KernelCode
+    device: Sequence[tuple[int, DeviceKernel]]
+
+    @property
+    def reports(self) -> bool:
+        """Whether the kernel may report data that is not legal."""
+        return any(argument.kind == "location" for step in self.code.steps for argument in step.arguments)
 
 
-def segment_function(
-    name: str,
-    segment: Segment,
-    codes: Sequence[KernelCode],
-    symbols_of_kernels: Sequence[Sequence[str]],
-    kernels: DeviceKernels,
-    weight_offsets: Sequence[int],
-    symbols: Sequence[str],
-    locations: Mapping[str, int],
-) -> FunctionBuilder:
-    """The function of a segment; `codes` and `symbols_of_kernels` are by number of the plan's kernels."""
-    f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
-    frame = SegmentFrame(f, segment, weight_offsets, symbols)
-    launches = [(launch, codes[launch.kernel], symbols_of_kernels[launch.kernel]) for launch in segment.launches]
-    _refuse_many_elements(frame, launches)
-    writer = _Launches(frame, segment, launches, kernels, locations)
-    for launch, code, own in launches:
-        sizes = dict(zip(own, launch.sizes, strict=True))
-        behind = programs_memory(segment, code, sizes)
-        for step in code.steps:
-            writer.launch(launch, step, sizes, behind)
-    f.ret(0)
-    return f
+def write_segment(
+    frame: SegmentFrame, segment: Segment, kernels: Sequence[CompiledKernel], locations: Mapping[str, int]
+) -> None:
+    """Writes the launches of a segment; `locations` numbers the nodes that launches whose kernels report come from."""
+    _refuse_many_elements(frame, segment, kernels)
+    writer = _Launches(frame, segment, kernels, locations)
+    for launch in segment.launches:
+        runs = [(frame.holds(variant.guard), writer.run(launch, variant)) for variant in launch.variants]
+        run_first(frame.f, runs)
 
 
-def programs_memory(segment: Segment, code: KernelCode, sizes: Mapping[str, Dim]) -> Dim:
-    """Where in the arena the programs of a kernel have memory of their own, behind what its steps share."""
-    end = segment.arena_bytes + substitute(code.scratch_bytes, sizes)
-    return floordiv(end + _PROGRAM_ALIGNMENT - 1, _PROGRAM_ALIGNMENT) * _PROGRAM_ALIGNMENT
-
-
-def _refuse_many_elements(frame: SegmentFrame, launches: Sequence[tuple[Launch, KernelCode, Sequence[str]]]) -> None:
+def _refuse_many_elements(frame: SegmentFrame, segment: Segment, kernels: Sequence[CompiledKernel]) -> None:
     """Leaves at once where indices of 32 bits would not do."""
     f = frame.f
     counts = dict.fromkeys(
-        substitute(count, dict(zip(own, launch.sizes, strict=True)))
-        for launch, code, own in launches
-        for count in code.element_counts
+        substitute(count, dict(zip(kernels[variant.kernel].kernel.symbols, variant.sizes, strict=True)))
+        for launch in segment.launches
+        for variant in launch.variants
+        for count in kernels[variant.kernel].code.element_counts
     )
     tests = [f.icmp("sge", size, MOST_ELEMENTS_I32) for size in map(frame.size, counts) if isinstance(size, Reg)]
     if tests:
@@ -85,14 +75,14 @@ class _Launches:
         self,
         frame: SegmentFrame,
         segment: Segment,
-        launches: Sequence[tuple[Launch, KernelCode, Sequence[str]]],
-        kernels: DeviceKernels,
+        kernels: Sequence[CompiledKernel],
         locations: Mapping[str, int],
     ) -> None:
-        self.frame, self.f, self.segment = frame, frame.f, segment
+        self.frame, self.f = frame, frame.f
         self.kernels, self.locations = kernels, locations
         f = self.f
-        steps = [step for _, code, _ in launches for step in code.steps]
+        variants = [variant for launch in segment.launches for variant in launch.variants]
+        steps = [step for variant in variants for step in kernels[variant.kernel].code.steps]
         count = 2 + max((len(step.arguments) for step in steps), default=0)
         self.words = f.alloca("i64", count)
         self.pointers = f.alloca("i64", count)
@@ -107,24 +97,47 @@ class _Launches:
     def _table(self, place: int, type: str) -> Reg:
         return self.f.load(type, self.f.gep(self.frame.pool, place, "i64"), align=8)
 
-    def launch(self, launch: Launch, step: DeviceStep, sizes: Mapping[str, Dim], behind: Dim) -> None:
+    def run(self, launch: Launch, variant: Variant) -> Callable[[], None]:
+        """What runs a variant; its sizes are computed here, where all that follows can see them."""
+        found = self.kernels[variant.kernel]
+        sizes = dict(zip(found.kernel.symbols, variant.sizes, strict=True))
+        behind = self._programs_memory(launch, found.kernel, sizes)
+        calls = [
+            self._prepared(launch, step, device, sizes, behind)
+            for step, device in zip(found.code.steps, found.device, strict=True)
+        ]
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        return run
+
+    def _programs_memory(self, launch: Launch, kernel: Kernel, sizes: Mapping[str, Dim]) -> Int:
+        """Where programs have memory of their own, behind what the steps of a kernel share."""
+        if launch.scratch is None or not kernel.schedule.program_bytes:
+            return 0
+        end = launch.scratch.offset + substitute(kernel.schedule.shared_bytes, sizes)
+        offset = floordiv(end + PROGRAM_ALIGNMENT - 1, PROGRAM_ALIGNMENT) * PROGRAM_ALIGNMENT
+        return self.f.gep(self.frame.arena, self.frame.size(offset))
+
+    def _prepared(
+        self, launch: Launch, step: DeviceStep, device: tuple[int, DeviceKernel], sizes: Mapping[str, Dim], behind: Int
+    ) -> Callable[[], None]:
         """One call of the driver, unless the grid is empty."""
-        f, frame = self.f, self.frame
-        number, kernel = self.kernels[step.source]
+        f, frame, (ordinal, kernel) = self.f, self.frame, device
         words = [self._word(argument, launch, sizes) for argument in step.arguments]
         grid = [frame.size(substitute(dim, sizes)) for dim in step.grid]
-        own = f.gep(frame.arena, frame.size(behind)) if kernel.scratch_bytes else 0
-        for place, word in enumerate([*words, own, 0]):
-            f.store(word, f.gep(self.words, place, "i64"), align=8)
-        for place, size in enumerate([*grid, _WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
-            f.store(f.convert("trunc", size, "i32"), f.gep(self.config, _GRID + 4 * place), align=4)
-        wanted = [f.icmp("sgt", size, 0) for size in grid]
-        if step.when is not None:
-            size = frame.size(substitute(step.when.size, sizes))
-            wanted.append(f.icmp("sge", size, step.when.low))
-            if step.when.high is not None:
-                wanted.append(f.icmp("sle", size, step.when.high))
-        f.if_(reduce(f.and_, wanted), lambda: self._call(number))
+
+        def call() -> None:
+            for index, word in enumerate([*words, behind if kernel.scratch_bytes else 0, 0]):
+                f.store(word, f.gep(self.words, index, "i64"), align=8)
+            for index, size in enumerate([*grid, _WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
+                f.store(f.convert("trunc", size, "i32"), f.gep(self.config, _GRID + 4 * index), align=4)
+            wanted = [f.icmp("sgt", size, 0) for size in grid]
+            f.if_(reduce(f.and_, wanted), lambda: self._call(ordinal))
+
+        return call
 
     def _call(self, number: int) -> None:
         f = self.f
@@ -143,7 +156,8 @@ class _Launches:
             case "status":
                 return frame.status
             case "scratch":
-                offset = self.segment.arena_bytes + substitute(argument.value, sizes)
+                assert launch.scratch is not None, launch
+                offset = launch.scratch.offset + substitute(argument.value, sizes)
                 return self.f.gep(frame.arena, frame.size(offset))
             case "location":
                 return self.locations[str(launch.location or "")]

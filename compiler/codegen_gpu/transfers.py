@@ -14,7 +14,17 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, is_host_type
-from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
+from onnxc.compiler.planning.kernel_plan import (
+    BindSizes,
+    Branch,
+    Collective,
+    GuardStep,
+    HostStep,
+    KernelPlan,
+    Loop,
+    Region,
+    Segment,
+)
 
 __all__ = ["Direction", "Transfer", "find_transfers", "host_reason", "op_text"]
 
@@ -73,41 +83,38 @@ class _Walk:
         self.places, self.in_loop = dict(places), in_loop
         self.found: list[Transfer] = []
 
-    def body(self, plan: PlanBody) -> list[Place]:
+    def body(self, plan: Region) -> list[Place]:
         """Follows the steps; where the results are."""
         for step in plan.steps:
             if isinstance(step, Segment):
                 for value in step.inputs:
                     self._bring(value, "device", "")
                 self.places |= dict.fromkeys(step.outputs, "device")
-            else:
+            elif not isinstance(step, GuardStep):
                 self._host(step)
         return [self._place(value) for value in plan.block.results]
 
-    def _host(self, step: HostStep) -> None:
+    def _host(self, step: Loop | Branch | BindSizes | HostStep | Collective) -> None:
         op = step.op
-        if op.name == "guard":
-            return
-        decisive = {"if": 1, "while": 2}.get(op.name, len(op.operands))
+        decisive = 1 if isinstance(step, Branch) else 2 if isinstance(step, Loop) else len(op.operands)
         for value in op.operands[:decisive]:
             self._bring(value, "host", host_reason(op))
         results: list[Place] = ["host"] * len(op.results)
-        if op.name == "if":
-            inner = [self._inner(body, op.operands[1:]) for body in step.bodies]
+        if isinstance(step, Branch):
+            inner = [self._inner(region, op.operands[1:]) for region in (step.then, step.otherwise)]
             results = [_joined(pair) for pair in zip(*inner, strict=True)]
-        elif op.name == "while":
+        elif isinstance(step, Loop):
             results = self._while(step)
         self.places |= dict(zip(op.results, results, strict=True))
 
-    def _inner(self, body: PlanBody, arguments: Iterable[Value]) -> list[Place]:
+    def _inner(self, body: Region, arguments: Iterable[Value]) -> list[Place]:
         inner = _Walk(self._bound(body.block, map(self._place, arguments)), in_loop=self.in_loop)
         places = inner.body(body)
         self.found += [replace(transfer, is_certain=False) for transfer in inner.found]
         return places
 
-    def _while(self, step: HostStep) -> list[Place]:
-        op, body = step.op, step.bodies[0]
-        count = op.int("carried")
+    def _while(self, step: Loop) -> list[Place]:
+        op, body, count = step.op, step.body, step.carried
         around = [self._place(value) for value in op.operands[2:]]
         first, captures = around[:count], around[count:]
         # What is carried is where the iteration before has left it.

@@ -1,5 +1,8 @@
 """Object code and assembly of LLVM IR text, for any processor target."""
 
+import os
+import threading
+from concurrent.futures import Future
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -13,15 +16,34 @@ _TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-li
 _LLVM_NAMES = {"aarch64": "generic"}
 
 
+# LLVM works for one thread at a time, and a fork waits for it: in the child nobody would let go of its locks.
+_LLVM = threading.Lock()
+os.register_at_fork(before=_LLVM.acquire, after_in_parent=_LLVM.release, after_in_child=_LLVM.release)
+
+
 def compile_object(ir_text: str, target: Target, pipeline: int | None = None) -> bytes:
     """A position-independent ELF object with the code of a module, the same bytes for the same text.
 
     The instructions are selected and scheduled at the highest level; the IR is taken as written, unless `pipeline`
-    (1 to 3) asks for LLVM's optimisations first.
+    (1 to 3) asks for LLVM's optimisations first. LLVM works in a thread of its own, as Python handles no signal while
+    it does: an exception of a handler, such as KeyboardInterrupt, comes out of here at once, and what LLVM does then
+    is dropped when it is done.
     """
-    machine = _target_machine(target)
-    object_code: bytes = machine.emit_object(_parse(ir_text, machine, pipeline))
-    return object_code
+    result: Future[bytes] = Future()
+    threading.Thread(target=_fulfil, args=(result, ir_text, target, pipeline), name="onnxc-llvm").start()
+    return result.result()
+
+
+def _fulfil(result: Future[bytes], ir_text: str, target: Target, pipeline: int | None) -> None:
+    try:
+        with _LLVM:
+            machine = _target_machine(target)
+            result.set_result(machine.emit_object(_parse(ir_text, machine, pipeline)))
+    except BaseException as problem:
+        result.set_exception(problem)
+    finally:
+        # Else the traceback is in a cycle, and what it holds of LLVM ends in any order, in which LLVM does not survive.
+        del result
 
 
 def assembly(ir_text: str, target: Target, pipeline: int | None = None) -> str:
@@ -59,7 +81,12 @@ def _parse(ir_text: str, machine: llvm.TargetMachine, pipeline: int | None) -> l
         module = llvm.parse_assembly(ir_text, context=llvm.create_context())
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-        module.verify()
+        try:
+            module.verify()
+        except RuntimeError:
+            # The traceback keeps the module and its context, and a collector might end the context first.
+            module.close()
+            raise
     except RuntimeError as error:
         raise AssertionError(f"LLVM rejects the generated code: {error}\n{_numbered(ir_text)}") from error
     if pipeline is not None:

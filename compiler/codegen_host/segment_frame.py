@@ -1,13 +1,14 @@
 """The frame of a segment function: where its sizes, buffers and weights are, as runtime/program.py lays them out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import Known, emit_size
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.planning.kernel_plan import Buffer, Segment
+from onnxc.compiler.planning.kernel_plan import Buffer, Guard, Segment
 from onnxc.runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
 
@@ -24,9 +25,7 @@ class SegmentFrame:
         self.frame = f.parameters[0]
         self.first_input = FRAME_SYMBOLS + len(symbols)
         self.first_output = self.first_input + len(segment.inputs)
-        dims = [size for launch in segment.launches for size in launch.sizes]
-        dims += [buffer.offset for launch in segment.launches for buffer in (*launch.inputs, *launch.outputs)]
-        used = frozenset().union(*map(symbols_of, dims))
+        used = frozenset().union(*map(symbols_of, _sizes_of(segment)))
         self.symbols: dict[str, Int] = {
             name: self.word(FRAME_SYMBOLS + place, "i64") for place, name in enumerate(symbols) if name in used
         }
@@ -46,7 +45,7 @@ class SegmentFrame:
     def address(self, buffer: Buffer) -> Reg:
         """Where a launch reads or writes."""
         f = self.f
-        match buffer.place:
+        match buffer.kind:
             case "input":
                 return self.word(self.first_input + buffer.index, "ptr")
             case "output":
@@ -54,3 +53,33 @@ class SegmentFrame:
             case "weight":
                 return f.gep(self.weights, self.weight_offsets[buffer.index])
         return f.gep(self.arena, self.size(buffer.offset))
+
+    def holds(self, guard: Guard) -> Reg | None:
+        """Whether the conditions of a variant hold; None where there are none."""
+        f = self.f
+        tests: list[Reg] = []
+        for condition in guard:
+            size = self.size(condition.size)
+            tests.append(f.icmp("sge", size, condition.low))
+            if condition.high is not None:
+                tests.append(f.icmp("sle", size, condition.high))
+        return reduce(f.and_, tests) if tests else None
+
+
+def _sizes_of(segment: Segment) -> Iterator[Dim]:
+    """All sizes of the program that a segment computes with."""
+    for launch in segment.launches:
+        for variant in launch.variants:
+            yield from variant.sizes
+            yield from (condition.size for condition in variant.guard)
+        scratch = () if launch.scratch is None else (launch.scratch,)
+        yield from (buffer.offset for buffer in (*launch.inputs, *launch.outputs, *scratch))
+
+
+def run_first(f: FunctionBuilder, runs: Sequence[tuple[Reg | None, Callable[[], None]]]) -> None:
+    """Writes the first of `runs` whose condition holds; the last one has none."""
+    (condition, run), *others = runs
+    if condition is None:
+        run()
+    else:
+        f.if_(condition, run, lambda: run_first(f, others))

@@ -6,15 +6,15 @@ The frame is laid out in runtime/program.py. A kernel gets its arguments as 64-b
 its inputs, its outputs, its sizes; and its units of work go to the thread pool.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.codegen_host.pool import call_parallel_for
-from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
+from onnxc.compiler.codegen_host.segment_frame import SegmentFrame, run_first
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.planning.kernel_plan import Launch, Segment
+from onnxc.compiler.planning.kernel_plan import Launch, Segment, Variant
 from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION
 
 
@@ -32,24 +32,13 @@ class NativeKernel:
     reports: bool
 
 
-def segment_function(
-    name: str,
-    segment: Segment,
-    kernels: Sequence[NativeKernel],
-    weight_offsets: Sequence[int],
-    symbols: Sequence[str],
-    locations: Mapping[str, int],
-) -> FunctionBuilder:
-    """The function of a segment; `symbols` are those of the program, in the order of the frame.
-
-    `locations` numbers the nodes that launches whose kernels report come from.
-    """
-    f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
-    writer = _Writer(SegmentFrame(f, segment, weight_offsets, symbols), segment, kernels, locations)
+def write_segment(
+    frame: SegmentFrame, segment: Segment, kernels: Sequence[NativeKernel], locations: Mapping[str, int]
+) -> None:
+    """Writes the launches of a segment; `locations` numbers the nodes that launches whose kernels report come from."""
+    writer = _Writer(frame, segment, kernels, locations)
     for launch in segment.launches:
         writer.launch(launch)
-    f.ret(0)
-    return f
 
 
 class _Writer:
@@ -57,22 +46,36 @@ class _Writer:
         self, frame: SegmentFrame, segment: Segment, kernels: Sequence[NativeKernel], locations: Mapping[str, int]
     ) -> None:
         self.frame, self.f, self.kernels, self.locations = frame, frame.f, kernels, locations
-        arguments = ((*launch.inputs, *launch.outputs, *launch.sizes) for launch in segment.launches)
+        arguments = (
+            (*launch.inputs, *launch.outputs, *variant.sizes)
+            for launch in segment.launches
+            for variant in launch.variants
+        )
         words = 1 + max(map(len, arguments), default=0)
         self.arguments = self.f.alloca("i64", words)
 
     def launch(self, launch: Launch) -> None:
-        """Stores the arguments of one kernel and runs all its units."""
-        f, frame, kernel = self.f, self.frame, self.kernels[launch.kernel]
+        """Stores the arguments, and runs all units of the first variant whose guard holds."""
+        frame = self.frame
         pointers = [frame.status, *(frame.address(buffer) for buffer in (*launch.inputs, *launch.outputs))]
-        sizes = [frame.size(size) for size in launch.sizes]
-        for place, word in enumerate([*pointers, *sizes]):
-            f.store(word, f.gep(self.arguments, place, "i64"), align=8)
-        own = dict(zip(kernel.symbols, launch.sizes, strict=True))
-        if kernel.reports:
+        runs = [(frame.holds(each.guard), self._run(each, pointers)) for each in launch.variants]
+        if self.kernels[launch.general.kernel].reports:
             self._tell_location(self.locations[str(launch.location or "")])
+        run_first(self.f, runs)
+
+    def _run(self, variant: Variant, pointers: Sequence[Reg]) -> Callable[[], None]:
+        """What runs a variant; its sizes are computed here, where all that follows can see them."""
+        f, frame, kernel = self.f, self.frame, self.kernels[variant.kernel]
+        words = [*pointers, *(frame.size(size) for size in variant.sizes)]
+        own = dict(zip(kernel.symbols, variant.sizes, strict=True))
         units, grain = (frame.size(substitute(size, own)) for size in (kernel.units, kernel.grain))
-        call_parallel_for(f, frame.pool, kernel.name, self.arguments, units, grain)
+
+        def run() -> None:
+            for index, word in enumerate(words):
+                f.store(word, f.gep(self.arguments, index, "i64"), align=8)
+            call_parallel_for(f, frame.pool, kernel.name, self.arguments, units, grain)
+
+        return run
 
     def _tell_location(self, number: int) -> None:
         """Puts the node that runs next into the status block, unless one before it has failed."""

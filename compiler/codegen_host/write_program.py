@@ -9,7 +9,8 @@ from onnxc.compiler.ir.dtypes import DType, dtype_of
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Attribute, Op, Value
 from onnxc.compiler.ir.types import ShapedType, TensorType, Type
-from onnxc.compiler.planning.kernel_plan import HostStep, KernelPlan, PlanBody, Segment
+from onnxc.compiler.planning.kernel_plan import BindSizes as PlannedBindSizes
+from onnxc.compiler.planning.kernel_plan import Branch, GuardStep, KernelPlan, Loop, PlanStep, Region, Segment
 from onnxc.runtime.program import (
     Binding,
     BindSizes,
@@ -94,7 +95,7 @@ class _Writer:
         assert isinstance(type, TensorType), type
         return TensorSpec(type.dtype.name, tuple(self.size(dim) for dim in type.known_shape))
 
-    def body(self, plan: PlanBody) -> Body:
+    def body(self, plan: Region) -> Body:
         """One block, with slots of its own."""
         return _BodyWriter(self, plan).write()
 
@@ -102,7 +103,7 @@ class _Writer:
 class _BodyWriter:
     """Numbers the slots of one block."""
 
-    def __init__(self, program: _Writer, plan: PlanBody) -> None:
+    def __init__(self, program: _Writer, plan: Region) -> None:
         self.program, self.plan = program, plan
         self.slots: dict[Value, int] = {}
         self.constants: dict[Value, Constant] = {}
@@ -143,41 +144,41 @@ class _BodyWriter:
                     checks.append(Check(self.slot(value), axis, self.program.size(dim)))
         return tuple(bindings), tuple(checks)
 
-    def _step(self, step: Segment | HostStep) -> Step:
+    def _step(self, step: PlanStep) -> Step:
         if isinstance(step, Segment):
             return Launch(
                 self.program.entry_of(step),
                 tuple(self.slot(value) for value in step.inputs),
                 tuple(self.slot(value) for value in step.outputs),
                 tuple(self.program.spec(value.type) for value in step.outputs),
-                self.program.size(step.arena_bytes + step.scratch_bytes),
+                self.program.size(step.arena_bytes),
             )
-        return self._host_step(step)
-
-    def _host_step(self, step: HostStep) -> Step:
         op = step.op
         slots = tuple(self.slot(operand) for operand in op.operands)
         outputs = tuple(self.slot(result) for result in op.results)
-        match op.name:
-            case "bind_sizes":
+        match step:
+            case PlannedBindSizes():
                 names = op.attributes["symbols"]
                 assert isinstance(names, tuple)
                 return BindSizes(slots[0], tuple(self.program.symbol(str(name)) for name in names))
-            case "guard":
+            case GuardStep():
                 left, right = (self.program.size(op.dim(side)) for side in ("left", "right"))
                 return Guard(left, right, op.text("relation"), op.text("message"), str(op.location or ""))
-            case "if":
-                then, otherwise = (self.program.body(body) for body in step.bodies)
+            case Branch():
+                then, otherwise = (self.program.body(region) for region in (step.then, step.otherwise))
                 return If(slots[0], slots[1:], outputs, then, otherwise, self._bindings(op))
-            case "while":
+            case Loop():
                 return self._while(step, slots, outputs)
+        return self._host(op, slots, outputs)
+
+    def _host(self, op: Op, slots: tuple[int, ...], outputs: tuple[int, ...]) -> Host:
+        """What the host carries out by a function."""
         attributes = {name: self._encoded(value) for name, value in op.attributes.items() if name != "function"}
         function = op.text("function") if op.name == "host" else op.name
         return Host(function, slots, outputs, attributes, self._bindings(op), str(op.location or ""))
 
-    def _while(self, step: HostStep, slots: tuple[int, ...], outputs: tuple[int, ...]) -> While:
-        op = step.op
-        carried = op.int("carried")
+    def _while(self, step: Loop, slots: tuple[int, ...], outputs: tuple[int, ...]) -> While:
+        op, carried = step.op, step.carried
         return While(
             slots[0],
             slots[1],
@@ -185,7 +186,7 @@ class _BodyWriter:
             slots[2 + carried :],
             outputs,
             tuple(self.program.spec(result.type) for result in op.results[carried:]),
-            self.program.body(step.bodies[0]),
+            self.program.body(step.body),
             self.program.symbol(op.text("symbol")),
             self._bindings(op),
             str(op.location or ""),

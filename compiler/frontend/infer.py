@@ -11,7 +11,7 @@ from onnxc.compiler.frontend.declare_types import complete_type
 from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
-from onnxc.compiler.frontend.joined_types import joined_element
+from onnxc.compiler.frontend.joining.joined_types import joined_element
 from onnxc.compiler.frontend.lower import lower_typed
 from onnxc.compiler.frontend.lower.attempt import FoundType
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto

@@ -17,6 +17,8 @@ from functools import cached_property
 from math import gcd
 from typing import Union
 
+from onnxc.runtime.errors import UnsupportedError
+
 Dim = Union[int, "Size"]
 Range = tuple[int | None, int | None]
 Bounds = Mapping[str, tuple[int, int | None]]
@@ -25,6 +27,12 @@ FUNCTION_NAMES = ("floordiv", "mod", "min", "max", "bcast")
 
 # Divisors are multiplied no further, so that nothing overflows where a size is computed in i64.
 LARGEST_DIVISOR = 1 << 20
+
+LARGEST_SIZE = 20_000
+"""Symbols and functions written out in one size, so that chains of Shape, Mul and Max do not grow without end.
+
+The arena of a model whose sizes all come from data has 2200; a size of 18 000 takes 7 s to compile with.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,9 +61,14 @@ class Size:
 
     terms: tuple[tuple[Monomial, int], ...]
     _hash: int = field(init=False, repr=False)
+    length: int = field(init=False, repr=False)
+    """How many symbols and functions it has, written out."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.terms))
+        length = sum(_length(atom) for monomial, _ in self.terms for atom in monomial)
+        object.__setattr__(self, "length", length)
+        _expect_short(length)
 
     @staticmethod
     def symbol(name: str) -> "Size":
@@ -85,6 +98,7 @@ class Size:
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
             return _collect({monomial: factor * other for monomial, factor in self.terms})
+        _expect_short(self.length * len(other.terms) + other.length * len(self.terms))
         total: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
@@ -117,6 +131,18 @@ class Size:
         return self._text
 
 
+def _expect_short(length: int) -> None:
+    if length > LARGEST_SIZE:
+        message = f"a size is computed from others with {length} symbols and functions; at most {LARGEST_SIZE} are"
+        raise UnsupportedError(f"{message} supported", code="size-too-complex")
+
+
+def _length(atom: Atom) -> int:
+    if isinstance(atom, str):
+        return 1
+    return 1 + sum(argument.length for argument in atom.arguments if isinstance(argument, Size))
+
+
 def _collect(total: Mapping[Monomial, int]) -> Dim:
     terms = sorted(((monomial, factor) for monomial, factor in total.items() if factor), key=lambda t: _order(t[0]))
     if not terms:
@@ -139,7 +165,7 @@ def constant_of(dim: Dim) -> int:
 
 
 def sum_of(dims: Iterable[Dim]) -> Dim:
-    """The sum of `dims`; 0 of none."""
+    """The sum of `dims`; 0 of none. Added one by one, n symbols take the square of n."""
     total: dict[Monomial, int] = {}
     for dim in dims:
         for monomial, factor in terms_of(dim):

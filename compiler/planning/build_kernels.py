@@ -1,7 +1,7 @@
 """From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import substitute
@@ -9,25 +9,25 @@ from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
+from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.fuse_kernels import Group
-from onnxc.compiler.planning.kernel_plan import Kernel, PlanTarget
 
 INLINE_ELEMENTS = 1
 """Constants of any other number of elements are read from the weights."""
 
 
 @dataclass(frozen=True)
-class BoundKernel:
-    """A kernel, the values it reads and writes, the sizes that its symbols are here, and the node it comes from."""
+class BoundProblem:
+    """A kernel without its schedule, the values it reads and writes, what its symbols are here, and its node."""
 
-    kernel: Kernel
+    problem: KernelProblem
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    sizes: tuple[Dim, ...]
+    symbols: Mapping[str, str]
     location: Location | None
 
 
-def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
+def build_kernel(group: Group) -> BoundProblem:
     """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance."""
     inputs = _inputs(group)
     names = _symbol_names([value.tensor for value in inputs], list(group.ops))
@@ -35,11 +35,29 @@ def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
     inner: dict[Value, Value] = {}
     for index, value in enumerate(inputs):
         inner[value] = Parameter(f"a{index}", substitute_type(value.type, replacements)).value
-    parameters = tuple(inner.values())
-    ops = []
-    for op in group.ops:
-        if op.results[0] in inner:
-            continue
+    block = _copied([op for op in group.ops if op.results[0] not in inner], inner, replacements, group.outputs)
+    constants = tuple(index for index, value in enumerate(inputs) if value.op is not None and _is_constant(value.op))
+    own = {new: old for old, new in names.items()}
+    return BoundProblem(KernelProblem(group.kind, block, constants), inputs, group.outputs, own, _location(group))
+
+
+def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem:
+    """The kernel where symbols of its own have these sizes."""
+    replacements: dict[str, Dim] = dict(sizes)
+    block = problem.block
+    inner = {
+        value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
+        for value in block.parameters
+    }
+    return replace(problem, block=_copied(block.ops, inner, replacements, block.results))
+
+
+def _copied(
+    ops: Sequence[Op], inner: dict[Value, Value], replacements: Mapping[str, Dim], results: Sequence[Value]
+) -> Block:
+    """A block of `ops` with sizes in place of symbols; `inner` begins as what stands for its parameters."""
+    parameters, copies = tuple(inner.values()), []
+    for op in ops:
         copy = Op(
             op.name,
             tuple(inner[operand] for operand in op.operands),
@@ -47,13 +65,9 @@ def build_kernel(group: Group, target: PlanTarget) -> BoundKernel:
             (),
             tuple(substitute_type(type, replacements) for type in op.result_types),
         )
-        ops.append(copy)
+        copies.append(copy)
         inner.update(zip(op.results, copy.results, strict=True))
-    block = Block(parameters, tuple(ops), tuple(inner[value] for value in group.outputs))
-    constants = tuple(index for index, value in enumerate(inputs) if value.op is not None and _is_constant(value.op))
-    schedule = target.schedule(group.kind, block, constants)
-    kernel = Kernel(group.kind, block, tuple(names.values()), schedule)
-    return BoundKernel(kernel, inputs, group.outputs, tuple(Size.symbol(name) for name in names), _location(group))
+    return Block(parameters, tuple(copies), tuple(inner[value] for value in results))
 
 
 def _location(group: Group) -> Location | None:

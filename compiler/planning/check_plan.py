@@ -4,23 +4,47 @@ An offset is 0 or the end of another slot: walking from slot to slot, each as la
 the largest, must end exactly at the end of the arena. Slots are then disjoint, and within one, lifetimes must be.
 """
 
+from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least
-from onnxc.compiler.planning.kernel_plan import KernelPlan, Lifetime, PlanBody, Segment
+from onnxc.compiler.planning.kernel_plan import Buffer, KernelPlan, Launch, Lifetime, Segment, walk_steps
 from onnxc.compiler.planning.place_buffers import aligned
 
 
 def check_plan(plan: KernelPlan) -> None:
-    """Raises AssertionError, with the buffers, where disjointness cannot be proved term by term."""
-    _check_body(plan.body, plan.function.symbols)
+    """Raises AssertionError, with the buffers, where disjointness cannot be proved term by term.
 
-
-def _check_body(body: PlanBody, bounds: Bounds) -> None:
-    for step in body.steps:
+    A launch must also serve every call, and read its constants in one layout for all its variants.
+    """
+    for step in walk_steps(plan.body):
         if isinstance(step, Segment):
-            check_segment(step, bounds)
-        else:
-            for inner in step.bodies:
-                _check_body(inner, bounds)
+            check_segment(step, plan.function.symbols)
+            for ordinal, launch in enumerate(step.launches):
+                _check_launch(plan, step, ordinal, launch)
+
+
+def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Launch) -> None:
+    assert not launch.general.guard, f"no variant of {launch} serves every call"
+    assert all(variant.guard for variant in launch.variants[:-1]), f"a variant of {launch} is never reached"
+    for variant in launch.variants:
+        kernel = plan.kernels[variant.kernel]
+        assert len(kernel.symbols) == len(variant.sizes), (kernel, variant)
+        assert len(kernel.block.parameters) == len(launch.inputs), (kernel, launch)
+        for parameter, buffer in enumerate(launch.inputs):
+            if buffer.kind == "weight":
+                assert plan.weights[buffer.index].layout == kernel.schedule.layout_of(parameter), (kernel, buffer)
+        sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
+        _check_scratch(segment, ordinal, launch.scratch, substitute(kernel.schedule.scratch_bytes, sizes))
+
+
+def _check_scratch(segment: Segment, ordinal: int, scratch: Buffer | None, needed: Dim) -> None:
+    """Scratch memory is a buffer of the arena that nothing else uses while the launch runs."""
+    if needed == 0:
+        return
+    assert scratch is not None, f"launch {ordinal} has no scratch memory for {needed} bytes"
+    own = [
+        life for life in segment.lifetimes if (life.offset, life.first, life.last) == (scratch.offset, *[ordinal] * 2)
+    ]
+    assert any(at_least(life.size_bytes, needed) for life in own), f"launch {ordinal} has too little scratch memory"
 
 
 def check_segment(segment: Segment, bounds: Bounds) -> None:

@@ -29,6 +29,15 @@ INDEX_LIMIT = 8
 GROUP_LIMIT = 96
 """The most ops in a group: beyond it code grows faster than memory traffic shrinks."""
 
+EVALUATION_LIMIT = 512
+"""The most that a group evaluates its ops: once for each index at which one is wanted, which movements multiply.
+
+Beyond it values are written instead. Of x[:-1] + x[1:] and the like 2^n evaluations are wanted of n ops: at n = 12 LLVM
+took 10 s.
+"""
+
+Indices = frozenset[int]
+
 
 @dataclass(eq=False)
 class Group:
@@ -38,6 +47,8 @@ class Group:
     anchor: Op
     outputs: tuple[Value, ...]
     ops: dict[Op, None] = field(default_factory=dict)
+    indices: dict[Op, Indices] = field(default_factory=dict)
+    """For each op the different indices at which it is evaluated, as hashes of the movements that lead to it."""
 
     @property
     def last(self) -> Op:
@@ -70,6 +81,9 @@ def element_cost(op: Op) -> int:
 
 def _is_recomputable(op: Op) -> bool:
     return PRIMITIVES[op.name].recomputable
+
+
+_ONE_INDEX: Indices = frozenset((0,))
 
 
 class _Fusion:
@@ -172,8 +186,29 @@ class _Fusion:
 
     def _join(self, group: Group, op: Op) -> None:
         if op not in group.ops:
+            group.indices[op] = self._indices(group, op.results[0])
             group.ops[op] = None
             self.members[op].append(group)
+
+    def _indices(self, group: Group, value: Value) -> Indices:
+        """At which indices the ops of `group` want `value`."""
+        wanted: set[int] = set()
+        for user in self.uses.get(value, []):
+            if user not in group.ops:
+                continue
+            own = group.indices.get(user, _ONE_INDEX)
+            if PRIMITIVES[user.name].kind == "pointwise":
+                wanted |= own
+                continue
+            for position, operand in enumerate(user.operands):
+                if operand == value:
+                    wanted.update(hash((index, self.place_of[user], position)) for index in own)
+        return frozenset(wanted)
+
+    def _evaluates_often(self, group: Group, value: Value) -> bool:
+        """Whether `group`, with what makes `value`, would evaluate more than it may."""
+        evaluated = sum(map(len, group.indices.values()))
+        return evaluated + len(self._indices(group, value)) > EVALUATION_LIMIT
 
     def _using_groups(self, value: Value) -> list[Group]:
         using = dict.fromkeys(group for user in self.uses.get(value, []) for group in self.members[user])
@@ -181,7 +216,7 @@ class _Fusion:
 
     def _is_repeated(self, value: Value) -> bool:
         groups = self._using_groups(value)
-        crowded = any(len(group.ops) >= GROUP_LIMIT for group in groups)
+        crowded = any(len(group.ops) >= GROUP_LIMIT or self._evaluates_often(group, value) for group in groups)
         widened = self.costs[value] > REPEAT_LIMIT and any(
             self._widens(user, value) for user in self.uses.get(value, [])
         )

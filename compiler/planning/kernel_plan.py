@@ -1,87 +1,130 @@
-"""The kernel plan: kernels, launches and buffers of each segment, and the steps between segments.
+"""The kernel plan: kernels, launches and buffers, and the steps that a program, a loop body and a branch are made of.
 
-A kernel is a block of ordinary IR with its inputs as parameters; equal blocks are one kernel. What is not native
-stays an op, in a step of its own. The plan does not know the number of threads.
+A kernel is a block of ordinary IR with its inputs as parameters, and its schedule; equal ones are one kernel. A launch
+is an ordered tuple of variants, of which a call takes the first whose guard holds. Nothing is decided after this; the
+plan does not know the number of threads.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Function, Op, Value
 from onnxc.compiler.ir.primitive import AnchorKind
 from onnxc.compiler.ir.printer import print_block
+from onnxc.compiler.planning.layouts import Layout
+from onnxc.compiler.planning.schedules import Schedule
 
 KernelKind = Literal["pointwise"] | AnchorKind
 
 
+S = TypeVar("S", bound=Schedule)
+
+
 @dataclass(frozen=True)
 class Weight:
-    """A constant as a target wants to read it: plain row-major, or in a layout that its code generator defines."""
+    """A constant as a kernel wants to read it: in a layout, None for row-major."""
 
     constant: int
-    layout: tuple[str | int, ...] = ()
+    layout: Layout | None = None
+
+    def __str__(self) -> str:
+        return f"constant {self.constant}" + (f" in {self.layout}" if self.layout is not None else "")
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A block to compile. Symbols in its sizes are arguments, in the order of `symbols`; `schedule` is data."""
+    """A block to compile, and how. Symbols in its sizes are arguments, in the order of `symbols`."""
 
     kind: KernelKind
     block: Block
     symbols: tuple[str, ...]
-    schedule: Mapping[str, int | str]
+    schedule: Schedule
+
+    def scheduled(self, kind: type[S]) -> S:
+        """The schedule, which is of this class."""
+        assert isinstance(self.schedule, kind), self.schedule
+        return self.schedule
 
     def __str__(self) -> str:
-        schedule = ", ".join(f"{name} = {value}" for name, value in self.schedule.items())
-        return f"{self.kind} ({', '.join(self.symbols)}) {{{schedule}}}\n{print_block(self.block)}"
+        return f"{self.kind} ({', '.join(self.symbols)}) {{{self.schedule}}}\n{print_block(self.block)}"
 
 
 @dataclass(frozen=True)
 class Buffer:
     """Where a launch reads or writes: input or output `index` of the segment, a weight, or the arena at `offset`."""
 
-    place: Literal["input", "output", "weight", "arena"]
+    kind: Literal["input", "output", "weight", "arena"]
     index: int = 0
     offset: Dim = 0
 
     def __str__(self) -> str:
-        return f"arena @ {self.offset}" if self.place == "arena" else f"{self.place} {self.index}"
+        return f"arena @ {self.offset}" if self.kind == "arena" else f"{self.kind} {self.index}"
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """The condition that a size is from `low` to `high`, or at least `low`."""
+
+    size: Dim
+    low: int
+    high: int | None = None
+
+    def holds(self, symbols: Mapping[str, int]) -> bool:
+        """Whether the size is in the range where its symbols are these."""
+        number = evaluate(self.size, symbols)
+        return self.low <= number and (self.high is None or number <= self.high)
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.size} = {self.low}"
+        return f"{self.size} >= {self.low}" if self.high is None else f"{self.size} in {self.low}..{self.high}"
+
+
+Guard = tuple[SizeRange, ...]
+"""Conditions that must all hold; the empty one always does."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel for the calls in which `guard` holds, in the sizes of the program; `sizes` are the kernel's symbols."""
+
+    guard: Guard
+    kernel: int
+    sizes: tuple[Dim, ...]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One run of a kernel; `sizes` are the values of its symbols."""
+    """One run of the first variant whose guard holds; the last has none.
 
-    kernel: int
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    sizes: tuple[Dim, ...]
-    location: Location | None = None
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Launches in order, as one native call from `inputs` to `outputs`, with an arena of `arena_bytes`.
-
-    `scratch_bytes` behind them are for what kernels need while they run, one after another.
+    scratch: where in the arena the variant that runs has memory of its own, None where none needs any.
     """
 
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    launches: tuple[Launch, ...]
-    arena_bytes: Dim
-    lifetimes: tuple["Lifetime", ...] = ()
-    scratch_bytes: Dim = 0
+    variants: tuple[Variant, ...]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    scratch: Buffer | None = None
+    location: Location | None = None
+
+    @property
+    def general(self) -> Variant:
+        """The variant that serves every call."""
+        return self.variants[-1]
+
+    def variant_for(self, symbols: Mapping[str, int]) -> Variant:
+        """The variant that a call takes in which the symbols of the program are these."""
+        return next(variant for variant in self.variants if all(each.holds(symbols) for each in variant.guard))
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of the arena: `size_bytes` from `offset`, holding a value from launch `first` to launch `last`."""
+    """A buffer of the arena: `size_bytes` from `offset`, in use from launch `first` to launch `last`."""
 
     offset: Dim
     size_bytes: Dim
@@ -89,23 +132,98 @@ class Lifetime:
     last: int
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Launches in order, as one native call from `inputs` to `outputs`, with an arena of `arena_bytes`."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    launches: tuple[Launch, ...]
+    arena_bytes: Dim
+    lifetimes: tuple[Lifetime, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class HostStep:
-    """An op that is not native, with the plans of its blocks."""
+    """An op that the host carries out by its meaning."""
 
     op: Op
-    bodies: tuple["PlanBody", ...] = ()
-
-
-PlanStep = Segment | HostStep
 
 
 @dataclass(frozen=True, eq=False)
-class PlanBody:
-    """The steps of one block. `constants` are the values that steps read from the weights."""
+class GuardStep:
+    """A condition on sizes that a call must meet, else it is refused."""
+
+    op: Op
+
+
+@dataclass(frozen=True, eq=False)
+class BindSizes:
+    """Integers in memory become symbols."""
+
+    op: Op
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """One of two regions, by a condition that data decides."""
+
+    op: Op
+    then: "Region"
+    otherwise: "Region"
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A region that runs while a condition holds and a limit is not reached; `carried` values go from round to round.
+
+    The rest of the operands are captured; results behind the carried ones are stacked, round by round.
+    """
+
+    op: Op
+    carried: int
+    body: "Region"
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """An exchange between devices; one device alone is a group of its own."""
+
+    op: Op
+
+
+PlanStep = Segment | Loop | Branch | GuardStep | BindSizes | HostStep | Collective
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The steps of one block, in order."""
 
     block: Block
     steps: tuple[PlanStep, ...]
+
+
+def regions_of(step: PlanStep) -> tuple[Region, ...]:
+    """The regions within a step."""
+    match step:
+        case Loop():
+            return (step.body,)
+        case Branch():
+            return (step.then, step.otherwise)
+    return ()
+
+
+def walk_steps(region: Region) -> Iterator[PlanStep]:
+    """All steps of a region and of those within, in order."""
+    for step in region.steps:
+        yield step
+        for inner in regions_of(step):
+            yield from walk_steps(inner)
+
+
+def segments_of(region: Region) -> Iterator[Segment]:
+    """All native calls of a region and of those within, in order."""
+    return (step for step in walk_steps(region) if isinstance(step, Segment))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,48 +235,65 @@ class KernelPlan:
     kernels: tuple[Kernel, ...]
     constants: tuple[np.ndarray, ...]
     weights: tuple[Weight, ...]
-    body: PlanBody
+    body: Region
 
     def __str__(self) -> str:
         lines = [f'plan "{self.name}"']
-        lines += [f"  weight w{i} = constant {w.constant} {list(w.layout) or ''}" for i, w in enumerate(self.weights)]
+        lines += [f"  weight w{index} = {weight}" for index, weight in enumerate(self.weights)]
         for index, kernel in enumerate(self.kernels):
-            lines += [
-                f"  kernel k{index} {line}" if n == 0 else f"    {line}"
-                for n, line in enumerate(str(kernel).splitlines())
-            ]
-        return "\n".join([*lines, *(f"  {line}" for line in _body_lines(self.body))])
+            first, *others = str(kernel).splitlines()
+            lines += [f"  kernel k{index} {first}", *(f"    {line}" for line in others)]
+        return "\n".join([*lines, *(f"  {line}" for line in _region_lines(self.body))])
 
 
-def _body_lines(body: PlanBody) -> list[str]:
+def _region_lines(region: Region) -> list[str]:
     lines: list[str] = []
-    for step in body.steps:
+    for step in region.steps:
+        lines.append(_step_text(step))
         if isinstance(step, Segment):
-            lines.append(f"segment, arena {step.arena_bytes} bytes")
-            lines += [f"  {launch_text(launch)}" for launch in step.launches]
-        else:
-            lines.append(f"host {step.op.name}")
-            for inner in step.bodies:
-                lines += [f"  {line}" for line in _body_lines(inner)]
+            lines += [f"  {line}" for launch in step.launches for line in _launch_lines(launch)]
+        for inner in regions_of(step):
+            lines += [f"  {line}" for line in _region_lines(inner)]
     return lines
 
 
-def launch_text(launch: Launch) -> str:
-    """One line of a plan."""
-    inputs, outputs = (", ".join(map(str, buffers)) for buffers in (launch.inputs, launch.outputs))
-    sizes = f" sizes ({', '.join(map(str, launch.sizes))})" if launch.sizes else ""
-    return f"launch k{launch.kernel} ({inputs}) -> {outputs}{sizes}"
+def _step_text(step: PlanStep) -> str:
+    match step:
+        case Segment():
+            return f"segment, arena {step.arena_bytes} bytes"
+        case Loop():
+            return f"loop, {step.carried} carried, {len(step.op.results) - step.carried} stacked"
+        case Branch():
+            return "branch"
+        case GuardStep():
+            return f"guard {step.op.dim('left')} {step.op.text('relation')} {step.op.dim('right')}"
+        case BindSizes():
+            return f"bind sizes {', '.join(map(str, _symbols(step.op)))}"
+        case Collective():
+            return f"collective {step.op.name}"
+    return f"host {step.op.name}"
 
 
-@dataclass(frozen=True)
-class PlanTarget:
-    """What planning asks of a target: which ops it has kernels for, and how it wants a kernel's constants laid out.
+def _symbols(op: Op) -> Sequence[object]:
+    names = op.attributes["symbols"]
+    assert isinstance(names, tuple), names
+    return names
 
-    `schedule` gets the kernel's kind, its block and which of its parameters are constants; `weight_layout` the kernel
-    and the number of a parameter that is one.
-    """
 
-    name: str
-    is_native: Callable[[Op], bool]
-    schedule: Callable[[KernelKind, Block, tuple[int, ...]], Mapping[str, int | str]]
-    weight_layout: Callable[["Kernel", int], tuple[str | int, ...]]
+def _launch_lines(launch: Launch) -> list[str]:
+    """A launch; where it has variants, one line for each."""
+    buffers = f"({', '.join(map(str, launch.inputs))}) -> {', '.join(map(str, launch.outputs))}"
+    scratch = f", scratch {launch.scratch}" if launch.scratch is not None else ""
+    if len(launch.variants) == 1:
+        general = launch.general
+        return [f"launch k{general.kernel} {buffers}{_sizes_text(general)}{scratch}"]
+    return [f"launch {buffers}{scratch}", *(f"  {_variant_text(variant)}" for variant in launch.variants)]
+
+
+def _variant_text(variant: Variant) -> str:
+    when = f"where {' and '.join(map(str, variant.guard))}" if variant.guard else "else"
+    return f"{when}: k{variant.kernel}{_sizes_text(variant)}"
+
+
+def _sizes_text(variant: Variant) -> str:
+    return f" sizes ({', '.join(map(str, variant.sizes))})" if variant.sizes else ""

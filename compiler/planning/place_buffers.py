@@ -24,42 +24,55 @@ class _Slot:
     free_after: int
 
 
+Tenant = Value | int
+"""What lies in the arena: a value, or the scratch memory of a launch, by its ordinal."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What lies in the arena from launch `first` to launch `last`."""
+
+    tenant: Tenant
+    size_bytes: Dim
+    first: int
+    last: int
+
+
 @dataclass(frozen=True)
 class Placement:
     """The offset of each value, the size of the arena, and who lives where and how long."""
 
-    offsets: dict[Value, Dim]
+    offsets: dict[Tenant, Dim]
     arena_bytes: Dim
     lifetimes: tuple[Lifetime, ...]
 
 
-def place_buffers(lives: Sequence[tuple[Value, int, int]], bounds: Bounds) -> Placement:
-    """Places values given as (value, first launch, last launch), in order of their first launch."""
+def place_buffers(lives: Sequence[Life], bounds: Bounds) -> Placement:
+    """Places what lives in the arena, in order of the first launches."""
     slots: list[_Slot] = []
-    chosen: dict[Value, _Slot] = {}
+    chosen: dict[Tenant, _Slot] = {}
 
     @cache
     def holds(large: Dim, small: Dim) -> bool:
         return at_least(large, small, bounds)
 
-    for value, first, last in lives:
-        size = value_bytes(value)
-        slot = _best_slot(slots, size, first, holds)
+    for life in lives:
+        slot = _best_slot(slots, life.size_bytes, life.first, holds)
         if slot is None:
-            slot = _Slot(size, set(), last)
+            slot = _Slot(life.size_bytes, set(), life.last)
             slots.append(slot)
-        elif not holds(slot.size_bytes, size):
-            slot.size_bytes = size
-        slot.sizes.add(size)
-        slot.free_after = last
-        chosen[value] = slot
+        elif not holds(slot.size_bytes, life.size_bytes):
+            slot.size_bytes = life.size_bytes
+        slot.sizes.add(life.size_bytes)
+        slot.free_after = life.last
+        chosen[life.tenant] = slot
     starts: dict[int, Dim] = {}
     end: Dim = 0
     for slot in slots:
         starts[id(slot)] = end
         end = end + aligned(slot.size_bytes)
-    offsets = {value: starts[id(slot)] for value, slot in chosen.items()}
-    lifetimes = tuple(Lifetime(offsets[value], value_bytes(value), first, last) for value, first, last in lives)
+    offsets = {tenant: starts[id(slot)] for tenant, slot in chosen.items()}
+    lifetimes = tuple(Lifetime(offsets[life.tenant], life.size_bytes, life.first, life.last) for life in lives)
     return Placement(offsets, end, lifetimes)
 
 

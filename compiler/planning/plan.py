@@ -1,36 +1,53 @@
 """Module to KernelPlan: steps, kernels, launch order and buffers, for one target."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Bounds
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dim_symbols import substitute
+from onnxc.compiler.ir.dims import Bounds, Dim, Size
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.ir.types import type_symbols
-from onnxc.compiler.planning.build_kernels import BoundKernel, build_kernel
+from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
+from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
 from onnxc.compiler.planning.kernel_plan import (
+    BindSizes,
+    Branch,
     Buffer,
+    Collective,
+    Guard,
+    GuardStep,
     HostStep,
     Kernel,
     KernelPlan,
     Launch,
-    PlanBody,
+    Loop,
     PlanStep,
-    PlanTarget,
+    Region,
     Segment,
+    SizeRange,
+    Variant,
     Weight,
 )
-from onnxc.compiler.planning.place_buffers import place_buffers
+from onnxc.compiler.planning.layouts import Layout
+from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
+from onnxc.compiler.planning.schedules import Schedule
 from onnxc.compiler.planning.split_steps import split_steps
 
+Specialize = Mapping[str, Sequence[int]]
+"""Sizes of symbols that get kernels of their own."""
 
-def plan_kernels(module: Module, target: PlanTarget) -> KernelPlan:
+
+def plan_kernels(module: Module, target: PlanTarget, specialize: Specialize | None = None) -> KernelPlan:
     """The plan of the main function; calls are inlined before planning."""
-    planner = _Planner(target, module.main.symbols)
-    body = planner.body(module.main.body, frozenset())
+    planner = _Planner(target, module.main.symbols, specialize or {})
+    body = planner.region(module.main.body, frozenset())
     return KernelPlan(
         module.name,
         module.main,
@@ -44,16 +61,18 @@ def plan_kernels(module: Module, target: PlanTarget) -> KernelPlan:
 class _Planner:
     """Collects the kernels and weights of a whole function, so that equal ones are shared."""
 
-    def __init__(self, target: PlanTarget, bounds: Bounds) -> None:
+    def __init__(self, target: PlanTarget, bounds: Bounds, specialize: Specialize) -> None:
         self.target = target
         self.bounds = bounds
+        self.specialize = specialize
         self.kernels: list[Kernel] = []
-        self.numbers: dict[str, int] = {}
+        self.kernel_ordinals: dict[tuple[str, Schedule], int] = {}
+        self.chosen: dict[str, tuple[tuple[Guard, Schedule], ...]] = {}
         self.constants: list[np.ndarray] = []
-        self.constant_numbers: dict[Op, int] = {}
+        self.constant_ordinals: dict[Op, int] = {}
         self.weights: dict[Weight, int] = {}
 
-    def body(self, block: Block, bound: frozenset[str]) -> PlanBody:
+    def region(self, block: Block, bound: frozenset[str]) -> Region:
         """The plan of one block, whose symbols from outside are `bound`."""
         steps = split_steps(block, self.target.is_native, bound)
         needed = _needed_after(steps, block)
@@ -63,14 +82,29 @@ class _Planner:
             if isinstance(step, tuple):
                 planned.append(self.segment(step, outputs))
             else:
-                planned.append(HostStep(step, tuple(self.body(inner, known) for inner in step.blocks)))
+                planned.append(self.lone_step(step, known))
                 known = known.union(bound_symbols(step))
-        return PlanBody(block, tuple(planned))
+        return Region(block, tuple(planned))
+
+    def lone_step(self, op: Op, known: frozenset[str]) -> PlanStep:
+        """The step of an op that no native call holds."""
+        inner = [self.region(block, known) for block in op.blocks]
+        match op.name:
+            case "if":
+                return Branch(op, *inner)
+            case "while":
+                return Loop(op, op.int("carried"), *inner)
+            case "guard":
+                return GuardStep(op)
+            case "bind_sizes":
+                return BindSizes(op)
+        return Collective(op) if PRIMITIVES[op.name].kind == "collective" else HostStep(op)
 
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena."""
         groups, aliases = fuse_kernels(ops, outputs)
-        bound = [build_kernel(group, self.target) for group in groups]
+        bound = [build_kernel(group) for group in groups]
+        variants = [self.variants(kernel) for kernel in bound]
         made = {value for kernel in bound for value in kernel.outputs}
         inputs = tuple(
             dict.fromkeys(
@@ -80,42 +114,90 @@ class _Planner:
                 if (resolved := _resolve(value, aliases)) not in made and not _is_constant(resolved)
             )
         )
-        lives = _lifetimes(bound, aliases, outputs)
+        lives = _lifetimes(bound, [self.scratch_bytes(each) for each in variants], aliases, outputs)
         placement = place_buffers(lives, self.bounds)
-        places: dict[Value, Buffer] = {value: Buffer("input", index) for index, value in enumerate(inputs)}
-        places |= {value: Buffer("output", index) for index, value in enumerate(outputs)}
-        places |= {value: Buffer("arena", 0, offset) for value, offset in placement.offsets.items()}
-        launches = tuple(self.launch(kernel, aliases, places) for kernel in bound)
+        buffers: dict[Tenant, Buffer] = {value: Buffer("input", index) for index, value in enumerate(inputs)}
+        buffers |= {value: Buffer("output", index) for index, value in enumerate(outputs)}
+        buffers |= {tenant: Buffer("arena", 0, offset) for tenant, offset in placement.offsets.items()}
+        launches = tuple(
+            self.launch(kernel, variants[ordinal], aliases, buffers, ordinal) for ordinal, kernel in enumerate(bound)
+        )
         return Segment(inputs, tuple(outputs), launches, placement.arena_bytes, placement.lifetimes)
 
-    def launch(self, bound: BoundKernel, aliases: Mapping[Value, Value], places: Mapping[Value, Buffer]) -> Launch:
-        """One launch; its kernel is shared with every equal one."""
-        buffers = []
-        for index, value in enumerate(bound.inputs):
-            resolved = _resolve(value, aliases)
-            if _is_constant(resolved):
-                buffers.append(self.weight(resolved, bound.kernel, index))
-            else:
-                buffers.append(places[resolved])
-        outputs = tuple(places[value] for value in bound.outputs)
-        return Launch(self.kernel(bound.kernel), tuple(buffers), outputs, bound.sizes, bound.location)
+    def launch(
+        self,
+        bound: BoundProblem,
+        variants: tuple[Variant, ...],
+        aliases: Mapping[Value, Value],
+        buffers: Mapping[Tenant, Buffer],
+        ordinal: int,
+    ) -> Launch:
+        """One launch, the `ordinal`-th of its segment; its kernels are shared with every equal one."""
+        schedule = self.kernels[variants[-1].kernel].schedule
+        resolved = [_resolve(value, aliases) for value in bound.inputs]
+        inputs = tuple(
+            self.weight(value, schedule.layout_of(index)) if _is_constant(value) else buffers[value]
+            for index, value in enumerate(resolved)
+        )
+        outputs = tuple(buffers[value] for value in bound.outputs)
+        return Launch(variants, inputs, outputs, buffers.get(ordinal), bound.location)
+
+    def variants(self, bound: BoundProblem) -> tuple[Variant, ...]:
+        """The kernels that serve a launch: those of the sizes that were asked for, then those of all others."""
+        general = self.kernel_variants(bound.problem, bound.symbols, {})
+        own = [name for name, symbol in bound.symbols.items() if symbol in self.specialize]
+        special: list[Variant] = []
+        for numbers in product(*(self.specialize[bound.symbols[name]] for name in own)) if own else ():
+            fixed = dict(zip(own, numbers, strict=True))
+            variants = self.kernel_variants(specialized(bound.problem, fixed), bound.symbols, fixed)
+            packing = self.kernels[general[-1].kernel].schedule.packing
+            special += [each for each in variants if self.kernels[each.kernel].schedule.packing == packing]
+        return (*special, *general)
+
+    def kernel_variants(
+        self, problem: KernelProblem, symbols: Mapping[str, str], fixed: Mapping[str, int]
+    ) -> tuple[Variant, ...]:
+        """The kernels of a problem whose own symbols are `symbols` of the program, some of them `fixed`."""
+        left = {name: Size.symbol(symbol) for name, symbol in symbols.items() if name not in fixed}
+        outer = tuple(SizeRange(Size.symbol(symbols[name]), number, number) for name, number in fixed.items())
+        variants = []
+        for guard, schedule in self.schedules(problem):
+            kernel = self.kernel(Kernel(problem.kind, problem.block, tuple(left), schedule))
+            inner = tuple(SizeRange(substitute(each.size, left), each.low, each.high) for each in guard)
+            variants.append(Variant((*outer, *inner), kernel, tuple(left.values())))
+        return tuple(variants)
+
+    def schedules(self, problem: KernelProblem) -> tuple[tuple[Guard, Schedule], ...]:
+        """The schedules of a problem, chosen once for equal ones."""
+        key = f"{problem.kind} {problem.constants}\n{print_block(problem.block)}"
+        if key not in self.chosen:
+            self.chosen[key] = choose_schedules(problem, self.target)
+        return self.chosen[key]
+
+    def scratch_bytes(self, variants: Sequence[Variant]) -> Dim:
+        """What the variant that needs most has for itself, in the sizes of the program."""
+        needed: Dim = 0
+        for variant in variants:
+            kernel = self.kernels[variant.kernel]
+            sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
+            needed = maximum(needed, substitute(kernel.schedule.scratch_bytes, sizes))
+        return needed
 
     def kernel(self, kernel: Kernel) -> int:
-        """The number of `kernel`, the same for equal ones."""
-        key = f"{kernel.kind} {sorted(kernel.schedule.items())}\n{print_block(kernel.block)}"
-        if key not in self.numbers:
-            self.numbers[key] = len(self.kernels)
+        """The ordinal of `kernel`, the same for equal ones."""
+        key = f"{kernel.kind} {kernel.symbols}\n{print_block(kernel.block)}", kernel.schedule
+        if key not in self.kernel_ordinals:
+            self.kernel_ordinals[key] = len(self.kernels)
             self.kernels.append(kernel)
-        return self.numbers[key]
+        return self.kernel_ordinals[key]
 
-    def weight(self, value: Value, kernel: Kernel, index: int) -> Buffer:
-        """A constant as parameter `index` of `kernel` wants it."""
+    def weight(self, value: Value, layout: Layout | None) -> Buffer:
+        """A constant in a layout."""
         assert value.op is not None
-        number = self.constant_numbers.setdefault(value.op, len(self.constants))
-        if number == len(self.constants):
+        ordinal = self.constant_ordinals.setdefault(value.op, len(self.constants))
+        if ordinal == len(self.constants):
             self.constants.append(value.op.array())
-        weight = Weight(number, self.target.weight_layout(kernel, index))
-        return Buffer("weight", self.weights.setdefault(weight, len(self.weights)))
+        return Buffer("weight", self.weights.setdefault(Weight(ordinal, layout), len(self.weights)))
 
 
 def _is_constant(value: Value) -> bool:
@@ -141,16 +223,20 @@ def _needed_after(steps: Sequence[tuple[Op, ...] | Op], block: Block) -> list[tu
 
 
 def _lifetimes(
-    kernels: Sequence[BoundKernel], aliases: Mapping[Value, Value], outputs: Sequence[Value]
-) -> list[tuple[Value, int, int]]:
-    """Each value in the arena with the launch that writes it and the last that reads it."""
+    kernels: Sequence[BoundProblem],
+    scratch: Sequence[Dim],
+    aliases: Mapping[Value, Value],
+    outputs: Sequence[Value],
+) -> list[Life]:
+    """What lies in the arena: values from the launch that writes them to the last that reads them, scratch memory."""
     last: dict[Value, int] = {}
     for index, kernel in enumerate(kernels):
         for value in kernel.inputs:
             last[_resolve(value, aliases)] = index
-    return [
-        (value, index, last.get(value, index))
-        for index, kernel in enumerate(kernels)
-        for value in kernel.outputs
-        if value not in outputs
-    ]
+    lives: list[Life] = []
+    for index, kernel in enumerate(kernels):
+        written = (value for value in kernel.outputs if value not in outputs)
+        lives += [Life(value, value_bytes(value), index, last.get(value, index)) for value in written]
+        if scratch[index] != 0:
+            lives.append(Life(index, scratch[index], index, index))
+    return lives

@@ -14,9 +14,14 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 
 def sink_movements(kernel: Kernel) -> Kernel:
     """`kernel` with its strided movements before its pointwise ops."""
+    return replace(kernel, block=sink_block(kernel.block))
+
+
+def sink_block(block: Block) -> Block:
+    """`block` with its strided movements before its pointwise ops."""
     sinker = _Sinker()
-    results = [sinker.moved(result, ()) for result in kernel.block.results]
-    return replace(kernel, block=Block(kernel.block.parameters, tuple(sinker.ops), tuple(results)))
+    results = [sinker.moved(result, ()) for result in block.results]
+    return Block(block.parameters, tuple(sinker.ops), tuple(results))
 
 
 class _Sinker:

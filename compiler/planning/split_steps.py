@@ -42,7 +42,8 @@ def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[
         if native:
             steps.append(native)
             exists.update(result for op in native if not is_generator(op) for result in op.results)
-            pending = [op for op in pending if op not in native]
+            taken = frozenset(native)
+            pending = [op for op in pending if op not in taken]
         assert len(pending) + len(generators) < before, f"no op is ready: {[op.name for op in pending][:10]}"
     made = {operand for step in steps if isinstance(step, tuple) for op in step for operand in op.results}
     leaving = [v for v in block.results if v.op is not None and is_generator(v.op) and v.op.name != "constant"]

@@ -9,6 +9,7 @@ from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, sample
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
@@ -34,9 +35,9 @@ CONVOLUTIONS = [
     Convolution("depthwise", (N, 16, 40), (16, 1, 3), (3,), (1,), (1,), (2,), 16),
     Convolution("depthwise", (N, 8, H, W), (8, 1, 3, 3), (2, 1), ONES, ONES, ONES, 8),
     Convolution("depthwise", (N, 8, H, W), (8, 1, 3, 3), TWOS, ONES, ONES, ONES, 8),
-    Convolution("simple", (N, 4, 5, 6, 7), (8, 4, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
-    Convolution("simple", (N, 4, 5, 6), (8, 4, 3, 3), ONES, ONES, ONES, ONES, 1, TWOS),
-    Convolution("simple", (N, 4, 5, 6, 7), (4, 1, 2, 2, 2), (2, 1, 2), (0, 1, 0), (1, 0, 1), (1, 2, 1), 4),
+    Convolution("general", (N, 4, 5, 6, 7), (8, 4, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    Convolution("general", (N, 4, 5, 6), (8, 4, 3, 3), ONES, ONES, ONES, ONES, 1, TWOS),
+    Convolution("general", (N, 4, 5, 6, 7), (4, 1, 2, 2, 2), (2, 1, 2), (0, 1, 0), (1, 0, 1), (1, 2, 1), 4),
     Convolution("panels", (N, 3, 9, 9), (0, 3, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("panels", (N, 3, 5, 0), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("panels", (N, 3, 0), (8, 3, 3), (1,), (1,), (1,), (1,)),
@@ -67,7 +68,7 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, target:
 
     native = Native(make([TensorType(F32, case.x), TensorType(F32, made.shape)], build), target)
     if 0 not in case.w:
-        assert native.plan.kernels[0].schedule["algorithm"] == case.algorithm
+        assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == case.algorithm
     symbols = {name for dim in case.x for name in symbols_of(dim)}
     for values in PLACES if len(symbols) > 1 else PLACES[:3]:
         native.check(_whole(F32, *sizes_of(case.x, values)), _whole(F32, *sizes_of(made.shape, values), seed=3))

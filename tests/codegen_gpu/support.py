@@ -11,14 +11,24 @@ import numpy as np
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, KernelCode
-from onnxc.compiler.codegen_gpu.source.packed_weights import PACKERS
+from onnxc.compiler.codegen_host.weights import packed
 from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.decompose import decompose_kernel
-from onnxc.compiler.planning.kernel_plan import Buffer, HostStep, Kernel, Launch, Segment, Weight
+from onnxc.compiler.planning.kernel_plan import (
+    BindSizes,
+    Buffer,
+    GuardStep,
+    HostStep,
+    Kernel,
+    PlanStep,
+    Segment,
+    Variant,
+    Weight,
+)
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.host import MEANINGS
@@ -76,7 +86,7 @@ class Device(Planned):
         for step in self.plan.body.steps:
             if isinstance(step, Segment):
                 self._segment(step, values, symbols)
-            else:
+            elif not isinstance(step, GuardStep):
                 self._host(step, values, symbols)
         return tuple(self._value(result, values) for result in block.results)
 
@@ -86,12 +96,11 @@ class Device(Planned):
         assert value.op is not None, value
         return value.op.array()
 
-    def _host(self, step: HostStep, values: dict[Value, np.ndarray], symbols: dict[str, int]) -> None:
+    def _host(self, step: PlanStep, values: dict[Value, np.ndarray], symbols: dict[str, int]) -> None:
+        assert isinstance(step, HostStep | BindSizes), step
         op: Op = step.op
-        if op.name == "guard":
-            return
         operands = [self._value(operand, values) for operand in op.operands]
-        if op.name == "bind_sizes":
+        if isinstance(step, BindSizes):
             names = op.attributes["symbols"]
             assert isinstance(names, tuple)
             symbols.update(zip(map(str, names), operands[0].tolist(), strict=True))
@@ -111,7 +120,7 @@ class Device(Planned):
         for launch in segment.launches:
 
             def address(buffer: Buffer) -> int:
-                match buffer.place:
+                match buffer.kind:
                     case "input":
                         return _address(inputs[buffer.index])
                     case "output":
@@ -121,26 +130,27 @@ class Device(Planned):
                         return _address(self._weight(weight))
                 return _address(arena) + evaluate(buffer.offset, symbols)
 
-            self._launch(launch, [*map(address, launch.inputs)], [*map(address, launch.outputs)], symbols)
+            scratch = 0 if launch.scratch is None else address(launch.scratch)
+            inputs_at, outputs_at = [*map(address, launch.inputs)], [*map(address, launch.outputs)]
+            self._launch(launch.variant_for(symbols), inputs_at, outputs_at, scratch, symbols)
         values.update(zip(segment.outputs, outputs, strict=True))
 
     def _weight(self, weight: Weight) -> np.ndarray:
         constant = self.plan.constants[weight.constant]
-        array = np.empty(PACKERS.shape(constant, weight.layout), constant.dtype)
-        if weight.layout:
-            PACKERS.writers[str(weight.layout[0])](constant, weight.layout, array)
-        else:
-            array[...] = constant
-        array = guarded(array)
+        array = guarded(packed(constant, weight.layout))
         self.__dict__.setdefault("kept", []).append(array)
         return array
 
     def _launch(
-        self, launch: Launch, inputs: Sequence[int], outputs: Sequence[int], symbols: Mapping[str, int]
+        self,
+        variant: Variant,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        scratch: int,
+        symbols: Mapping[str, int],
     ) -> None:
-        kernel, code = self.plan.kernels[launch.kernel], self.code(launch.kernel)
-        own = dict(zip(kernel.symbols, (evaluate(size, symbols) for size in launch.sizes), strict=True))
-        scratch = guarded(np.empty(evaluate(code.scratch_bytes, own), np.uint8), poison=True)
+        kernel, code = self.plan.kernels[variant.kernel], self.code(variant.kernel)
+        own = dict(zip(kernel.symbols, (evaluate(size, symbols) for size in variant.sizes), strict=True))
 
         def value(argument: Argument) -> int:
             match argument.kind:
@@ -151,16 +161,12 @@ class Device(Planned):
                 case "status":
                     return _address(self.status)
                 case "scratch":
-                    return _address(scratch) + evaluate(argument.value, own)
+                    return scratch + evaluate(argument.value, own)
                 case "location":
                     return 7
             return evaluate(argument.value, own)
 
         for step in code.steps:
-            if step.when is not None:
-                size = evaluate(step.when.size, own)
-                if size < step.when.low or (step.when.high is not None and size > step.when.high):
-                    continue
             x, y, z = (evaluate(size, own) for size in step.grid)
             assert y < 1 << 16, step.grid
             assert z < 1 << 16, step.grid

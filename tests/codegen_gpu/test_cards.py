@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnxc.compiler.codegen_gpu.tiles.cards import CARDS, card_of
+from onnxc.compiler.codegen_gpu.schedules.cards import CARDS, card_of
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.errors import UnsupportedError
 

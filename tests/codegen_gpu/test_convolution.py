@@ -15,6 +15,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
@@ -75,7 +76,7 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, last: b
 
     device = Device(make([x_type, TensorType(F32, made.shape)], build))
     assert device.kernels() == ["convolution"]
-    assert device.plan.kernels[0].schedule["algorithm"] == case.algorithm
+    assert device.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == case.algorithm
     symbols = {name for dim in case.x for name in symbols_of(dim)}
     for values in PLACES if len(symbols) > 1 else PLACES[:2]:
         device.check(

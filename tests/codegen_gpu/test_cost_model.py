@@ -5,15 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.compiler.codegen_gpu.tiles import cost_model as module
-from onnxc.compiler.codegen_gpu.tiles.cards import CARDS
-from onnxc.compiler.codegen_gpu.tiles.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
-from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, F32, DType
-from onnxc.compiler.target import parse_target
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.schedules import cost_model as module
+from onnxc.compiler.codegen_gpu.schedules.cards import CARDS
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import TILED_DTYPES
+from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.dtypes import BF16, F32, I8, I32, DType
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import ContractionSchedule, Warps
+from onnxc.compiler.target import Target, parse_target
+from tests.codegen_gpu.support import make
 
 SM_90 = parse_target("cuda:sm_90")
+
+
+def _choose(rows: Dim, columns: int, depth: int, dtype: DType, target: Target = SM_90) -> ContractionSchedule:
+    """The schedule of a product that serves every call."""
+    types = [TensorType(dtype, (rows, depth)), TensorType(dtype, (depth, columns))]
+    sums = I32 if dtype == I8 else dtype
+    plan = plan_kernels(make(types, lambda ir, a, b: ir.dot(a, b, "mk,kn->mn", sums)), gpu_plan_target(target))
+    return plan.kernels[-1].scheduled(ContractionSchedule)
 
 
 def test_every_card_is_calibrated() -> None:
@@ -43,22 +56,22 @@ def test_few_programs_are_slower_than_many() -> None:
 
 
 def test_large_products_have_large_tiles_and_no_split() -> None:
-    choice = choose_tile(MatrixProducts(1, 8192, 8192, 8192, BF16), SM_90)
-    assert (choice.tile.rows, choice.tile.columns, choice.parts) == (128, 256, 1)
-    choice = choose_tile(MatrixProducts(1, 4096, 4096, 4096, F32), SM_90)
+    choice = _choose(8192, 8192, 8192, BF16)
+    assert (choice.tile.rows, choice.tile.columns, choice.split) == (128, 256, 1)
+    choice = _choose(4096, 4096, 4096, F32)
     assert choice.tile.rows * choice.tile.columns >= 64 * 128
-    assert choice.parts == 1
+    assert choice.split == 1
 
 
 def test_few_rows_and_a_long_k_are_shared() -> None:
-    choice = choose_tile(MatrixProducts(1, 1, 128, 8192, BF16), SM_90)
-    assert choice.parts > 1
+    choice = _choose(1, 128, 8192, BF16)
+    assert choice.split > 1
     assert choice.tile.rows == 16
 
 
 def test_sizes_of_a_call_are_never_split_along() -> None:
-    choice = choose_tile(MatrixProducts(1, Size.symbol("M"), 128, 8192, BF16), SM_90)
-    assert choice.parts == 1
+    choice = _choose(Size.symbol("M"), 128, 8192, BF16)
+    assert choice.split == 1
 
 
 @pytest.mark.parametrize("architecture", CARDS)
@@ -66,8 +79,10 @@ def test_sizes_of_a_call_are_never_split_along() -> None:
 def test_tiles_fit_the_card(architecture: str, dtype: DType) -> None:
     target = parse_target(f"cuda:{architecture}")
     for m, n, k in [(1, 1, 1), (3, 5, 7), (16, 16, 16), (128, 1000, 2048), (5000, 33, 4096), (1 << 20, 64, 64)]:
-        tile = choose_tile(MatrixProducts(2, m, n, k, dtype), target).tile
-        shared = tile.stages * (tile.rows + tile.columns) * tile.depth * dtype.itemsize
+        schedule = _choose(m, n, k, dtype, target)
+        tile = schedule.tile
+        assert isinstance(schedule.workers, Warps)
+        shared = schedule.workers.stages * (tile.rows + tile.columns) * tile.depth * dtype.itemsize
         assert shared <= CARDS[architecture].shared_bytes
         assert tile.rows >= 16
         assert tile.columns >= 16

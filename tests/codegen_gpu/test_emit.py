@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_gpu.emit import emit
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.dtypes import BF16, F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.runtime.cpu import load_image
@@ -31,6 +31,9 @@ class LaunchConfig(ctypes.Structure):
     )  # fmt: skip
 
 
+DESCRIPTORS_BYTES = 256
+"""What Triton asks for in each program that describes both operands of a product."""
+
 LaunchFunction = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(LaunchConfig), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
 )
@@ -39,19 +42,23 @@ LaunchFunction = ctypes.CFUNCTYPE(
 class Run:
     """A module emitted for sm_90; calls of its one segment, with what the driver was asked for."""
 
-    def __init__(self, types: list[str], build: Callable[..., Value | Sequence[Value]], program_bytes: int = 0) -> None:
+    def __init__(self, types: list[str], build: Callable[..., Value | Sequence[Value]]) -> None:
         plan = plan_kernels(make(types, build), gpu_plan_target(SM_90))
         self.sources: list[KernelSource] = []
 
         def compile_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
             self.sources = list(sources)
-            return [replace(kernel, scratch_bytes=program_bytes) for kernel in fake_kernels(sources)]
+            described = ["make_tensor_descriptor" in source.text for source in sources]
+            return [
+                replace(kernel, scratch_bytes=DESCRIPTORS_BYTES * has_some)
+                for kernel, has_some in zip(fake_kernels(sources), described, strict=True)
+            ]
 
         self.artifact = emit(plan, SM_90, HOST, compile_kernels)
         self.calls: list[tuple[int, tuple[int, ...], tuple[int, ...], int]] = []
         self.results = iter(())
         self.own_memory: list[int] = []
-        self.arena = np.zeros(1 << 16, np.uint8)
+        self.arena = np.zeros(1 << 20, np.uint8)
 
     def __call__(self, symbols: Sequence[int], arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> int:
         (launch,) = (step for step in self.artifact.program.body.steps if isinstance(step, Launch))
@@ -139,18 +146,22 @@ def test_large_arrays_of_known_size_have_wide_indices() -> None:
     assert source.divisible == ("n0",)
 
 
-def test_programs_have_memory_of_their_own_behind_the_arena() -> None:
-    def build(ir: Builder, x: Value) -> Value:
-        return ir.exp(ir.transpose(ir.softmax(x, 1), (1, 0)))
+def test_programs_that_describe_block_copies_have_memory_of_their_own() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        return ir.exp(ir.transpose(ir.dot(x, y, "mk,kn->mn"), (1, 0)))
 
-    run = Run(["f32[N, 5]"], build, program_bytes=256)
+    run = Run(["bf16[N, 64]", "bf16[64, 2048]"], build)
     (launch,) = (step for step in run.artifact.program.body.steps if isinstance(step, Launch))
-    (arena_bytes,) = compile_sizes([launch.arena_bytes])([3])
-    assert run([3], [sample(F32, 3, 5)], [np.empty((5, 3), np.float32)]) == 0
-    offsets = [place - run.arena.ctypes.data for place in run.own_memory]
-    programs = [call[1][0] * call[1][1] * call[1][2] for call in run.calls]
-    assert all(offset % 128 == 0 and offset >= 3 * 5 * 4 for offset in offsets)
-    assert max(offset + 256 * count for offset, count in zip(offsets, programs, strict=True)) == arena_bytes
-    without = Run(["f32[N, 5]"], build)
-    assert without([3], [sample(F32, 3, 5)], [np.empty((5, 3), np.float32)]) == 0
-    assert set(without.own_memory) == {0}
+    for rows, has_memory in ((128, True), (3, False)):
+        run.own_memory.clear()
+        run.calls.clear()
+        (arena_bytes,) = compile_sizes([launch.arena_bytes])([rows])
+        x, y = sample(BF16, rows, 64), sample(BF16, 64, 2048)
+        assert run([rows], [x, y], [np.empty((2048, rows), BF16.numpy)]) == 0
+        offsets = [address - run.arena.ctypes.data for address in run.own_memory if address]
+        assert len(offsets) == has_memory
+        for offset in offsets:
+            programs = run.calls[0][1][0] * run.calls[0][1][1] * run.calls[0][1][2]
+            assert offset % 128 == 0
+            # Behind the result of the product, which the transposition reads.
+            assert rows * 2048 * 2 <= offset <= arena_bytes - DESCRIPTORS_BYTES * programs

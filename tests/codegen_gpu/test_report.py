@@ -73,14 +73,14 @@ def test_the_tile_of_a_product_comes_with_a_reason() -> None:
     products = [launch for launch in launches if launch["kind"] == "contraction"]
     assert products
     assert all("the next is" in step["why"] for launch in products for step in launch["steps"][:1])
-    assert "most of it launch" in text_of("encoder")
+    assert "by the cost model" in text_of("encoder")
 
 
 def test_convolutions_tell_their_tiles() -> None:
     launches = report_of("resnet")["launches"]
     assert isinstance(launches, list)
     convolutions = [launch for launch in launches if launch["kind"] == "convolution"]
-    assert any("most of it" in launch["steps"][0].get("why", "") for launch in convolutions)
+    assert any("by the cost model" in launch["steps"][0].get("why", "") for launch in convolutions)
 
 
 def test_a_step_on_the_host_is_listed_with_its_transfers() -> None:

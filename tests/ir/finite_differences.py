@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.differentiation.differentiate import gradients
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import F64

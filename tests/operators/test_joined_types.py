@@ -3,7 +3,7 @@
 import pytest
 
 from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.joined_types import joined_element, known_inside
+from onnxc.compiler.frontend.joining.joined_types import joined_element, known_inside
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dims import Size

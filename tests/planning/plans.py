@@ -1,13 +1,16 @@
 """What the tests of planning share: a target that makes a kernel of everything, and plans as text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from textwrap import dedent
 
-from onnxc.compiler.ir.module import Block, Module, Op, Value
+from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelKind, KernelPlan, PlanTarget
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, PlanTarget
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.layouts import Permuted
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import Packing, Schedule, Threads
 from tests.codegen_cpu.support import make
 
 __all__ = ["TARGET", "assert_plan", "make", "plan"]
@@ -18,15 +21,24 @@ def is_native(op: Op) -> bool:
     return op.name != "non_zero"
 
 
-def _schedule(kind: KernelKind, block: Block, constants: tuple[int, ...]) -> Mapping[str, int | str]:
-    return {}
+class _Plain(Schedule):
+    """A schedule that decides nothing."""
+
+    def __str__(self) -> str:
+        return ""
 
 
-def _weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
-    return ("panels", 4) if kernel.kind == "contraction" else ()
+def _candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
+    """One schedule for each kernel; products want a constant B with its axes in the other order."""
+    packing = Packing(1, Permuted((1, 0), (4, 4))) if problem.kind == "contraction" and problem.is_constant(1) else None
+    return (_Plain(workers=Threads(1, 1), packing=packing),)
 
 
-TARGET = PlanTarget("test", is_native, _schedule, _weight_layout)
+def _no_cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
+    raise AssertionError("there is one candidate")
+
+
+TARGET = PlanTarget("test", is_native, lambda problem: {}, _candidates, _no_cost)
 
 
 def plan(module: Module, target: PlanTarget = TARGET) -> KernelPlan:

@@ -42,7 +42,7 @@ def test_what_follows_a_contraction_is_in_its_kernel() -> None:
         lambda ir, x, y: ir.max(ir.add(ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn"), y), 0.0),
         """
         plan "test"
-          weight w0 = constant 0 ['panels', 4]
+          weight w0 = constant 0 in axes [1, 0]
           kernel k0 contraction (s0) {}
             block(%a0: f32[s0, 4], %a1: f32[4, 4], %a2: f32[4]) {
               %0 = dot %a0, %a1 {dtype = f32, equation = "mk,kn->mn"} : f32[s0, 4]

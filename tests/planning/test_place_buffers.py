@@ -14,8 +14,8 @@ from onnxc.compiler.ir.dtypes import BOOL, F32, F64
 from onnxc.compiler.ir.module import Parameter, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan, check_segment
-from onnxc.compiler.planning.kernel_plan import HostStep, Lifetime, PlanBody, Segment
-from onnxc.compiler.planning.place_buffers import ALIGNMENT_BYTES, Placement, aligned, place_buffers, value_bytes
+from onnxc.compiler.planning.kernel_plan import Branch, Lifetime, Region, Segment
+from onnxc.compiler.planning.place_buffers import ALIGNMENT_BYTES, Life, Placement, aligned, place_buffers, value_bytes
 from tests.planning.plans import make, plan
 
 N, M = Size.symbol("N"), Size.symbol("M")
@@ -39,13 +39,13 @@ VALUES = [{"N": n, "M": m} for n in (0, 1, 2, 17) for m in (0, 1, 5, 64)]
 
 
 @composite
-def lives(draw: DrawFn) -> list[tuple[Value, int, int]]:
+def lives(draw: DrawFn) -> list[Life]:
     """Values with their first and last launch, in order of the first."""
     count = draw(st.integers(0, 12))
     firsts = sorted(draw(st.lists(st.integers(0, 8), min_size=count, max_size=count)))
     dtypes = st.sampled_from((F32, F64, BOOL))
     return [
-        (
+        _life(
             Parameter("x", TensorType(draw(dtypes), (draw(st.sampled_from(SIZES)),))).value,
             first,
             first + draw(st.integers(0, 4)),
@@ -54,19 +54,23 @@ def lives(draw: DrawFn) -> list[tuple[Value, int, int]]:
     ]
 
 
+def _life(value: Value, first: int, last: int) -> Life:
+    return Life(value, value_bytes(value), first, last)
+
+
 def _segment(placement: Placement) -> Segment:
     return Segment((), (), (), placement.arena_bytes, placement.lifetimes)
 
 
 @settings(max_examples=300, deadline=None)
 @given(lives())
-def test_what_lives_at_once_is_apart(given_lives: list[tuple[Value, int, int]]) -> None:
+def test_what_lives_at_once_is_apart(given_lives: list[Life]) -> None:
     placement = place_buffers(given_lives, {})
     check_segment(_segment(placement), {})
     for sizes in VALUES:
         ranges = [
-            (evaluate(placement.offsets[value], sizes), evaluate(value_bytes(value), sizes), first, last)
-            for value, first, last in given_lives
+            (evaluate(placement.offsets[life.tenant], sizes), evaluate(life.size_bytes, sizes), life.first, life.last)
+            for life in given_lives
         ]
         for index, (start, length, first, last) in enumerate(ranges):
             assert start % ALIGNMENT_BYTES == 0
@@ -78,7 +82,7 @@ def test_what_lives_at_once_is_apart(given_lives: list[tuple[Value, int, int]]) 
 
 @settings(max_examples=100, deadline=None)
 @given(lives().filter(lambda found: len(found) > 1), st.data())
-def test_a_corrupted_placement_is_rejected(given_lives: list[tuple[Value, int, int]], data: st.DataObject) -> None:
+def test_a_corrupted_placement_is_rejected(given_lives: list[Life], data: st.DataObject) -> None:
     placement = place_buffers(given_lives, {})
     segment = _segment(placement)
     index = data.draw(st.integers(0, len(given_lives) - 1))
@@ -94,18 +98,18 @@ def test_a_corrupted_placement_is_rejected(given_lives: list[tuple[Value, int, i
 
 def test_space_is_used_again_where_the_order_of_sizes_is_certain() -> None:
     small, large, other = (Parameter("x", TensorType(F32, (size,))).value for size in (N, N + 5, M))
-    placement = place_buffers([(large, 0, 1), (small, 2, 3)], {})
+    placement = place_buffers([_life(large, 0, 1), _life(small, 2, 3)], {})
     assert placement.offsets[small] == placement.offsets[large] == 0
-    placement = place_buffers([(small, 0, 1), (large, 2, 3)], {})
+    placement = place_buffers([_life(small, 0, 1), _life(large, 2, 3)], {})
     assert placement.arena_bytes == aligned(value_bytes(large))
-    placement = place_buffers([(small, 0, 1), (other, 2, 3)], {})
+    placement = place_buffers([_life(small, 0, 1), _life(other, 2, 3)], {})
     assert placement.offsets[other] == aligned(value_bytes(small))
 
 
 def test_ranges_of_symbols_decide_orders() -> None:
     one, many = (Parameter("x", TensorType(F32, (size,))).value for size in (4, N))
-    assert place_buffers([(one, 0, 0), (many, 1, 1)], {"N": (4, None)}).offsets[many] == 0
-    assert place_buffers([(one, 0, 0), (many, 1, 1)], {}).offsets[many] == 64
+    assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {"N": (4, None)}).offsets[many] == 0
+    assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {}).offsets[many] == 64
 
 
 def test_no_values_need_no_arena() -> None:
@@ -126,10 +130,10 @@ def test_a_plan_is_checked_in_all_its_bodies() -> None:
     assert isinstance(segment, Segment)
     overlapping = tuple(Lifetime(0, life.size_bytes, life.first, life.last) for life in segment.lifetimes)
     wrong = replace(segment, lifetimes=overlapping)
-    for body in (PlanBody(made.body.block, (wrong,)), PlanBody(made.body.block, (_nested(made.body, wrong),))):
+    for body in (Region(made.body.block, (wrong,)), Region(made.body.block, (_nested(made.body, wrong),))):
         with pytest.raises(AssertionError):
             check_plan(replace(made, body=body))
 
 
-def _nested(body: PlanBody, segment: Segment) -> HostStep:
-    return HostStep(body.block.ops[0], (PlanBody(body.block, (segment,)),))
+def _nested(body: Region, segment: Segment) -> Branch:
+    return Branch(body.block.ops[0], Region(body.block, ()), Region(body.block, (segment,)))

@@ -11,12 +11,13 @@ from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.planning.domain import affine_domain
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import Schedule, Threads
 from onnxc.compiler.planning.sink_movements import sink_movements
 from tests.planning.plans import make
 
 
 def kernel_of(module: Module) -> Kernel:
-    return Kernel("pointwise", module.main.body, tuple(module.main.symbols), {})
+    return Kernel("pointwise", module.main.body, tuple(module.main.symbols), Schedule(workers=Threads(1, 1)))
 
 
 def transposed(ir: Builder, x: Value, y: Value) -> Value:

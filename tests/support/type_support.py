@@ -14,7 +14,7 @@ import numpy as np
 
 from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import CompileOptions, make_options
-from onnxc.compiler.planning.kernel_plan import KernelPlan, PlanBody, Segment
+from onnxc.compiler.planning.kernel_plan import Collective, HostStep, KernelPlan, Region, Segment, regions_of
 from onnxc.runtime.errors import OnnxcError
 from tests.differential.case import Pair, drawable, make_case, schemas
 from tests.support.coverage import HOW, TYPE_SUPPORT
@@ -22,7 +22,6 @@ from tests.support.coverage import HOW, TYPE_SUPPORT
 SEED = 0
 TRIES = 3
 
-CONTROL = frozenset(("if", "while", "guard", "bind_sizes", "call"))
 """Ops outside native code that compute nothing themselves."""
 
 
@@ -70,15 +69,14 @@ def cpu() -> CompileOptions:
     return make_options("cpu")
 
 
-def work_places(body: PlanBody) -> Iterator[str]:
+def work_places(body: Region) -> Iterator[str]:
     """Where the steps of a plan compute: native, host."""
     for step in body.steps:
         if isinstance(step, Segment):
             yield from ["native"] * bool(step.launches)
-            continue
-        if step.op.name not in CONTROL:
+        elif isinstance(step, HostStep | Collective):
             yield "host"
-        for inner in step.bodies:
+        for inner in regions_of(step):
             yield from work_places(inner)
 
 

@@ -5,7 +5,6 @@ import pkgutil
 from collections.abc import Callable, Mapping
 
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode
-from onnxc.compiler.codegen_host.weights import Packers
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.target import Target
 
@@ -15,9 +14,3 @@ EMITTERS: Mapping[str, Callable[[Kernel, str, Target], KernelCode]] = {
     kind: module.emit for kind, module in _modules.items() if hasattr(module, "emit")
 }
 """The code generator of each kernel kind."""
-
-PACKERS = Packers(
-    {kind: module.packed_shape for kind, module in _modules.items() if hasattr(module, "packed_shape")},
-    {kind: module.pack_weight for kind, module in _modules.items() if hasattr(module, "pack_weight")},
-)
-"""The layouts of constants, each named by the kernel kind that reads it."""

@@ -8,109 +8,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
-from onnxc.compiler.codegen_cpu.packing import pack_panel, write_panels
+from onnxc.compiler.codegen_cpu.packing import pack_panel
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import F32, F64, DType
-from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
-
-CHUNK_ROWS = 96
-"""Rows of A against one panel: their results, 64 columns wide, stay in the first-level cache."""
-
-BLOCK_DEPTH = 512
-"""How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
-
-PACK_DEPTH = 256
-"""The same for a B that is packed on the way, on the stack."""
-
-GRAIN_PRODUCTS = 1 << 19
-"""Multiplications in a chunk of units worth claiming, a few microseconds."""
-
-
-# Decisions
-
-
-def schedule(block: Block, constants: Sequence[int], target: Target) -> Mapping[str, int | str]:
-    """The algorithm and the tile: `panels` of so many `vectors`, `packed` before or on the way; else `simple`."""
-    problem = find_problem(block)
-    if problem is None or not _has_micro_kernel(problem):
-        return {"algorithm": "simple"}
-    lanes = _lanes(problem.dot.dtype(), target)
-    packed = problem.b.base in [block.parameters[index] for index in constants]
-    return {"algorithm": "panels", "vectors": panel_vectors(problem.columns, lanes), "packed": int(packed)}
-
-
-def _has_micro_kernel(problem: Problem) -> bool:
-    types = {problem.dot.operands[0].dtype, problem.dot.operands[1].dtype, problem.dot.dtype()}
-    return len(types) == 1 and types <= {F32, F64} and bool(problem.n)
-
-
-def _lanes(dtype: DType, target: Target) -> int:
-    return target.vector_bits // dtype.bits
-
-
-def panel_vectors(columns: Dim, lanes: int) -> int:
-    """The width of a panel in vectors: four, or what wastes least of the last one where the columns are few."""
-    if not isinstance(columns, int):
-        return 4
-    return min((4, 3, 2, 1), key=lambda vectors: (-(-columns // (vectors * lanes)) * (vectors + 1), -vectors))
-
-
-def weight_layout(block: Block, index: int, plan: Mapping[str, int | str], target: Target) -> tuple[str | int, ...]:
-    """How constant operand `index` is packed: in panels if it is B, else as it is."""
-    problem = find_problem(block)
-    if problem is None or plan["algorithm"] != "panels" or problem.b.base != block.parameters[index]:
-        return ()
-    width = int(plan["vectors"]) * _lanes(problem.dot.dtype(), target)
-    outer = [
-        (problem.sizes[letter], problem.b_strides[letter]) for letter in problem.outer if problem.b_strides[letter] != 0
-    ]
-    numbers = [
-        problem.depth,
-        problem.columns,
-        problem.b_stride(problem.k),
-        problem.b_strides[problem.n],
-        problem.b.offset,
-    ]
-    flat = [number for pair in outer for number in pair]
-    assert all(isinstance(number, int) for number in [*numbers, *flat]), "a constant has constant sizes"
-    return ("contraction", width, *(int(str(number)) for number in [*numbers, *flat]))
-
-
-def packed_shape(layout: Sequence[str | int]) -> tuple[int, ...]:
-    """The shape of a constant in a layout that `weight_layout` asked for: [outer..., panel, k, width]."""
-    width, depth, columns, _, _, _, *outer = (int(number) for number in layout[1:])
-    return (*outer[::2], -(-columns // width), depth, width)
-
-
-def pack_weight(array: np.ndarray, layout: Sequence[str | int], out: np.ndarray) -> None:
-    """Writes a constant in its layout to `out`, of `packed_shape`."""
-    _, _, columns, k_stride, n_stride, offset, *outer = (int(number) for number in layout[1:])
-    write_panels(array, out, columns, (k_stride, n_stride), offset, outer[1::2])
-
-
-# Code
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a contraction."""
     frame = open_kernel(kernel, name, target)
     problem = find_problem(kernel.block)
-    if kernel.schedule["algorithm"] == "simple" or problem is None:
-        return _emit_simple(frame, name)
+    if kernel.scheduled(ContractionSchedule).algorithm == "general" or problem is None:
+        return _emit_general(frame, name)
     return _Panels(frame, problem).emit(name)
 
 
@@ -122,23 +44,23 @@ class _Panels:
     problem: Problem
 
     def __post_init__(self) -> None:
-        dtype = self.problem.dot.dtype()
-        self.element = memory_type(dtype)
-        self.item_bytes = dtype.itemsize
-        self.lanes = _lanes(dtype, self.frame.target)
-        self.vectors = int(self.frame.kernel.schedule["vectors"])
-        self.width = self.vectors * self.lanes
-        self.is_packed = self.frame.kernel.schedule["packed"] == 1
-        self.block_depth = BLOCK_DEPTH if self.is_packed else PACK_DEPTH
+        schedule = self.frame.kernel.scheduled(ContractionSchedule)
+        self.element = memory_type(self.problem.dot.dtype())
+        self.lanes = self.frame.lanes
+        self.chunk_rows, self.width, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
+        self.vectors = self.width // self.lanes
+        assert schedule.registers is not None, schedule
+        self.register_rows = schedule.registers.rows
+        self.is_packed = schedule.packing is not None
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
         frame, f, problem = self.frame, self.frame.f, self.problem
         outer_sizes = [problem.sizes[letter] for letter in problem.outer]
-        chunks = floordiv(problem.rows + CHUNK_ROWS - 1, CHUNK_ROWS)
+        chunks = floordiv(problem.rows + self.chunk_rows - 1, self.chunk_rows)
         panels = floordiv(problem.columns + self.width - 1, self.width)
-        chunk_rows = minimum(problem.rows, CHUNK_ROWS)
-        tile_rows = chunk_rows if isinstance(chunk_rows, int) else CHUNK_ROWS
+        chunk_rows = minimum(problem.rows, self.chunk_rows)
+        tile_rows = chunk_rows if isinstance(chunk_rows, int) else self.chunk_rows
         self.tile = f.alloca(self.element, max(tile_rows, 1) * self.width)
         self.scratch = None if self.is_packed else f.alloca(self.element, self._scratch_depth() * self.width)
 
@@ -149,22 +71,18 @@ class _Panels:
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         units = product(outer_sizes) * chunks * panels
-        work = maximum(chunk_rows * self.width * problem.depth, 1)
-        grain = maximum(floordiv(GRAIN_PRODUCTS, work), 1)
-        library = tuple(
-            MicroKernel(self.element, rows, self.vectors)
-            for rows in row_steps(self.vectors, frame.target.vector_registers)
-        )
+        grain = frame.grain(chunk_rows * self.width * problem.depth)
+        library = tuple(MicroKernel(self.element, rows, self.vectors) for rows in row_steps(self.register_rows))
         return KernelCode(name, (f,), units, grain, library)
 
     def _scratch_depth(self) -> int:
         depth = self.problem.depth
-        return min(depth, PACK_DEPTH) if isinstance(depth, int) else PACK_DEPTH
+        return min(depth, self.block_depth) if isinstance(depth, int) else self.block_depth
 
     def _unit(self, outer: Mapping[str, Int], chunk: Int, panel: Int) -> None:
         frame, f, problem = self.frame, self.frame.f, self.problem
-        first_row, first_column = f.mul(chunk, CHUNK_ROWS), f.mul(panel, self.width)
-        rows = f.smin(f.sub(frame.size(problem.rows), first_row), CHUNK_ROWS)
+        first_row, first_column = f.mul(chunk, self.chunk_rows), f.mul(panel, self.width)
+        rows = f.smin(f.sub(frame.size(problem.rows), first_row), self.chunk_rows)
         depth = frame.size(problem.depth)
         a = self._address(
             problem.a, problem.a_strides, outer, f.mul(first_row, frame.size(problem.a_stride(problem.m)))
@@ -224,7 +142,7 @@ class _Panels:
             self.frame.size(self.problem.a_stride(group)) for group in (self.problem.m, self.problem.k)
         )
         product = Product(a, row_stride, k_stride, panel, self.tile, count)
-        shape = (self.vectors, self.lanes, self.frame.target.vector_registers)
+        shape = (self.vectors, self.lanes, self.register_rows)
         multiply(self.frame.f, product, rows, accumulate, self.element, shape)
 
     def _clear(self, rows: Int) -> None:
@@ -261,7 +179,7 @@ def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Se
     e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
 
 
-def _emit_simple(frame: KernelFrame, name: str) -> KernelCode:
+def _emit_general(frame: KernelFrame, name: str) -> KernelCode:
     """Any contraction of any type: each result element, a vector of them at once, sums its products in order."""
     dot = next(op for op in frame.kernel.block.ops if op.name == "dot")
     left, right, result = parse_equation(dot.attributes["equation"])
@@ -271,7 +189,9 @@ def _emit_simple(frame: KernelFrame, name: str) -> KernelCode:
     def write(e: Evaluator, index: Sequence[Index]) -> None:
         write_result(e, frame, dot, _sum_products(e, frame, dot, index, (left, right, result), summed, sizes), index)
 
-    units, grain = write_rows(frame, dot.results[0].shape, write)
+    units, grain = write_rows(
+        frame, dot.results[0].shape, frame.kernel.scheduled(ContractionSchedule).tile.columns, write
+    )
     frame.f.ret()
     return KernelCode(name, (frame.f,), units, grain)
 

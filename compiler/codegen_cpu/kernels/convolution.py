@@ -1,10 +1,10 @@
 """Convolution: which algorithm serves which shape, and the one that serves all.
 
 `panels`: the input is unrolled on the way into panels of output pixels, which the rows of the weights are multiplied
-with. `depthwise`: one filter per channel, vectors of output pixels. `simple`: everything else.
+with. `depthwise`: one filter per channel, vectors of output pixels. `general`: everything else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
 from onnxc.compiler.codegen_cpu.convolution_panels import emit_panels
@@ -15,14 +15,10 @@ from onnxc.compiler.codegen_cpu.kernels.contraction import widened, write_result
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
-from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.views import is_dense, operand_view
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
-
-SPATIAL_RANKS = (1, 2)
-"""How many spatial axes the fast algorithms are written for."""
 
 
 def find_convolution(block: Block) -> Op:
@@ -30,44 +26,27 @@ def find_convolution(block: Block) -> Op:
     return next(op for op in block.ops if op.name == "convolution")
 
 
-def schedule(block: Block, constants: Sequence[int], target: Target) -> Mapping[str, int | str]:
-    """The algorithm, and the width of its panels in vectors."""
-    op = find_convolution(block)
-    x, w = op.operands
-    types = {x.dtype, w.dtype, op.dtype()}
-    views = [operand_view(operand) for operand in op.operands]
-    dense = all(view is not None and is_dense(view) for view in views)
-    static = all(isinstance(size, int) for size in w.shape)
-    plain = set(op.ints("input_dilations")) <= {1} and len(op.ints("strides")) in SPATIAL_RANKS
-    if len(types) > 1 or not types <= {F32, F64} or not dense or not static or not plain or product(w.shape) == 0:
-        return {"algorithm": "simple"}
-    if w.shape[1] == 1 and op.int("groups") > 1:
-        return {"algorithm": "depthwise"}
-    lanes = target.vector_bits // op.dtype().bits
-    pixels = product(op.results[0].shape[2:])
-    vectors = min(-(-pixels // lanes), 4) if isinstance(pixels, int) else 4
-    return {"algorithm": "panels", "vectors": max(vectors, 1)}
-
-
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a convolution by the algorithm that its schedule names."""
     frame = open_kernel(kernel, name, target)
     op = find_convolution(kernel.block)
-    match kernel.schedule["algorithm"]:
+    match kernel.scheduled(ConvolutionSchedule).algorithm:
         case "panels":
-            return emit_panels(frame, op, name, int(kernel.schedule["vectors"]))
+            return emit_panels(frame, op, name)
         case "depthwise":
             return emit_depthwise(frame, op, name)
-    return _emit_simple(frame, op, name)
+    return _emit_general(frame, op, name)
 
 
-def _emit_simple(frame: KernelFrame, op: Op, name: str) -> KernelCode:
+def _emit_general(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """Any convolution of any type: each result element sums its products in order, vectors along the last axis."""
 
     def write(e: Evaluator, index: Sequence[Index]) -> None:
         write_result(e, frame, op, _sum_window(e, frame, op, index), index)
 
-    units, grain = write_rows(frame, op.results[0].shape, write)
+    units, grain = write_rows(
+        frame, op.results[0].shape, frame.kernel.scheduled(ConvolutionSchedule).tile.columns, write
+    )
     frame.f.ret()
     return KernelCode(name, (frame.f,), units, grain)
 

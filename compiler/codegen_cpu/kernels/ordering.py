@@ -7,20 +7,17 @@ radix sort. A unit of work is one line.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
+from onnxc.compiler.codegen_cpu.schedules.elements import LONGEST_RADIX, SHORTEST_RADIX
 from onnxc.compiler.codegen_cpu.sorting import Ordering, radix_function, sift_function
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import OrderingSchedule
 from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
-
-SHORTEST_RADIX = 32
-"""Shorter lines are sorted by the heap in less time than it takes to count digits."""
-
-LONGEST_RADIX = (1 << 32) - 1
 
 COMPARISONS = 16
 """About how many times each element of a line is looked at."""
@@ -37,7 +34,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     units = product((*shape[:axis], *shape[axis + 1 :]))
     sift = sift_function(f"{name}_sift", lines.order)
     functions = (radix_function(f"{name}_radix", lines.order), sift) if lines.has_radix else (sift,)
-    return KernelCode(name, (frame.f, *functions), units, grain_for(shape[axis] * COMPARISONS))
+    return KernelCode(name, (frame.f, *functions), units, frame.grain(shape[axis] * COMPARISONS))
 
 
 def _lines(frame: KernelFrame, op: Op, name: str) -> "_Lines":
@@ -74,9 +71,7 @@ class _Lines:
 
     @property
     def has_radix(self) -> bool:
-        known = self.op.operands[0].shape[self.op.int("axis")]
-        is_long = not isinstance(known, int) or SHORTEST_RADIX <= known <= LONGEST_RADIX
-        return self.op.name == "sort" and self.stride == 1 and is_long
+        return self.frame.kernel.scheduled(OrderingSchedule).algorithm == "radix"
 
     def unit(self, number: Reg) -> None:
         """The results of one line."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
-from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -18,14 +18,9 @@ from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.rows import Rows, identity
+from onnxc.compiler.planning.schedules import ReductionSchedule
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
-
-ACCUMULATORS = 4
-"""Independent partial folds of a row, so that one addition need not wait for the last."""
-
-STAGED_COST = 8
-"""A value that costs more than this per element, and is wanted in two passes, waits in the output row."""
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -34,7 +29,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     rows = _RowLoops(frame, Rows(kernel.block))
     rows.emit()
     frame.f.ret()
-    return KernelCode(name, (frame.f,), rows.units, grain_for(rows.unit_elements))
+    return KernelCode(name, (frame.f,), rows.units, frame.grain(rows.unit_elements))
 
 
 @dataclass
@@ -45,7 +40,7 @@ class _RowLoops:
     rows: Rows
 
     def __post_init__(self) -> None:
-        rows = self.rows
+        rows, self.schedule = self.rows, self.frame.kernel.scheduled(ReductionSchedule)
         self.folds, self.shape, self.axes, self.kept, self.root = (
             rows.folds, rows.shape, rows.axes, rows.kept, rows.root
         )  # fmt: skip
@@ -70,7 +65,7 @@ class _RowLoops:
         passes = [self.rows.row_values(fold.operands[0]) for fold in self.folds] + [self.rows.row_values(self.root)]
         for value in passes[0] if len(passes) == 1 else dict.fromkeys(v for values in passes[:-1] for v in values):
             again = sum(value in values for values in passes) > 1
-            if again and value.dtype == self.root.dtype and self.rows.cost(value) > STAGED_COST:
+            if again and value.dtype == self.root.dtype and self.rows.cost(value) > self.schedule.staged_cost:
                 return value
         return None
 
@@ -228,9 +223,9 @@ class _RowLoops:
     def _accumulators(self, fold: Op) -> int:
         """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
         columns = self.shape[self.axes[-1]]
-        is_short = isinstance(columns, int) and columns < ACCUMULATORS * self.frame.lanes
-        is_costly = self.rows.cost(fold.operands[0]) > STAGED_COST
-        return 1 if is_short or is_costly or not self.lanes_are_columns else ACCUMULATORS
+        is_short = isinstance(columns, int) and columns < self.schedule.accumulators * self.frame.lanes
+        is_costly = self.rows.cost(fold.operands[0]) > self.schedule.staged_cost
+        return 1 if is_short or is_costly or not self.lanes_are_columns else self.schedule.accumulators
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
         """The place of the extremum, one element after another; the first NaN is it where there is one."""

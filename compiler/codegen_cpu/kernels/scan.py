@@ -11,7 +11,7 @@ from functools import cached_property
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
-from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -29,7 +29,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     scan = _Scan(frame, next(op for op in kernel.block.ops if op.name == "scan_axis"))
     frame.f.loop(frame.begin, frame.end, 1, scan.unit)
     frame.f.ret()
-    return KernelCode(name, (frame.f,), product(scan.units), grain_for(scan.shape[scan.axis] * scan.lanes))
+    return KernelCode(name, (frame.f,), product(scan.units), frame.grain(scan.shape[scan.axis] * scan.lanes))
 
 
 @dataclass(frozen=True)

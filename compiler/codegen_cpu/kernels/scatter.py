@@ -13,23 +13,15 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
+from onnxc.compiler.codegen_cpu.schedules.elements import updates_lines
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.ir.dim_functions import maximum, minimum
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
+from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import ScatterSchedule
 from onnxc.compiler.planning.views import is_dense, operand_view, row_major
 from onnxc.compiler.target import Target
-
-LARGEST_UNITS = 16
-"""More ranges would only pass over the updates more often."""
-
-UNIT_ELEMENTS = 16384
-"""The fewest elements that are worth a range of their own."""
-
-COPIED_PER_SEEN = 4
-"""How many elements a range copies at least for each update that it passes over."""
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -67,10 +59,8 @@ class _Scatter:
 
     @cached_property
     def units(self) -> Dim:
-        """How many ranges: few where most of the work would be to pass over the updates."""
-        seen = product(self.updates.shape[:-1] if self._line_is_known else self.updates.shape)
-        worth = floordiv(product(self.data.shape), maximum(COPIED_PER_SEEN * seen, UNIT_ELEMENTS))
-        return minimum(maximum(worth, 1), LARGEST_UNITS)
+        """How many ranges."""
+        return self.frame.kernel.scheduled(ScatterSchedule).units
 
     @cached_property
     def depth(self) -> int:
@@ -78,13 +68,6 @@ class _Scatter:
         depth = self.op.operands[1].shape[-1]
         assert isinstance(depth, int), depth
         return depth
-
-    @cached_property
-    def _line_is_known(self) -> bool:
-        """Whether all elements of a row of updates go to one line."""
-        if self.op.name == "scatter_along":
-            return self.op.int("axis") == self.data.rank - 1
-        return self.depth < self.data.rank
 
     def emit(self) -> None:
         """Copies the range, and applies its updates."""
@@ -95,7 +78,7 @@ class _Scatter:
         self._copy(first, last)
         if self.op.name == "scatter_nd":
             self._apply_slices(first, last)
-        elif self._line_is_known:
+        elif updates_lines(self.op):
             self._apply_within_lines(first, last)
         else:
             self._apply_across_lines(first, last)

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, grain_for, open_kernel
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
 from onnxc.compiler.codegen_cpu.line_windows import LineWindows
@@ -27,11 +27,9 @@ from onnxc.compiler.ir.dtypes import BF16, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.schedules import WindowSchedule
 from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
-
-BAND_ROWS = 32
-"""Rows of the result in a unit of work: enough that the lines folded twice, above each band, do not count."""
 
 LARGEST_SHARED = 5
 """Windows with more rows are folded each on its own: the shared lines would not fit the registers."""
@@ -47,11 +45,12 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     source, view = operand_in_memory(frame, op.operands[0])
     windows = _Windows(frame, op, source, view, _axes(frame, op, view))
     *outer, rows, columns = windows.results
-    bands = floordiv(rows + BAND_ROWS - 1, BAND_ROWS)
+    band_rows = windows.band_rows
+    bands = floordiv(rows + band_rows - 1, band_rows)
     frame.f.loop(frame.begin, frame.end, 1, lambda unit: windows.unit(frame.split(unit, (*outer, bands))))
     frame.f.ret()
-    work = minimum(rows, BAND_ROWS) * columns * product(op.ints("window"))
-    return KernelCode(name, (frame.f,), product(outer) * bands, grain_for(work))
+    work = minimum(rows, band_rows) * columns * product(op.ints("window"))
+    return KernelCode(name, (frame.f,), product(outer) * bands, frame.grain(work))
 
 
 @dataclass(frozen=True)
@@ -117,6 +116,11 @@ class _Windows:
     view: View
     axes: tuple[_Axis, ...]
 
+    @property
+    def band_rows(self) -> int:
+        """Rows of the result in a unit of work."""
+        return self.frame.kernel.scheduled(WindowSchedule).block
+
     @cached_property
     def dtype(self) -> DType:
         return self.op.operands[0].dtype
@@ -145,8 +149,8 @@ class _Windows:
         """The results of one band; `place` are the coordinates before the rows, and its number."""
         frame, f, (*_, rows, columns) = self.frame, self.frame.f, self.results
         *outer, band = place
-        start = f.mul(band, BAND_ROWS)
-        stop = f.smin(f.add(start, BAND_ROWS), frame.size(rows))
+        start = f.mul(band, self.band_rows)
+        stop = f.smin(f.add(start, self.band_rows), frame.size(rows))
         if columns == 1 and self.op.name == "reduce_window":
             f.loop(start, stop, 1, lambda row: self._write(None, self._one_window((*outer, row)), (*outer, row, 0)))
         else:

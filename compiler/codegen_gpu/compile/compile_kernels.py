@@ -13,8 +13,8 @@ from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
 from onnxc.compiler.codegen_gpu.compile.cubin import Cubin, CubinParameter, read_cubin
 from onnxc.compiler.codegen_gpu.compile.kernel_cache import KernelCache, kernel_key
 from onnxc.compiler.codegen_gpu.compile.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.codegen_gpu.schedules.cards import Card, card_of
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
-from onnxc.compiler.codegen_gpu.tiles.cards import Card, card_of
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import DeviceError, UnsupportedError

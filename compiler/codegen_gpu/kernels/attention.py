@@ -7,87 +7,36 @@ what the slices gave, always in the same order.
 Source: Dao, "FlashAttention-2", ICLR 2024; Dao et al., "Flash-Decoding for long-context inference", 2023.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, to_memory
-from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, power_of_two, unravel
-from onnxc.compiler.codegen_gpu.tiles.cards import card_of
-from onnxc.compiler.codegen_gpu.tiles.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.variants import few_and_long
-from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import AttentionSchedule
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 ROW, COLUMN = 0, 1
 """The dimensions of a tile."""
 
-LEAST_SIZE, WIDEST = 16, 256
-"""What tensor cores multiply at least; the widest head whose sums stay in registers."""
-
-SLICES = (1, 4, 8, 16, 32, 64)
-"""How many programs share the keys: powers of two, as tiles are; 4 or more, so that what they leave is aligned."""
-
-FEW_QUERIES, LEAST_KEYS, USUAL_SLICES = 32, 512, 16
-"""Up to so many queries, of all sequences, share so many keys or more, in so many slices, where a call tells the sizes.
-
-Both are a matter of the time that a second launch takes: fewer keys are a few tiles for one program.
-"""
-
-COMBINED = 1024
-"""Elements of the result in a program that puts slices together."""
-
-
-# Queries, keys and warps of a tile for heads up to a width: the largest found for which registers suffice.
-_F32_TILES = ((32, (64, 32, 4)), (64, (32, 32, 4)), (128, (32, 16, 8)), (256, (16, 16, 8)))
-_TILES = {
-    80: ((64, (64, 64, 4)), (128, (64, 32, 4)), (256, (64, 32, 8))),
-    90: ((64, (128, 64, 4)), (128, (128, 64, 8)), (256, (64, 32, 8))),
-}
-
-
-def _tile(dtype: DType, width: int, target: Target) -> tuple[int, int, int]:
-    tiles = _F32_TILES if dtype == F32 else _TILES[min(max(_TILES), card_of(target).architecture)]
-    return next(tile for most, tile in tiles if width <= most)
-
-
-def is_native(op: Op) -> bool:
-    """Whether the heads are of a known width that fits, in a type that tensor cores multiply."""
-    q, _, v, *_ = op.operands
-    widths = (q.shape[3], v.shape[3])
-    fits = all(isinstance(width, int) and 0 < width <= WIDEST for width in widths)
-    return fits and q.dtype in (F32, F16, BF16)
-
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of an attention kernel."""
     op = next(op for op in kernel.block.ops if op.name == "attention")
-    attention = _Attention(open_kernel(kernel, target, rank=2), op)
-    general, slices = attention.emit(), attention.choose_slices()
-    if slices == 1:
-        return general
-    queries = attention.batch * attention.queries
-    known = isinstance(queries, int) and isinstance(attention.keys, int)
-    most, least = (queries, 0) if known else (FEW_QUERIES, 0 if isinstance(attention.keys, int) else LEAST_KEYS)
-    assert isinstance(most, int), most
-    shared = _emit_shared(kernel, target, op, slices, minimum(queries, most))
-    return few_and_long(shared, general, (queries, most), (attention.keys, least))
-
-
-def _emit_shared(kernel: Kernel, target: Target, op: Op, slices: int, queries: Dim) -> KernelCode:
-    """The launches for keys in so many slices; `queries`: the most, of all sequences, that there are then."""
-    partial, total = (_Attention(open_kernel(kernel, target, rank=2), op, slices) for _ in range(2))
-    count = queries * partial.heads * slices
-    offsets = (0, count * F32.itemsize, 2 * count * F32.itemsize)
-    steps = replace(partial.emit_partial(offsets), why=f"{slices} programs share the keys"), total.emit_total(offsets)
-    return KernelCode(steps, count * (2 + partial.value_width) * F32.itemsize, element_counts(kernel))
+    schedule = kernel.scheduled(AttentionSchedule)
+    partial, total = (_Attention(open_kernel(kernel, target, rank=2), op, schedule) for _ in range(2))
+    if schedule.split == 1:
+        return partial.emit()
+    offsets = (0, schedule.slice_bytes, 2 * schedule.slice_bytes)
+    return KernelCode((partial.emit_partial(offsets), total.emit_total(offsets)), element_counts(kernel))
 
 
 @dataclass
@@ -96,9 +45,10 @@ class _Attention:
 
     frame: KernelFrame
     op: Op
-    slices: int = 1
+    schedule: AttentionSchedule
 
     def __post_init__(self) -> None:
+        schedule = self.schedule
         self.q, self.k, self.v, *masks = self.op.operands
         self.mask: Value | None = masks[0] if masks else None
         self.batch, heads, self.queries, width = self.q.shape
@@ -109,35 +59,8 @@ class _Attention:
         assert isinstance(groups, int), self.k
         self.width, self.value_width, self.heads, self.groups = width, value_width, heads, groups
         self.heads_of_group = self.heads // self.groups if self.groups else 1
-        self.padded = max(LEAST_SIZE, power_of_two(width))
-        self.value_padded = max(LEAST_SIZE, power_of_two(value_width))
-        rows, self.tile_keys, self.warps = _tile(self.q.dtype, max(self.padded, self.value_padded), self.frame.target)
-        known = power_of_two(self.queries) if isinstance(self.queries, int) else rows
-        if self.slices > 1:
-            known = self._rows_of_group()
-        self.tile_queries = max(LEAST_SIZE, min(rows, known))
-
-    def _rows_of_group(self) -> int:
-        """Rows for all heads of a group, where only a call tells the queries for one of each."""
-        return power_of_two(self.heads_of_group * (self.queries if isinstance(self.queries, int) else 1))
-
-    def choose_slices(self) -> int:
-        """How many programs are to share the keys; 1 where a second launch takes longer than it saves."""
-        batch, queries, keys = (x if isinstance(x, int) else 1 for x in (self.batch, self.queries, self.keys))
-        is_long = self.keys != self.queries and not self.op.flag("causal")
-        if not is_long or queries > FEW_QUERIES or not self.heads:
-            return 1
-        if not isinstance(self.keys, int):
-            return USUAL_SLICES
-        model, pieces = cost_model(self.frame.target), -(-keys // self.tile_keys)
-        nbytes = batch * self.groups * keys * (self.width + self.value_width) * self.k.dtype.itemsize
-
-        def seconds(slices: int) -> float:
-            programs = batch * (self.heads if slices == 1 else self.groups * slices)
-            one = model.seconds(Work(nbytes, programs=programs, programs_per_sm=4, steps=-(-pieces // slices)))
-            return one + (model.seconds(Work(0, programs=batch * self.heads)) if slices > 1 else 0.0)
-
-        return min(SLICES, key=seconds)
+        (self.padded, self.value_padded), self.slices = schedule.widths, schedule.split
+        self.tile_queries, self.tile_keys = schedule.tile.rows, schedule.tile.columns
 
     def emit(self) -> KernelCode:
         """The whole kernel."""
@@ -153,7 +76,7 @@ class _Attention:
             stop = b.minimum(stop, b.add(first, self.tile_queries))
         _, weight, total = self._fold_keys(q, (batch, head), row, (0, stop))
         self._write(self._quotient(total, weight), (batch, head), row)
-        return frame.code((product(counts),), self.warps, stages=2)
+        return frame.code((product(counts),))
 
     def _fold_keys(
         self, q: Expr, place: tuple[Int, Int], row: Int, keys: tuple[Int, Int], group: Int | None = None
@@ -214,15 +137,13 @@ class _Attention:
         e.store(peak, F32, peaks, place)
         e.store(weight, F32, weights, place)
         e.store(total, F32, sums, b.add(b.mul(place, self.value_width), inner))
-        is_small = self.tile_queries == LEAST_SIZE and max(self.padded, self.value_padded) < WIDEST
-        warps = min(4, self.warps) if is_small else self.warps
-        return frame.step((product(counts),), warps, stages=2)
+        return frame.step((product(counts),))
 
     def emit_total(self, offsets: tuple[Dim, Dim, Dim]) -> DeviceStep:
         """The launch that puts the slices of each row together."""
         frame, b = self.frame, self.frame.b
         tall, square = frozenset((ROW,)), frozenset((ROW, COLUMN))
-        tile = max(1, COMBINED // self.value_padded)
+        tile = frame.joining.tile.rows
         sizes: tuple[Dim, ...] = (self.batch, self.groups, self.queries, self.heads_of_group)
         count = product(sizes)
         row = b.add(b.mul(b.program(), tile), b.lanes(ROW, tile))
@@ -246,7 +167,7 @@ class _Attention:
         batch, group, query, within = unravel(b, row, [frame.size(size) for size in sizes])
         head = b.add(b.mul(group, self.heads_of_group), within)
         self._store(self._quotient(total, weight), (batch, head, query), exists, tile)
-        return frame.step((floordiv(count + tile - 1, tile),), warps=4)
+        return frame.step((floordiv(count + tile - 1, tile),), frame.joining.workers)
 
     def _memory(self, offsets: tuple[Dim, Dim, Dim]) -> list[Expr]:
         names = ("peaks", "weights", "sums")
@@ -261,8 +182,7 @@ class _Attention:
     # Tiles
 
     def _precision(self) -> str:
-        chosen = self.frame.kernel.schedule.get("input_precision", "tf32x3")
-        return f', input_precision="{chosen}"' if self.q.dtype == F32 else ""
+        return precision_option(self.schedule.arithmetic, self.q.dtype)
 
     def _tile(
         self,

@@ -6,6 +6,7 @@ from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import ConcatenateSchedule
 from onnxc.compiler.target import Target
 
 
@@ -33,4 +34,4 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         assert result is not None, op
         e.store(result, frame.root.dtype, frame.output(), place)
 
-    return frame.flat(product(shape), write)
+    return frame.flat(product(shape), write, kernel.scheduled(ConcatenateSchedule).block)

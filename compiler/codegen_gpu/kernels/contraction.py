@@ -6,32 +6,28 @@ share one and a second launch adds up their parts, always in the same order.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.source.block_copies import LEAST_COPIED_ROWS, BlockSide, block_sides
-from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
+from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides
+from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
+from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
-from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, SizeRange
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
-from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES, MatrixProducts, choose_tile
-from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile, TileChoice
-from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule
 from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
 
 M, N = 0, 1
 """The dimensions of a tile."""
-
-FEW_ROWS = 16
-"""A product with so many rows at most, as when tokens are generated, is a matter of reading the other operand."""
 
 GROUP_ROWS = 8
 """Tiles of so many rows are made column by column, so that what they read is still in the cache."""
@@ -39,58 +35,27 @@ GROUP_ROWS = 8
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a contraction."""
-    problem = find_problem(kernel.block)
-    if problem is None or not _has_tiles(problem):
-        return _emit_simple(open_kernel(kernel, target))
-    batch = product(problem.sizes[letter] for letter in problem.outer)
-    general = _emit_products(kernel, problem, target, _products(kernel, problem, batch, problem.rows))
-    if isinstance(problem.rows, int) or not problem.m or not isinstance(batch, int):
-        return KernelCode(general.steps, general.scratch_bytes, element_counts(kernel))
-    # A call with few rows gets programs that share the columns among more of them.
-    few = _emit_products(kernel, problem, target, _products(kernel, problem, batch, FEW_ROWS))
-    steps = [
-        *(replace(step, when=SizeRange(problem.rows, 0, FEW_ROWS)) for step in few.steps),
-        *(replace(step, when=SizeRange(problem.rows, FEW_ROWS + 1, None)) for step in general.steps),
-    ]
-    return KernelCode(tuple(steps), maximum(few.scratch_bytes, general.scratch_bytes), element_counts(kernel))
-
-
-def _products(kernel: Kernel, problem: Problem, batch: Dim, rows: Dim) -> MatrixProducts:
-    precision = str(kernel.schedule.get("input_precision", "tf32x3"))
-    return MatrixProducts(batch, rows, problem.columns, problem.depth, problem.dot.operands[0].dtype, precision)
-
-
-def _emit_products(kernel: Kernel, problem: Problem, target: Target, products: MatrixProducts) -> KernelCode:
-    choice = choose_tile(products, target)
-    return emit_products_with(choice, kernel, problem, target)
-
-
-def emit_products_with(choice: TileChoice, kernel: Kernel, problem: Problem, target: Target) -> KernelCode:
-    """The launches of a contraction with the given tile."""
-    tile, parts = choice.tile, choice.parts
-    if parts == 1:
-        frame = open_kernel(kernel, target, rank=2)
-        return KernelCode((replace(_Tiles(frame, problem, tile).emit(), why=choice.why),))
-    partial = replace(_Tiles(open_kernel(kernel, target, rank=2), problem, tile, parts).emit(), why=choice.why)
-    total = emit_total(open_kernel(kernel, target), problem.dot, parts)
-    scratch_bytes = parts * problem.dot.results[0].tensor.elements * F32.itemsize
-    return KernelCode((partial, total), scratch_bytes)
-
-
-def _has_tiles(problem: Problem) -> bool:
-    """Whether tensor cores multiply the operands: one type, at least one letter of its own on both sides."""
-    types = {operand.dtype for operand in problem.dot.operands}
-    return len(types) == 1 and types <= TILED_DTYPES and bool(problem.n) and bool(problem.k)
+    schedule, problem = kernel.scheduled(ContractionSchedule), find_problem(kernel.block)
+    if schedule.algorithm == "general" or problem is None:
+        return _emit_general(open_kernel(kernel, target))
+    tiles = _Tiles(open_kernel(kernel, target, rank=2), problem, schedule).emit()
+    if schedule.split == 1:
+        return KernelCode((tiles,), element_counts(kernel))
+    return KernelCode(
+        (tiles, emit_total(open_kernel(kernel, target), problem.dot, schedule.split)), element_counts(kernel)
+    )
 
 
 @dataclass
 class _Tiles:
-    """One launch of tiles; `parts` of them share each tile of the result."""
+    """One launch of tiles."""
 
     frame: KernelFrame
     problem: Problem
-    tile: MatrixTile
-    parts: int = 1
+    schedule: ContractionSchedule
+
+    def __post_init__(self) -> None:
+        self.tile, self.parts = self.schedule.tile, self.schedule.split
 
     def emit(self) -> DeviceStep:
         """The whole kernel."""
@@ -120,7 +85,7 @@ class _Tiles:
             e.store(total, F32, frame.scratch("parts", F32), e.linear(index, strides, offset))
         else:
             write_result(frame, e, problem.dot, total, index)
-        return frame.step((product(counts),), tile.warps, tile.stages)
+        return frame.step((product(counts),))
 
     def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
@@ -148,8 +113,9 @@ class _Tiles:
         is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
         shape, type = f"[{tile.rows}, {tile.columns}]", register_type(accumulator)
         total = b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N)))
-        sides = block_sides(problem, frame.target) if tile.rows >= LEAST_COPIED_ROWS else None
-        if sides is not None:
+        if self.schedule.block_copies:
+            sides = block_sides(problem, frame.target)
+            assert sides is not None, self.schedule
             self._multiply_blocks(sides, outer, starts, (first, stop), total)
             return total
         a_k, b_k = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
@@ -157,8 +123,7 @@ class _Tiles:
         right = self._pointers(
             problem.b, problem.b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k)
         )
-        precision = str(frame.kernel.schedule.get("input_precision", "tf32x3"))
-        option = f', input_precision="{precision}"' if dot.operands[0].dtype == F32 else ""
+        option = precision_option(self.schedule.arithmetic, dot.operands[0].dtype)
         with b.loop(first, stop, tile.depth, prefix="k") as k:
             inside = None if is_whole else (b.compare(b.add(k, a_k), "<", stop), b.compare(b.add(k, b_k), "<", stop))
             x = self._load(left, masks[M], None if inside is None else inside[0], problem.a.base.dtype)
@@ -255,10 +220,11 @@ def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
             total = b.let(f"{total} + {other}", total.dims)
         write_result(frame, e, anchor, total, unravel(b, place, [frame.size(size) for size in value.shape]))
 
-    return frame.flat(count, write).steps[0]
+    joining = frame.joining
+    return frame.flat(count, write, joining.tile.columns, joining.workers).steps[0]
 
 
-def _emit_simple(frame: KernelFrame) -> KernelCode:
+def _emit_general(frame: KernelFrame) -> KernelCode:
     """Each lane sums the products of one element: for types, and for shapes, that tensor cores do not take."""
     b, block = frame.b, frame.kernel.block
     dot = next(op for op in block.ops if op.name == "dot")
@@ -286,10 +252,9 @@ def _emit_simple(frame: KernelFrame) -> KernelCode:
         where = e.strided(index, row_major(root.shape))
         e.store(e.value(root, index), root.dtype, frame.output(), where)
 
-    return frame.flat(product(dot.results[0].shape), write)
+    return frame.flat(product(dot.results[0].shape), write, frame.kernel.scheduled(ContractionSchedule).tile.columns)
 
 
-def accumulator_of(op: Op) -> DType:
-    """The type that products are summed in: that of the result, f32 for 16-bit floats."""
-    dtype = op.dtype()
-    return F32 if memory_type(dtype) != register_type(dtype) and dtype.is_float else dtype
+def precision_option(arithmetic: Arithmetic, dtype: DType) -> str:
+    """What tl.dot is told of the form in which operands are multiplied."""
+    return f', input_precision="{arithmetic.operands}"' if dtype == F32 else ""

@@ -5,23 +5,20 @@ over channels; elements of the input are gathered where they lie, with the chann
 channels in each of many groups, and types that tensor cores do not multiply.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.kernels.contraction import accumulator_of, emit_total, place_tile, write_result
+from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, place_tile, precision_option, write_result
+from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
-from onnxc.compiler.codegen_gpu.source.packed_weights import transposed_layout, transposed_strides
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
-from onnxc.compiler.codegen_gpu.source.sliding_windows import WINDOW_BLOCK, WindowAxis, convolution_axes, for_each_tap
+from onnxc.compiler.codegen_gpu.source.sliding_windows import WindowAxis, convolution_axes, for_each_tap
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
-from onnxc.compiler.codegen_gpu.tiles.convolution_tiles import ConvolutionProducts, choose_convolution_tile
-from onnxc.compiler.codegen_gpu.tiles.matrix_tiles import TILED_DTYPES
-from onnxc.compiler.codegen_gpu.tiles.product_tiles import MatrixTile
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I8, I32
+from onnxc.compiler.ir.dtypes import BOOL, F32
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import (
     ConvolutionDimensions,
@@ -30,6 +27,8 @@ from onnxc.compiler.ir.primitives.contractions import (
     parse_dimensions,
 )
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.layouts import Permuted
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.planning.views import View, operand_view, row_major
 from onnxc.compiler.target import Target
 
@@ -38,9 +37,6 @@ M, N = 0, 1
 
 PARTS, GROUPS = 1, 2
 """The axes of the grid behind that of the tiles."""
-
-LEAST_TILED = 16
-"""Groups with fewer filters, or fewer products to sum, would leave most of a tile empty."""
 
 
 def is_native(op: Op) -> bool:
@@ -51,41 +47,16 @@ def is_native(op: Op) -> bool:
     return BOOL not in (op.operands[0].dtype, op.operands[1].dtype, op.dtype())
 
 
-def schedule(block: Block, constants: Sequence[int]) -> Mapping[str, int | str]:
-    """The algorithm, and whether the weights are packed for it: constants that nothing else reads are."""
-    op = find_convolution(block)
-    w = op.operands[1]
-    uses = [operand for other in block.ops for operand in other.operands].count(w)
-    is_packed = uses == 1 and any(block.parameters[number] == w for number in constants)
-    return {"algorithm": _algorithm(op), "weights": "packed" if is_packed else "plain"}
-
-
-def weight_layout(kernel: Kernel, index: int) -> tuple[str | int, ...]:
-    """The layout of parameter `index`: that of the algorithm for packed weights."""
-    w = find_convolution(kernel.block).operands[1]
-    if kernel.schedule["weights"] != "packed" or kernel.block.parameters[index] != w:
-        return ()
-    return transposed_layout(w.shape, _packed_order(kernel))
-
-
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a convolution by the algorithm that its schedule names."""
-    op = find_convolution(kernel.block)
-    if kernel.schedule["algorithm"] == "direct":
+    op, schedule = find_convolution(kernel.block), kernel.scheduled(ConvolutionSchedule)
+    if schedule.algorithm == "direct":
         return _emit_direct(open_kernel(kernel, target), op)
-    problem = _problem(kernel)
-    products = ConvolutionProducts(
-        problem.groups, problem.rows, problem.columns, problem.channels, product(problem.taps),
-        op.operands[0].dtype, str(kernel.schedule.get("input_precision", "tf32x3")),
-    )  # fmt: skip
-    choice = choose_convolution_tile(products, target)
-    tiles = _Tiles(open_kernel(kernel, target, rank=2), problem, choice.tile, choice.parts, products.is_flat)
-    partial = replace(tiles.emit(), why=choice.why)
-    if choice.parts == 1:
-        return KernelCode((partial,), 0, element_counts(kernel))
-    total = emit_total(open_kernel(kernel, target), op, choice.parts)
-    scratch_bytes = choice.parts * op.results[0].tensor.elements * F32.itemsize
-    return KernelCode((partial, total), scratch_bytes, element_counts(kernel))
+    tiles = _Tiles(open_kernel(kernel, target, rank=2), _problem(kernel), schedule).emit()
+    if schedule.split == 1:
+        return KernelCode((tiles,), element_counts(kernel))
+    total = emit_total(open_kernel(kernel, target), op, schedule.split)
+    return KernelCode((tiles, total), element_counts(kernel))
 
 
 def find_convolution(block: Block) -> Op:
@@ -93,30 +64,13 @@ def find_convolution(block: Block) -> Op:
     return next(op for op in block.ops if op.name == "convolution")
 
 
-def _algorithm(op: Op) -> str:
-    x, w = op.operands
-    types, result = {x.dtype, w.dtype}, op.dtype()
-    sums = {I8: (I32,), F32: (F32,), F16: (F16, BF16, F32), BF16: (F16, BF16, F32)}
-    is_tiled = len(types) == 1 and types <= TILED_DTYPES and result in sums[x.dtype]
-    views = operand_view(x), operand_view(w)
-    if not is_tiled or views[0] is None or views[1] is None:
-        return "direct"
-    filters, depth = floordiv(w.shape[0], op.int("groups")), product(w.shape[1:])
-    is_narrow = any(isinstance(size, int) and size < LEAST_TILED for size in (filters, depth))
-    return "direct" if op.int("groups") > 1 and is_narrow else "products"
-
-
-def _packed_order(kernel: Kernel) -> tuple[int, ...]:
-    """Products read along k, a filter after the other; lanes of a direct sum are neighbouring filters."""
-    taps = range(2, find_convolution(kernel.block).operands[1].rank)
-    return (0, *taps, 1) if kernel.schedule["algorithm"] == "products" else (*taps, 1, 0)
-
-
 def _weight_strides(kernel: Kernel, view: View) -> tuple[Dim, ...]:
     """The strides of filters, channels and taps as the weights lie."""
-    if kernel.schedule["weights"] == "packed":
-        return transposed_strides(view.shape, _packed_order(kernel))
-    return view.strides
+    packing = kernel.schedule.packing
+    if packing is None:
+        return view.strides
+    assert isinstance(packing.layout, Permuted), packing
+    return packing.layout.strides
 
 
 @dataclass(frozen=True)
@@ -170,13 +124,14 @@ def _problem(kernel: Kernel) -> _Problem:
 
 @dataclass
 class _Tiles:
-    """One launch of tiles; `parts` of them share each tile of the result, and `is_flat` says whether k is one axis."""
+    """One launch of tiles."""
 
     frame: KernelFrame
     problem: _Problem
-    tile: MatrixTile
-    parts: int
-    is_flat: bool
+    schedule: ConvolutionSchedule
+
+    def __post_init__(self) -> None:
+        self.tile, self.parts, self.is_flat = self.schedule.tile, self.schedule.split, self.schedule.flat
 
     def emit(self) -> DeviceStep:
         """The whole kernel."""
@@ -196,7 +151,7 @@ class _Tiles:
         self.lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
         total = self._multiply(group, batch, column, part)
         self._write(total, batch, pixel, column, part)
-        return frame.step((row_tiles * column_tiles, self.parts, problem.groups), tile.warps, tile.stages)
+        return frame.step((row_tiles * column_tiles, self.parts, problem.groups))
 
     def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
@@ -230,8 +185,7 @@ class _Tiles:
         dtype = problem.op.operands[0].dtype
         type = register_type(F32 if dtype.is_float else problem.op.dtype())
         total = b.variable(f"tl.zeros([{tile.rows}, {tile.columns}], {type})", frozenset((M, N)))
-        precision = str(frame.kernel.schedule.get("input_precision", "tf32x3"))
-        option = f', input_precision="{precision}"' if dtype == F32 else ""
+        option = precision_option(self.schedule.arithmetic, dtype)
         with b.loop(start, stop, prefix="k") as k:
             if self.is_flat:
                 x, w = self._flat_operands(k, x_base, w_base)
@@ -381,4 +335,4 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
         where = e.strided(index, row_major(frame.root.shape))
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
 
-    return frame.flat(product(op.results[0].shape), write, WINDOW_BLOCK)
+    return frame.flat(product(op.results[0].shape), write, frame.kernel.scheduled(ConvolutionSchedule).tile.columns)

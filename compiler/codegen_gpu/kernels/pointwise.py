@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from onnxc.compiler.codegen_gpu.schedules.elements import crossed_axis
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
@@ -9,24 +10,20 @@ from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.planning.domain import Domain, affine_domain
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
-
-SQUARE = 64
-"""The side of a square tile: rows of 128 bytes or more on both sides of a transposition."""
-
-SMALLEST_CROSSED = 16
-"""Axes of fewer elements are not worth a square tile."""
 
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a pointwise kernel."""
     kernel = sink_movements(kernel)
     domain = affine_domain(kernel.block)
-    crossed = None if domain is None else crossed_axis(domain)
-    if domain is not None and crossed is not None:
-        return _emit_squares(open_kernel(kernel, target, rank=2), domain, crossed)
+    schedule = kernel.scheduled(PointwiseSchedule)
+    if schedule.algorithm == "squares":
+        assert domain is not None, kernel
+        return _emit_squares(open_kernel(kernel, target, rank=2), domain, schedule.block)
     frame = open_kernel(kernel, target)
     shape = domain.shape if domain is not None else frame.root.shape
     strides = domain.output if domain is not None else row_major(shape)
@@ -34,7 +31,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     def write(e: Evaluator, place: Int) -> None:
         write_element(frame, e, domain, strides, unravel(frame.b, place, [frame.size(size) for size in shape]))
 
-    return frame.flat(product(shape), write)
+    return frame.flat(product(shape), write, schedule.block)
 
 
 def write_element(
@@ -48,38 +45,24 @@ def write_element(
     e.store(e.value(root, index), root.dtype, frame.output(), place)
 
 
-def crossed_axis(domain: Domain) -> int | None:
-    """The axis along which a leaf is dense in memory while the output is not, or None where there is none."""
-    if len(domain.shape) < 2 or domain.output[-1] != 1 or _is_small(domain.shape[-1]):
-        return None
-    for view in domain.leaves.values():
-        for axis in range(len(domain.shape) - 1):
-            if view.strides[axis] == 1 and view.strides[-1] not in (0, 1) and not _is_small(domain.shape[axis]):
-                return axis
-    return None
-
-
-def _is_small(size: Dim) -> bool:
-    return isinstance(size, int) and size < SMALLEST_CROSSED
-
-
-def _emit_squares(frame: KernelFrame, domain: Domain, crossed: int) -> KernelCode:
+def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     """Square tiles over the crossed axis and the last one; the other axes are programs."""
-    b, shape = frame.b, domain.shape
+    b, shape, crossed = frame.b, domain.shape, crossed_axis(domain)
+    assert crossed is not None, frame.kernel
     last = len(shape) - 1
     others = [axis for axis in range(last) if axis != crossed]
-    tiles = [floordiv(shape[axis] + SQUARE - 1, SQUARE) for axis in (crossed, last)]
+    tiles = [floordiv(shape[axis] + side - 1, side) for axis in (crossed, last)]
     place: Int = b.program()
     sizes = [shape[axis] for axis in others] + tiles
     *outer, row, column = unravel(b, place, [frame.size(size) for size in sizes])
     index: dict[int, Int] = dict(zip(others, outer, strict=True))
     lanes, masks = dict[int, Expr](), dict[int, Expr]()
     for dim, (axis, tile) in enumerate(((crossed, row), (last, column))):
-        lanes[dim] = b.lanes(dim, SQUARE)
-        index[axis] = b.add(b.mul(tile, SQUARE), lanes[dim])
+        lanes[dim] = b.lanes(dim, side)
+        index[axis] = b.add(b.mul(tile, side), lanes[dim])
         size = shape[axis]
-        if not isinstance(size, int) or size % SQUARE:
+        if not isinstance(size, int) or size % side:
             masks[dim] = b.compare(index[axis], "<", frame.size(size))
     e = frame.evaluator(lanes, masks)
     write_element(frame, e, domain, domain.output, [index[axis] for axis in range(last + 1)])
-    return frame.code((product(sizes),), warps=8)
+    return frame.code((product(sizes),))

@@ -8,46 +8,24 @@ is wanted for each, several programs share a row and a second launch folds their
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from onnxc.compiler.codegen_gpu.schedules.reductions import part_type
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.source.kernel_frame import LANES_PER_WARP, KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.row_folds import COLUMNS, ROWS, fold_columns
 from onnxc.compiler.codegen_gpu.source.scalars import literal, table_of
-from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, power_of_two, unravel
-from onnxc.compiler.codegen_gpu.tiles.cards import card_of
-from onnxc.compiler.codegen_gpu.tiles.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.variants import few_and_long
-from onnxc.compiler.ir.dim_functions import minimum
-from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dtypes import BOOL, I64, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.rows import Rows, identity
+from onnxc.compiler.planning.schedules import ReductionSchedule, Tile
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
-
-LONGEST_ROW = 8192
-"""Elements of a row that stay in registers: 32 for each thread of 8 warps."""
-
-TILE = 1024
-"""Elements of a tile where a row is shorter, or where rows are gone through piece by piece."""
-
-MOST_WARPS = 8
-
-SIDE_BY_SIDE, FEWEST_SIDE_BY_SIDE = 32, 8
-"""Rows in a tile where the elements of neighbouring rows lie side by side: of long rows fewer, 32 bytes or more."""
-
-CROSSED_TILE = 4096
-"""Elements of a tile of such rows where they are gone through piece by piece: there are few programs for them."""
-
-PARTS = (1, 16, 32, 64, 128, 256, 512, 1024)
-"""How many programs share a row: powers of two, as tiles are; 16 or more, so that parts of all types are aligned."""
-
-FEW_TILES, USUAL_PARTS = 16, 256
-"""Up to so many tiles of rows are shared where only a call tells how many there are; by so many, if long, likewise."""
 
 
 def is_native(op: Op) -> bool:
@@ -57,70 +35,13 @@ def is_native(op: Op) -> bool:
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
-    rows = Rows(kernel.block)
-    tiles = _RowTiles(open_kernel(kernel, target, rank=2), rows, _choose_tile(rows))
-    general = tiles.emit()
-    parts = 1 if tiles.fits or not _has_parts(rows) else _choose_parts(tiles)
-    if parts == 1:
-        return general
-    known = isinstance(tiles.row_count, int) and isinstance(tiles.column_count, int)
-    most = tiles.row_count if known else FEW_TILES * tiles.tile_rows
-    assert isinstance(most, int), most
-    shared = _emit_shared(kernel, target, parts, minimum(tiles.row_count, most))
-    # What is not longer is not worth a second launch.
-    return few_and_long(shared, general, (tiles.row_count, most), (tiles.column_count, LONGEST_ROW + 1))
-
-
-def _emit_shared(kernel: Kernel, target: Target, parts: int, row_count: Dim) -> KernelCode:
-    """The launches where so many programs share each tile of rows; `row_count`: the most rows that there are then."""
-    rows = Rows(kernel.block)
-    partial = _RowTiles(open_kernel(kernel, target, rank=2), rows, _choose_tile(rows), parts)
-    most_rows = power_of_two(row_count) if isinstance(row_count, int) else TILE
-    tile = max(1, min(TILE // parts, most_rows)), parts
-    total = _RowTiles(open_kernel(kernel, target, rank=2), rows, tile, parts)
-    steps = replace(partial.emit_partial(), why=f"{parts} programs share a row"), total.emit_total()
-    return KernelCode(steps, parts * row_count * _part_type(rows.folds[0]).itemsize, element_counts(kernel))
-
-
-def _choose_tile(rows: Rows) -> tuple[int, int]:
-    """How many rows and columns, powers of two."""
-    count, columns = (product(rows.shape[axis] for axis in axes) for axes in (rows.kept, rows.axes))
-    most_rows = power_of_two(count) if isinstance(count, int) else TILE
-    if rows.last_is_folded:
-        width = power_of_two(columns) if isinstance(columns, int) else TILE
-        width = max(1, width if width <= LONGEST_ROW else TILE)
-        return max(1, min(TILE // width, most_rows)), width
-    width = power_of_two(columns) if isinstance(columns, int) else TILE // FEWEST_SIDE_BY_SIDE
-    height = max(1, min(max(TILE // width, FEWEST_SIDE_BY_SIDE), SIDE_BY_SIDE, most_rows))
-    return height, min(width, CROSSED_TILE // height)
-
-
-def _has_parts(rows: Rows) -> bool:
-    """Whether rows can be folded in parts: there is one fold, and its value for each row is what is wanted."""
-    return not rows.writes_rows and bool(rows.axes) and [fold.name for fold in rows.folds] == ["reduce"]
-
-
-def _choose_parts(tiles: "_RowTiles") -> int:
-    """How many programs are to share a row; 1 where a second launch takes longer than it saves."""
-    columns, rows, target = tiles.column_count, tiles.row_count, tiles.frame.target
-    if not isinstance(columns, int):
-        return USUAL_PARTS
-    model, pieces = cost_model(target), -(-columns // tiles.tile_columns)
-    programs = -(-rows // tiles.tile_rows) if isinstance(rows, int) else 1
-    nbytes = programs * tiles.tile_rows * columns * tiles.rows.folds[0].operands[0].dtype.itemsize
-    at_once = card_of(target).threads_per_sm // (32 * tiles.warps)
-
-    def seconds(parts: int) -> float:
-        work = Work(nbytes, programs=programs * parts, programs_per_sm=at_once, steps=-(-pieces // parts))
-        return model.seconds(work) + (model.seconds(Work(0, programs=programs)) if parts > 1 else 0.0)
-
-    return min(PARTS, key=seconds)
-
-
-def _part_type(fold: Op) -> DType:
-    """The type that a part of a row is kept in: 16-bit floats are rounded only at the end."""
-    dtype = fold.operands[0].dtype
-    return F32 if dtype in (F16, BF16) else dtype
+    rows, schedule = Rows(kernel.block), kernel.scheduled(ReductionSchedule)
+    tiles = _RowTiles(open_kernel(kernel, target, rank=2), rows, schedule.tile, schedule.split)
+    if schedule.split == 1:
+        return tiles.emit()
+    frame = open_kernel(kernel, target, rank=2)
+    total = _RowTiles(frame, rows, frame.joining.tile, schedule.split)
+    return KernelCode((tiles.emit_partial(), total.emit_total()), element_counts(kernel))
 
 
 @dataclass
@@ -129,19 +50,17 @@ class _RowTiles:
 
     frame: KernelFrame
     rows: Rows
-    tile: tuple[int, int]
+    tile: Tile
     parts: int = 1
 
     def __post_init__(self) -> None:
         rows = self.rows
         self.row_count = product(rows.shape[axis] for axis in rows.kept)
         self.column_count = product(rows.shape[axis] for axis in rows.axes)
-        self.tile_rows, self.tile_columns = self.tile
+        self.tile_rows, self.tile_columns = self.tile.rows, self.tile.columns
         count = self.column_count
         self.fits = isinstance(count, int) and count <= self.tile_columns
         self.tiles = floordiv(self.row_count + self.tile_rows - 1, self.tile_rows)
-        warps = power_of_two(max(1, self.tile_rows * self.tile_columns // LANES_PER_WARP))
-        self.warps = min(warps, MOST_WARPS)
         self.start: Int = 0
         self.stop: Int | None = None
 
@@ -169,7 +88,7 @@ class _RowTiles:
             self._write_rows(once, bound)
         else:
             self._write_folds(bound)
-        return self.frame.code((self.tiles,), warps=self.warps)
+        return self.frame.code((self.tiles,))
 
     def emit_partial(self) -> DeviceStep:
         """The launch that folds the parts of rows."""
@@ -183,20 +102,20 @@ class _RowTiles:
         (fold,) = self.rows.folds
         e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows)}, self.row_masks)
         place = b.add(b.mul(row, self.parts), part)
-        dtype = _part_type(fold)
+        dtype = part_type(fold)
         e.store(self._fold(fold, None, {}), dtype, frame.scratch("parts", dtype), place)
-        return frame.step((self.tiles * self.parts,), warps=self.warps)
+        return frame.step((self.tiles * self.parts,))
 
     def emit_total(self) -> DeviceStep:
         """The launch that folds the parts, which lie side by side, and writes what is computed from the fold."""
         frame, b = self.frame, self.frame.b
         row, part = self._place_rows(b.program()), b.lanes(COLUMNS, self.parts)
         (fold,) = self.rows.folds
-        dtype = _part_type(fold)
+        dtype = part_type(fold)
         e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows), COLUMNS: part}, self.row_masks)
         x = e.load(dtype, frame.scratch("parts", dtype), b.add(b.mul(row, self.parts), part))
         self._write_folds({fold.results[0]: fold_columns(b, fold.text("kind"), fold.operands[0].dtype, x)})
-        return frame.step((self.tiles,), warps=self.warps)
+        return frame.step((self.tiles,), frame.joining.workers)
 
     # Tiles
 

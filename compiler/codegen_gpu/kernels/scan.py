@@ -6,20 +6,18 @@ from onnxc.compiler.codegen_gpu.source.kernel_frame import open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.codegen_gpu.source.row_folds import fold_columns
 from onnxc.compiler.codegen_gpu.source.scalars import literal, table_of
-from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, power_of_two, unravel
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, unravel
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.schedules import ScanSchedule
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 LINE, PLACE = 0, 1
 """The dimensions of a tile."""
-
-LONGEST, MOST_LINES, TILE = 1024, 16, 2048
-"""Places of a line in a tile, lines, and elements."""
 
 _EXTREMUM = """@triton.jit
 def extremum(x, y):
@@ -41,8 +39,8 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     dtype, length = operand.dtype, shape[axis]
     others = [other for other in range(len(shape)) if other != axis]
     lines = product(shape[other] for other in others)
-    width = max(1, min(LONGEST, power_of_two(length))) if isinstance(length, int) else LONGEST
-    height = max(1, min(TILE // width, MOST_LINES))
+    tile = kernel.scheduled(ScanSchedule).tile
+    height, width = tile.rows, tile.columns
     line = b.add(b.mul(b.program(), height), b.lanes(LINE, height))
     outer = dict(zip(others, unravel(b, line, [frame.size(shape[other]) for other in others]), strict=True))
     tall, square = frozenset((LINE,)), frozenset((LINE, PLACE))

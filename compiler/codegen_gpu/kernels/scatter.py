@@ -14,6 +14,7 @@ from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of,
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import ScatterSchedule
 from onnxc.compiler.target import Target
 
 _COMBINES = {"add": "add", "mul": "mul", "min": "min", "max": "max"}
@@ -33,7 +34,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         apply(frame, e, op, index, total)
         e.store(total, frame.root.dtype, frame.output(), place)
 
-    return frame.flat(product(shape), write)
+    return frame.flat(product(shape), write, kernel.scheduled(ScatterSchedule).block)
 
 
 def _apply_along(frame: KernelFrame, e: Evaluator, op: Op, index: Sequence[Int], total: Expr) -> None:

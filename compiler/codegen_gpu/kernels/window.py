@@ -11,13 +11,14 @@ from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, literal, table_of
-from onnxc.compiler.codegen_gpu.source.sliding_windows import WINDOW_BLOCK, for_each_tap, window_axes
+from onnxc.compiler.codegen_gpu.source.sliding_windows import for_each_tap, window_axes
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I32, I64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.schedules import WindowSchedule
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
@@ -36,7 +37,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
         where = e.strided(index, row_major(frame.root.shape))
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
 
-    return frame.flat(product(result.shape), write, WINDOW_BLOCK)
+    return frame.flat(product(result.shape), write, kernel.scheduled(WindowSchedule).block)
 
 
 def _fold(frame: KernelFrame, e: Evaluator, op: Op, index: Sequence[Int]) -> Expr:

@@ -12,19 +12,13 @@ from onnxc.compiler.codegen_gpu.source.source_builder import (
     Int,
     SourceBuilder,
     is_multiple,
-    power_of_two,
 )
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.schedules import Joining, Warps
 from onnxc.compiler.target import Target
-
-BLOCK = 1024
-"""Elements in a flat tile: 8 for each thread of 4 warps."""
-
-LANES_PER_WARP = 256
-"""Elements of a tile that one warp takes, 8 for each thread."""
 
 
 @dataclass(frozen=True)
@@ -62,27 +56,41 @@ class KernelFrame:
         """A fresh evaluator over the inputs, for one block of statements."""
         return Evaluator(self.b, _Inputs(self), self._reports, dict(lanes or {}), dict(masks or {}))
 
-    def step(self, grid: tuple[Dim, ...], warps: int = 4, stages: int = 3) -> DeviceStep:
-        """The launch of what has been written, by as many programs as `grid` says."""
-        source, arguments = self.b.finish(warps, stages)
+    @property
+    def warps(self) -> Warps:
+        """The warps of the schedule."""
+        workers = self.kernel.schedule.workers
+        assert isinstance(workers, Warps), workers
+        return workers
+
+    @property
+    def joining(self) -> Joining:
+        """The second launch of the schedule."""
+        assert self.kernel.schedule.joining is not None, self.kernel.schedule
+        return self.kernel.schedule.joining
+
+    def step(self, grid: tuple[Dim, ...], warps: Warps | None = None) -> DeviceStep:
+        """The launch of what has been written, by as many programs as `grid` says, each of the schedule's warps."""
+        workers = warps or self.warps
+        source, arguments = self.b.finish(workers.count, workers.stages)
         padded = (*grid, 1, 1)
         return DeviceStep(source, (padded[0], padded[1], padded[2]), arguments)
 
-    def code(self, grid: tuple[Dim, ...], warps: int = 4, stages: int = 3) -> KernelCode:
+    def code(self, grid: tuple[Dim, ...], warps: Warps | None = None) -> KernelCode:
         """A kernel of one launch."""
-        return KernelCode((self.step(grid, warps, stages),), 0, element_counts(self.kernel))
+        return KernelCode((self.step(grid, warps),), element_counts(self.kernel))
 
-    def flat(self, count: Dim, write: Callable[[Evaluator, Int], None], block: int = BLOCK) -> KernelCode:
-        """A kernel of one launch that calls `write` with the places below `count`, a tile at a time.
+    def flat(
+        self, count: Dim, write: Callable[[Evaluator, Int], None], block: int, warps: Warps | None = None
+    ) -> KernelCode:
+        """A kernel of one launch that calls `write` with the indices below `count`, `block` of them at a time.
 
         The lanes of a last tile that is not full are masked; the tiles before it are not, where that pays.
         """
-        b = self.b
+        b, workers = self.b, warps or self.warps
         if count == 1:
             write(self.evaluator(), 0)
-            return self.code((1,), warps=1)
-        if isinstance(count, int):
-            block = min(block, power_of_two(count))
+            return self.code((1,), workers)
         start, lanes = b.mul(b.program(), block), b.lanes(0, block)
         place, stop = b.add(start, lanes), self.size(count)
         every = {0: lanes}
@@ -95,7 +103,7 @@ class KernelFrame:
                 write(self.evaluator(every), place)
             with b.block("else"):
                 write(self.evaluator(every, {0: b.compare(place, "<", stop)}), place)
-        return self.code((floordiv(count + block - 1, block),), warps=max(1, min(4, block // LANES_PER_WARP)))
+        return self.code((floordiv(count + block - 1, block),), workers)
 
     def _reports(self) -> tuple[Expr, Expr]:
         b = self.b

@@ -9,7 +9,7 @@ from typing import Literal
 
 from onnxc.compiler.ir.dims import Dim
 
-__all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource", "SizeRange"]
+__all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource"]
 
 ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size"]
 
@@ -59,37 +59,20 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class SizeRange:
-    """The condition that a size is from `low` to `high`, or at least `low`."""
-
-    size: Dim
-    low: int
-    high: int | None
-
-
-@dataclass(frozen=True)
 class DeviceStep:
-    """One launch: a kernel, the number of programs along each axis of the grid, an argument for each parameter.
-
-    when: the calls that it is for, None for all; so kernels for some sizes stand beside those for the others.
-    why: what was decided about the kernel, for the report.
-    """
+    """One launch: a kernel, the number of programs along each axis of the grid, an argument for each parameter."""
 
     source: KernelSource
     grid: tuple[Dim, Dim, Dim]
     arguments: tuple[Argument, ...]
-    when: SizeRange | None = None
-    why: str = ""
 
 
 @dataclass(frozen=True)
 class KernelCode:
     """The launches, in order, that carry out one kernel of the plan.
 
-    scratch_bytes: memory of its own that the steps share. element_counts: counts that must be below 2**31 at run time,
-    since indices are i32.
+    element_counts: counts that must be below 2**31 at run time, since indices are i32.
     """
 
     steps: tuple[DeviceStep, ...]
-    scratch_bytes: Dim = 0
     element_counts: tuple[Dim, ...] = ()

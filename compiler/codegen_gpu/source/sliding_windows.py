@@ -8,9 +8,6 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 
-WINDOW_BLOCK = 512
-"""Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""
-
 LARGEST_UNROLLED = 25
 """More taps than of 5 x 5 are a loop over all axes but the last."""
 

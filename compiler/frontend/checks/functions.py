@@ -18,7 +18,7 @@ from onnxc.compiler.frontend.functions import (
 )
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
 from onnxc.compiler.frontend.schemas import normal_domain, schema
-from onnxc.compiler.limits import Limits
+from onnxc.compiler.limits import Limits, raising
 
 _RULE = "ONNX IR, functions"
 
@@ -143,6 +143,8 @@ class CallGraph:
             for node in graph.node
         ]
         self._functions = functions
+        bodies = (function.proto.node for function in functions.values())
+        self._stored = sum(1 for nodes in (self._main, self._training, *bodies) for _ in all_nodes(nodes))
         self._callees = {key: self._calls(function.proto.node) for key, function in functions.items()}
 
     def _calls(self, nodes: Iterable[NodeProto]) -> tuple[FunctionKey, ...]:
@@ -172,8 +174,9 @@ class CallGraph:
         if total.depth > self._limits.nesting_depth:
             message = f"graphs and calls are nested {total.depth} deep; the limit is {self._limits.nesting_depth}"
             findings.error("nesting-too-deep", message, Location(), rule="limits, nesting_depth")
-        if total.nodes > self._limits.expanded_nodes:
-            message = f"with all calls expanded the model has more than {self._limits.expanded_nodes} nodes"
+        if total.nodes > self._stored + self._limits.expanded_nodes:
+            most = self._limits.expanded_nodes
+            message = f"expanding all calls adds too many nodes; {raising('expanded_nodes', most)}"
             findings.error("expansion-too-large", message, Location(), rule="limits, expanded_nodes")
 
     def _order(self, roots: Iterable[FunctionKey], findings: Findings) -> Sequence[FunctionKey] | None:
@@ -211,4 +214,4 @@ class CallGraph:
                 inside += [self._growth(graph.node, grown, depth - 1) for _, graph in subgraphs(node)]
             count += 1 + sum(growth.nodes for growth in inside)
             levels = max([levels, *(growth.depth for growth in inside)])
-        return _Growth(min(count, self._limits.expanded_nodes + 1), levels + 1)
+        return _Growth(min(count, self._stored + self._limits.expanded_nodes + 1), levels + 1)

@@ -11,7 +11,7 @@ from functools import partial
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.case_split import CaseSplit, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.joined_branches import joined_branches
+from onnxc.compiler.frontend.joining.joined_branches import joined_branches
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.lower.declared import of_declared_shape
 from onnxc.compiler.frontend.lower.frame import Assumptions, Frame, GraphOutcome, Values

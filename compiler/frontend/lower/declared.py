@@ -1,10 +1,10 @@
 """Values as what the model declares them to be, and where that contradicts what they are."""
 
 from onnxc.compiler.diagnostics import error
-from onnxc.compiler.frontend.container_values import with_element
 from onnxc.compiler.frontend.graph import ValueInfo
+from onnxc.compiler.frontend.joining.container_values import with_element
+from onnxc.compiler.frontend.joining.squeezed_ones import squeezed_to
 from onnxc.compiler.frontend.lower.attempt import Attempt
-from onnxc.compiler.frontend.squeezed_ones import squeezed_to
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, SparseTensorType, TensorType, Type

@@ -9,7 +9,7 @@ from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.case_split import CasesNeeded, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.graph import Graph, GraphNode, ValueInfo
-from onnxc.compiler.frontend.joined_types import is_never_filled
+from onnxc.compiler.frontend.joining.joined_types import is_never_filled
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.lower.declared import elements_differ
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome

@@ -6,7 +6,7 @@ any other and no host step is left.
 
 from collections.abc import Sequence
 
-from onnxc.compiler.frontend.joined_types import joined_element
+from onnxc.compiler.frontend.joining.joined_types import joined_element
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import only_element
 from onnxc.compiler.ir.builder import Builder

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnxc.compiler.frontend.joined_types import is_never_filled, known_inside, refilled, widened
+from onnxc.compiler.frontend.joining.joined_types import is_never_filled, known_inside, refilled, widened
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks

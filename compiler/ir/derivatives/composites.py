@@ -1,7 +1,7 @@
 """Derivatives of composites that have a better one than that of their decomposition."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.ir.module import Value
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Op, Value

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.copy_block import copy_block, copy_values
-from onnxc.compiler.ir.derivative import (
+from onnxc.compiler.ir.derivatives.indexed import added_at
+from onnxc.compiler.ir.differentiation.derivative import (
     Gradients,
     NotDifferentiable,
     Step,
@@ -19,11 +20,10 @@ from onnxc.compiler.ir.derivative import (
     independent,
     zeros_like,
 )
-from onnxc.compiler.ir.derivatives.indexed import added_at
+from onnxc.compiler.ir.differentiation.pull_back import pull_back
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.ir.pull_back import pull_back
 from onnxc.compiler.ir.types import TensorType, Type
 
 

@@ -1,13 +1,20 @@
 """Derivatives of functions of the host: those that compute floats from floats, of which there are the transforms."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Derivative, Gradients, NotDifferentiable, Step, derivative, independent
 from onnxc.compiler.ir.derivatives.movement import pad_axis
+from onnxc.compiler.ir.differentiation.derivative import (
+    Derivative,
+    Gradients,
+    NotDifferentiable,
+    Step,
+    derivative,
+    independent,
+)
+from onnxc.compiler.ir.differentiation.pull_back import pull_back
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.pull_back import pull_back
 from onnxc.compiler.ir.types import TensorType
 
 

@@ -1,7 +1,7 @@
 """Derivatives of indexed access: what was picked adds where it came from; what was placed is picked up again."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative, zeros_like
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative, zeros_like
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value

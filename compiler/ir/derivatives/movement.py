@@ -1,7 +1,7 @@
 """Derivatives of movements: each element flows back to where it came from."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.module import Value

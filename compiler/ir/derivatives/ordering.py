@@ -1,7 +1,7 @@
 """Derivatives of ordering: each value flows back to where it was."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative, zeros_like
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative, zeros_like
 
 
 @derivative("sort", "top_k")

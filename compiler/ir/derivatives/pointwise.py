@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf, pi, sqrt
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.module import Value
 
 Slope = Callable[[Value, Value, Builder], Value]

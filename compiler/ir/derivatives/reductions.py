@@ -7,7 +7,7 @@ dividing, so zeros among the factors are exact.
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value

@@ -1,8 +1,8 @@
 """Derivatives of folds over windows."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.derivatives.movement import spread
+from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from onnxc.compiler.ir.dims import Dim, Size, product
+from onnxc.compiler.ir.dims import Dim, Size, product, sum_of
 from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.primitive import Anchor, AxisLink, Inline, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.types import TensorType, Type
@@ -145,14 +145,13 @@ def _concatenate(operands: Sequence[Type], attributes: Attributes, blocks: Seque
     if not values:
         raise TypeRuleError("takes at least one operand")
     axis = axis_of(attributes, values[0].rank)
-    total: Dim = 0
     for value in values:
         others = [size for place, size in enumerate(value.known_shape) if place != axis]
         if value.dtype != values[0].dtype or others != [
             size for place, size in enumerate(values[0].known_shape) if place != axis
         ]:
             raise TypeRuleError(f"operands do not fit together: {', '.join(map(str, values))}")
-        total = total + value.known_shape[axis]
+    total = sum_of(value.known_shape[axis] for value in values)
     shape = values[0].known_shape
     return (TensorType(values[0].dtype, (*shape[:axis], total, *shape[axis + 1 :])),)
 

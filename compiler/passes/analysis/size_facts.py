@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from onnxc.compiler.ir.dim_functions import always_broadcast, bcast, maximum, minimum
 from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, lower_bound, mod
+from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, lower_bound, mod, sum_of
 from onnxc.compiler.ir.module import Attribute, Op
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type
 
@@ -29,7 +29,7 @@ class SizeFacts:
         return self._simplified[dim]
 
     def _simplify(self, dim: Size) -> Dim:
-        total: Dim = 0
+        terms: list[Dim] = []
         for monomial, factor in dim.terms:
             term: Dim = factor
             for atom in monomial:
@@ -37,8 +37,8 @@ class SizeFacts:
                     term = term * self.equal.get(atom, Size.symbol(atom))
                 else:
                     term = term * self._apply(atom.function, [self.dim(argument) for argument in atom.arguments])
-            total = total + term
-        return total
+            terms.append(term)
+        return sum_of(terms)
 
     def _apply(self, function: str, arguments: list[Dim]) -> Dim:
         match function:

@@ -22,8 +22,8 @@ from benchmarks.gpu.model_values import model_values, official_cases
 from benchmarks.gpu.tile_sweep import tile_sweep
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.codegen_gpu.emit import emit
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Calibration
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
-from onnxc.compiler.codegen_gpu.tiles.cost_model import Calibration
 from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import make_options
 from onnxc.runtime.artifact import Artifact

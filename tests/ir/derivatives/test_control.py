@@ -7,7 +7,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
-from onnxc.compiler.ir.derivative import NotDifferentiable
+from onnxc.compiler.ir.differentiation.derivative import NotDifferentiable
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F64, I64
 from onnxc.compiler.ir.module import Value, walk

@@ -5,8 +5,8 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.decompositions import DECOMPOSITIONS
-from onnxc.compiler.ir.derivative import DERIVATIVES, carries_gradient
-from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.differentiation.derivative import DERIVATIVES, carries_gradient
+from onnxc.compiler.ir.differentiation.differentiate import gradients
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F64, DType
 from onnxc.compiler.ir.interpreter import interpret

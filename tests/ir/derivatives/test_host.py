@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import NotDifferentiable
-from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.differentiation.derivative import NotDifferentiable
+from onnxc.compiler.ir.differentiation.differentiate import gradients
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F64, I64
 from onnxc.compiler.ir.module import Value

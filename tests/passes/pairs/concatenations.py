@@ -21,6 +21,13 @@ FIRES = {
             lambda b, x, y, z: b.concatenate([x, y, z], 0),
         )
     ],
+    r.split_concatenation: [
+        Pair(
+            (f32(N), f32(M)),
+            lambda b, x, y: b.op("concatenate", [x, y] * 17, {"axis": 0})[0],
+            lambda b, x, y: b.concatenate([b.concatenate([x, y] * 16, 0), b.concatenate([x, y], 0)], 0),
+        )
+    ],
     r.join_adjacent_slices: [
         Pair(
             (f32(6, N),),
@@ -66,7 +73,9 @@ REFUSES = {
     ],
     r.merge_concatenations: [
         Pair((f32(2, 2), f32(2, 1), f32(2, 1)), lambda b, x, y, z: b.concatenate([x, b.concatenate([y, z], 1)], 0)),
+        Pair((f32(N),), lambda b, x: b.concatenate([b.concatenate([x] * r.MOST_PARTS, 0), x], 0)),
     ],
+    r.split_concatenation: [Pair((f32(N),), lambda b, x: b.concatenate([x] * r.MOST_PARTS, 0))],
     r.join_adjacent_slices: [
         Pair((f32(6),), lambda b, x: b.concatenate([b.slice(x, (1,), (2,)), b.slice(x, (4,), (1,))], 0)),
         Pair((f32(6), f32(6)), lambda b, x, y: b.concatenate([b.slice(x, (0,), (2,)), b.slice(y, (2,), (4,))], 0)),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxc.compiler.frontend.graph import Graph
-from onnxc.compiler.frontend.joined_branches import joined_branches
+from onnxc.compiler.frontend.joining.joined_branches import joined_branches
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.loops import forever, while_loop
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import only_element

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxc.compiler.frontend.container_values import taken_out
-from onnxc.compiler.frontend.joined_types import is_never_filled, joined_element
+from onnxc.compiler.frontend.joining.container_values import taken_out
+from onnxc.compiler.frontend.joining.joined_types import is_never_filled, joined_element
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.host_values import (
     construct,

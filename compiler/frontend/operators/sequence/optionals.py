@@ -1,6 +1,6 @@
 """Optional, OptionalHasElement and OptionalGetElement: values that may be absent."""
 
-from onnxc.compiler.frontend.container_values import known_presence, with_element
+from onnxc.compiler.frontend.joining.container_values import known_presence, with_element
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.host_values import required
 from onnxc.compiler.ir.builder import Builder

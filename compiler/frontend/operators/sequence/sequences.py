@@ -1,7 +1,7 @@
 """SequenceConstruct, SequenceEmpty, SequenceAt, SequenceInsert, SequenceErase, SequenceLength: sequences of values."""
 
-from onnxc.compiler.frontend.container_values import taken_out
-from onnxc.compiler.frontend.joined_types import is_never_filled, joined_element
+from onnxc.compiler.frontend.joining.container_values import taken_out
+from onnxc.compiler.frontend.joining.joined_types import is_never_filled, joined_element
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.host_values import (
     construct,

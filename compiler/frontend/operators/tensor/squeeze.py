@@ -1,5 +1,6 @@
 """Squeeze and Unsqueeze: axes of size 1 removed and inserted."""
 
+from onnxc.compiler.frontend.joining.squeezed_ones import may_be_one
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_vector,
@@ -8,7 +9,6 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     spread_over_axes,
     vector_length,
 )
-from onnxc.compiler.frontend.squeezed_ones import may_be_one
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value

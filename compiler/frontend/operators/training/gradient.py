@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from onnxc.compiler.frontend.computation import TRAINING, Computation
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import NotDifferentiable, carries_gradient, independent
-from onnxc.compiler.ir.differentiate import gradients
+from onnxc.compiler.ir.differentiation.derivative import NotDifferentiable, carries_gradient, independent
+from onnxc.compiler.ir.differentiation.differentiate import gradients
 from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Gradient"

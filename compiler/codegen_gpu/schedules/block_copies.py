@@ -6,8 +6,8 @@ It wants one dimension that is dense, another whose stride is a multiple of 16 b
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxc.compiler.codegen_gpu.schedules.cards import card_of
 from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
-from onnxc.compiler.codegen_gpu.tiles.cards import card_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.planning.matrix_products import Problem

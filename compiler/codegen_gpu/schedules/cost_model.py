@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from onnxc.compiler.codegen_gpu.tiles.cards import Card, Unit, card_of
+from onnxc.compiler.codegen_gpu.schedules.cards import Card, Unit, card_of
 from onnxc.compiler.target import Target
 
 __all__ = ["Calibration", "CostModel", "Estimate", "Work", "cost_model"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence, Set
 
-from onnxc.compiler.frontend.joined_types import agreed_size, joined
+from onnxc.compiler.frontend.joining.joined_types import agreed_size, joined
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.derived_sizes import Truth, truth_elements

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import onnxc.compiler.ir.derivatives  # noqa: F401  (fills the table of rules)
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.derivative import carries_gradient, zeros_like
+from onnxc.compiler.ir.differentiation.derivative import carries_gradient, zeros_like
+from onnxc.compiler.ir.differentiation.pull_back import pull_back
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.pull_back import pull_back
 
 
 def gradients(y: Value, xs: Sequence[Value], build: Builder, seed: Value | None = None) -> tuple[Value, ...]:

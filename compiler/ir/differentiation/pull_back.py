@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
-from onnxc.compiler.ir.derivative import (
+from onnxc.compiler.ir.differentiation.derivative import (
     DERIVATIVES,
     Gradients,
     NotDifferentiable,

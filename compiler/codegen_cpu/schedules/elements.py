@@ -1,0 +1,129 @@
+"""Kernels of a CPU that are not products: what a unit of work is, and how many elements a thread claims at once."""
+
+from collections.abc import Callable, Mapping
+
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.schedules import (
+    ConcatenateSchedule,
+    OrderingSchedule,
+    PointwiseSchedule,
+    ReductionSchedule,
+    ScanSchedule,
+    ScatterSchedule,
+    Schedule,
+    Threads,
+    Tile,
+    WindowSchedule,
+)
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
+
+__all__ = ["ELEMENT_CANDIDATES", "ROW_BLOCK", "element_threads"]
+
+GRAIN_ELEMENTS = 16384
+"""About how many elements a thread takes at once: a few microseconds of work, against 0.1 us to claim it."""
+
+ROW_BLOCK = 8192
+"""The most elements of a row in one unit of work, so that one long row is shared by all threads."""
+
+ACCUMULATORS = 4
+"""Independent partial folds of a row, so that one addition need not wait for the last: its latency in cycles."""
+
+STAGED_COST = 8
+"""A value that costs more simple instructions than this per element, and is wanted in two passes, waits in the row."""
+
+BAND_ROWS = 32
+"""Rows of the result in a unit of work: enough that the lines folded twice, above each band, do not count."""
+
+LARGEST_UNITS = 16
+"""More ranges of a scatter would only pass over the updates more often."""
+
+UNIT_ELEMENTS = 16384
+"""The fewest elements that are worth a range of their own."""
+
+COPIED_PER_SEEN = 4
+"""How many elements a range copies at least for each update that it passes over."""
+
+SHORTEST_RADIX = 32
+"""Shorter lines are sorted by the heap in less time than it takes to count digits."""
+
+LONGEST_RADIX = (1 << 32) - 1
+"""Counts of digits are kept in 32 bits."""
+
+
+def element_threads(target: Target) -> Threads:
+    """Threads whose vectors are full of f32."""
+    return Threads(target.vector_bits // F32.bits, GRAIN_ELEMENTS)
+
+
+def _pointwise(problem: KernelProblem, target: Target) -> Schedule:
+    return PointwiseSchedule(algorithm="rows", block=ROW_BLOCK, workers=element_threads(target))
+
+
+def _concatenate(problem: KernelProblem, target: Target) -> Schedule:
+    return ConcatenateSchedule(algorithm="rows", workers=element_threads(target))
+
+
+def _reduction(problem: KernelProblem, target: Target) -> Schedule:
+    threads = element_threads(target)
+    return ReductionSchedule(
+        algorithm="rows",
+        tile=Tile(1, threads.lanes),
+        accumulators=ACCUMULATORS,
+        staged_cost=STAGED_COST,
+        workers=threads,
+    )
+
+
+def _window(problem: KernelProblem, target: Target) -> Schedule:
+    return WindowSchedule(algorithm="bands", block=BAND_ROWS, workers=element_threads(target))
+
+
+def _scatter(problem: KernelProblem, target: Target) -> Schedule:
+    """Few ranges where most of the work would be to pass over the updates."""
+    op = next(op for op in problem.block.ops if op.name in ("scatter_along", "scatter_nd"))
+    data, _, updates = op.operands
+    seen = product(updates.shape[:-1] if updates_lines(op) else updates.shape)
+    worth: Dim = floordiv(product(data.shape), maximum(COPIED_PER_SEEN * seen, UNIT_ELEMENTS))
+    units = minimum(maximum(worth, 1), LARGEST_UNITS)
+    return ScatterSchedule(algorithm="ranges", units=units, workers=element_threads(target))
+
+
+def updates_lines(op: Op) -> bool:
+    """Whether all elements of a row of updates of a scatter go to one line."""
+    data, indices, _ = op.operands
+    if op.name == "scatter_along":
+        return op.int("axis") == data.rank - 1
+    depth = indices.shape[-1]
+    assert isinstance(depth, int), depth
+    return depth < data.rank
+
+
+def _scan(problem: KernelProblem, target: Target) -> Schedule:
+    return ScanSchedule(algorithm="lines", tile=Tile(1, 1), workers=element_threads(target))
+
+
+def _ordering(problem: KernelProblem, target: Target) -> Schedule:
+    """Long lines that are sorted whole, into dense results, by radix; where only a call tells, if they are long."""
+    op = next(op for op in problem.block.ops if op.name in ("sort", "top_k"))
+    length, stride = op.operands[0].shape[op.int("axis")], row_major(op.results[0].shape)[op.int("axis")]
+    is_long = not isinstance(length, int) or SHORTEST_RADIX <= length <= LONGEST_RADIX
+    by_radix = op.name == "sort" and stride == 1 and is_long
+    return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=element_threads(target))
+
+
+ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
+    "pointwise": _pointwise,
+    "concatenate": _concatenate,
+    "reduction": _reduction,
+    "window": _window,
+    "scatter": _scatter,
+    "scan": _scan,
+    "ordering": _ordering,
+}
+"""The one way in which each of these kinds is computed."""

@@ -1,0 +1,153 @@
+"""Attention on a GPU: tiles of queries by keys, and how many programs share the keys."""
+
+from collections.abc import Mapping, Sequence
+
+from onnxc.compiler.codegen_gpu.schedules.cards import card_of
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import arithmetic_of
+from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.schedules import AttentionSchedule, Joining, Tile, Warps
+from onnxc.compiler.target import Target
+
+__all__ = [
+    "LEAST_SIZE",
+    "attention_candidates",
+    "attention_cost",
+    "attention_measures",
+    "is_native",
+]
+
+LEAST_SIZE, WIDEST = 16, 256
+"""What tensor cores multiply at least; the widest head whose sums stay in registers."""
+
+SLICES = (1, 4, 8, 16, 32, 64)
+"""How many programs share the keys: powers of two, as tiles are; 4 or more, so that what they leave is aligned."""
+
+FEW_QUERIES, LEAST_KEYS, USUAL_SLICES = 32, 512, 16
+"""Up to so many queries, of all sequences, share so many keys or more, in so many slices, where a call tells the sizes.
+
+Both are a matter of the time that a second launch takes: fewer keys are a few tiles for one program.
+"""
+
+JOINED = 1024
+"""Elements of the result in a program that joins slices."""
+
+_TYPICAL_QUERIES, _TYPICAL_KEYS = 1024, 4096
+
+# Queries, keys and warps of a tile for heads up to a width: the largest found for which registers suffice.
+_F32_TILES = ((32, (64, 32, 4)), (64, (32, 32, 4)), (128, (32, 16, 8)), (256, (16, 16, 8)))
+_TILES = {
+    80: ((64, (64, 64, 4)), (128, (64, 32, 4)), (256, (64, 32, 8))),
+    90: ((64, (128, 64, 4)), (128, (128, 64, 8)), (256, (64, 32, 8))),
+}
+
+
+def is_native(op: Op) -> bool:
+    """Whether the heads are of a known width that fits, in a type that tensor cores multiply."""
+    q, _, v, *_ = op.operands
+    widths = (q.shape[3], v.shape[3])
+    fits = all(isinstance(width, int) and 0 < width <= WIDEST for width in widths)
+    return fits and q.dtype in (F32, F16, BF16)
+
+
+def attention_measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    """Queries of all sequences, and keys: few queries with many keys are told from all others."""
+    op = _attention(problem)
+    if not _may_share(op):
+        return {}
+    queries, keys = op.operands[0].shape[0] * op.operands[0].shape[2], op.operands[1].shape[2]
+    return {
+        "queries": Measure(queries, (Typical(1, 0, FEW_QUERIES), Typical(_TYPICAL_QUERIES, FEW_QUERIES + 1))),
+        "keys": Measure(keys, (Typical(_TYPICAL_KEYS, LEAST_KEYS), Typical(LEAST_KEYS - 1, 0, LEAST_KEYS - 1))),
+    }
+
+
+def attention_candidates(
+    problem: KernelProblem, case: Case, target: Target, f32_operands: str
+) -> Sequence[AttentionSchedule]:
+    """Tiles of queries; where there are few of them and many keys, programs that share the keys."""
+    op = _attention(problem)
+    return [_schedule(op, split, case, target, f32_operands) for split in _splits(op, case)]
+
+
+def attention_cost(problem: KernelProblem, schedule: AttentionSchedule, case: Case, target: Target) -> float:
+    """The seconds that the launches take; a second launch may take longer than it saves."""
+    q, k, v, *_ = _attention(problem).operands
+    batch = q.shape[0] if isinstance(q.shape[0], int) else 1
+    heads, groups, width, value_width = known_sizes((q.shape[1], k.shape[1], q.shape[3], v.shape[3]))
+    model, keys, split = cost_model(target), case.sizes["keys"], schedule.split
+    pieces = -(-keys // schedule.tile.columns)
+    nbytes = batch * groups * keys * (width + value_width) * k.dtype.itemsize
+    programs = batch * (heads if split == 1 else groups * split)
+    one = model.seconds(Work(nbytes, programs=programs, programs_per_sm=4, steps=-(-pieces // split)))
+    return one + (model.seconds(Work(0, programs=batch * heads)) if split > 1 else 0.0)
+
+
+def _attention(problem: KernelProblem) -> Op:
+    return next(op for op in problem.block.ops if op.name == "attention")
+
+
+def _may_share(op: Op) -> bool:
+    """Whether there may be fewer queries than keys, as when tokens are generated."""
+    queries, keys = op.operands[0].shape[2], op.operands[1].shape[2]
+    is_long = keys != queries and not op.flag("causal")
+    return is_long and not (isinstance(queries, int) and queries > FEW_QUERIES) and bool(op.operands[0].shape[1])
+
+
+def _splits(op: Op, case: Case) -> Sequence[int]:
+    """How many programs may share the keys in a case."""
+    if not _may_share(op):
+        return (1,)
+    batch, queries, keys = op.operands[0].shape[0], op.operands[0].shape[2], op.operands[1].shape[2]
+    is_known = isinstance(batch, int) and isinstance(queries, int)
+    if is_known and isinstance(keys, int):
+        return SLICES
+    if case.sizes["queries"] > FEW_QUERIES:
+        return (1,)
+    if isinstance(keys, int):
+        return SLICES
+    return (USUAL_SLICES,) if case.sizes["keys"] >= LEAST_KEYS else (1,)
+
+
+def _schedule(op: Op, split: int, case: Case, target: Target, f32_operands: str) -> AttentionSchedule:
+    q, k, v, *_ = op.operands
+    width, value_width, heads, groups = known_sizes((q.shape[3], v.shape[3], q.shape[1], k.shape[1]))
+    widths = max(LEAST_SIZE, power_of_two(width)), max(LEAST_SIZE, power_of_two(value_width))
+    rows, keys, warps = _tile(q.dtype, max(widths), target)
+    queries = q.shape[2]
+    known = power_of_two(queries) if isinstance(queries, int) else rows
+    if split > 1:
+        # All heads of a group; where only a call tells the queries, for one of each.
+        known = power_of_two((heads // groups if groups else 1) * (queries if isinstance(queries, int) else 1))
+    tile = Tile(max(LEAST_SIZE, min(rows, known)), keys)
+    slice_bytes = _slices_count(op, split, case) * F32.itemsize if split > 1 else 0
+    is_small = split > 1 and tile.rows == LEAST_SIZE and max(widths) < WIDEST
+    return AttentionSchedule(
+        tile=tile,
+        widths=widths,
+        arithmetic=arithmetic_of(q.dtype, F32, f32_operands),
+        workers=Warps(min(4, warps) if is_small else warps, 2),
+        split=split,
+        joining=Joining(Tile(max(1, JOINED // widths[1]), widths[1]), Warps(4)) if split > 1 else None,
+        slice_bytes=slice_bytes,
+        shared_bytes=slice_bytes * (2 + value_width),
+        why=f"{split} programs share the keys" if split > 1 else "",
+    )
+
+
+def _slices_count(op: Op, split: int, case: Case) -> Dim:
+    """Slices of all rows, of as many queries as there are at most."""
+    q = op.operands[0]
+    queries, most = q.shape[0] * q.shape[2], case.most["queries"]
+    return (queries if most is None else minimum(queries, most)) * q.shape[1] * split
+
+
+def _tile(dtype: DType, width: int, target: Target) -> tuple[int, int, int]:
+    tiles = _F32_TILES if dtype == F32 else _TILES[min(max(_TILES), card_of(target).architecture)]
+    return next(tile for most, tile in tiles if width <= most)

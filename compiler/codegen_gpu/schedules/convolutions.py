@@ -1,0 +1,179 @@
+"""Convolutions on a GPU: rows are output pixels, columns output channels, k the taps and channels of the input."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from onnxc.compiler.codegen_gpu.schedules.cost_model import cost_model
+from onnxc.compiler.codegen_gpu.schedules.elements import WINDOW_BLOCK, accumulator_of, flat_tile, joining_of
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
+    TILED_DTYPES,
+    Products,
+    arithmetic_of,
+    product_seconds,
+    splits,
+)
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, I32, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.schedules import ConvolutionSchedule, Packing, Tile, Warps
+from onnxc.compiler.planning.views import operand_view
+from onnxc.compiler.target import Target
+
+__all__ = ["convolution_candidates", "convolution_cost", "convolution_measures"]
+
+TYPICAL_CHANNELS, TYPICAL_PIXELS, TYPICAL_TAPS = 64, 8 * 28 * 28, 9
+"""What sizes are taken for that only a call decides."""
+
+LEAST_TILED = 16
+"""Groups with fewer filters, or fewer products to sum, would leave most of a tile empty."""
+
+SIDES = (16, 32, 64, 128)
+
+_DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32, 16), F16: (64, 32, 16), BF16: (64, 32, 16), I8: (64, 32)}
+
+LARGEST_TILE, LARGEST_F32_TILE, LARGEST_FLAT_TILE = 128 * 128, 128 * 64, 64 * 64
+"""Elements of a tile for which registers suffice: f32 operands are split into parts there, and gathered ones wait."""
+
+LEAST_CHANNELS = 16
+"""Below so many channels per group k runs over taps and channels together, as one axis."""
+
+STAGE_BYTES = ((8 << 10, 5), (16 << 10, 4))
+"""Up to so many bytes of 16-bit numbers in a stage there are so many stages; else, and where f32 waits for tensor
+cores rather than for loads, there are 3."""
+
+
+def convolution_measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    """The sizes of the products of one group."""
+    op = _convolution(problem)
+    shape, w = op.results[0].shape, op.operands[1].shape
+    axes = parse_dimensions(op.text("dimensions")).result
+    pixels = product((shape[axes.batch], *(shape[axis] for axis in axes.spatial)))
+    return {
+        "rows": Measure(pixels, (Typical(TYPICAL_PIXELS),)),
+        "columns": Measure(floordiv(w[0], op.int("groups")), (Typical(TYPICAL_CHANNELS),)),
+        "channels": Measure(w[1], (Typical(TYPICAL_CHANNELS),)),
+        "taps": Measure(product(w[2:]), (Typical(TYPICAL_TAPS),)),
+    }
+
+
+def convolution_candidates(
+    problem: KernelProblem, case: Case, target: Target, f32_operands: str
+) -> Sequence[ConvolutionSchedule]:
+    """Tiles on tensor cores where there are channels to sum, else each lane sums its own window."""
+    op = _convolution(problem)
+    dtype, reason = op.operands[0].dtype, _no_tiles(op)
+    if reason:
+        return (_direct(problem, op, reason),)
+    packing, is_flat = _packing(problem, op, along_k=True), _is_flat(op)
+    arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else op.dtype(), f32_operands)
+    products = _products(op, case)
+    return [
+        ConvolutionSchedule(
+            algorithm="tiles",
+            tile=tile,
+            arithmetic=arithmetic,
+            workers=warps,
+            split=split,
+            flat=is_flat,
+            packing=packing,
+            joining=joining_of(product(op.results[0].shape)) if split > 1 else None,
+            shared_bytes=split * op.results[0].tensor.elements * F32.itemsize if split > 1 else 0,
+        )
+        for tile, warps in _tiles(products, is_flat)
+        for split in (splits(products.iterations(tile.depth)) if case.is_bounded else (1,))
+    ]
+
+
+def convolution_cost(problem: KernelProblem, schedule: ConvolutionSchedule, case: Case, target: Target) -> float:
+    """The seconds that the launches of tiles take."""
+    assert isinstance(schedule.workers, Warps), schedule
+    products = _products(_convolution(problem), case)
+    return product_seconds(
+        products, schedule.tile, schedule.workers, schedule.split, schedule.arithmetic, cost_model(target)
+    )
+
+
+def _convolution(problem: KernelProblem) -> Op:
+    return next(op for op in problem.block.ops if op.name == "convolution")
+
+
+def _no_tiles(op: Op) -> str:
+    """Why tensor cores do not multiply a convolution; nothing where they do."""
+    x, w = op.operands
+    sums = {I8: (I32,), F32: (F32,), F16: (F16, BF16, F32), BF16: (F16, BF16, F32)}
+    if x.dtype != w.dtype or x.dtype not in TILED_DTYPES or op.dtype() not in sums[x.dtype]:
+        return f"{x.dtype} by {w.dtype} to {op.dtype()}: tensor cores do not multiply these"
+    if operand_view(x) is None or operand_view(w) is None:
+        return "an operand does not lie in memory"
+    filters, depth = floordiv(w.shape[0], op.int("groups")), product(w.shape[1:])
+    is_narrow = any(isinstance(size, int) and size < LEAST_TILED for size in (filters, depth))
+    return "few channels in each of many groups" if op.int("groups") > 1 and is_narrow else ""
+
+
+def _direct(problem: KernelProblem, op: Op, why: str) -> ConvolutionSchedule:
+    block, warps = flat_tile(product(op.results[0].shape), WINDOW_BLOCK)
+    sums = accumulator_of(op)
+    return ConvolutionSchedule(
+        algorithm="direct",
+        tile=Tile(1, block),
+        arithmetic=arithmetic_of(sums, sums, "f32"),
+        workers=warps,
+        packing=_packing(problem, op, along_k=False),
+        why=why,
+    )
+
+
+def _packing(problem: KernelProblem, op: Op, *, along_k: bool) -> Packing | None:
+    """Constant weights that nothing else reads, in the order in which the algorithm reads them.
+
+    Products read along k, a filter after the other; lanes of a direct sum are neighbouring filters.
+    """
+    w, block = op.operands[1], problem.block
+    uses = [operand for other in block.ops for operand in other.operands].count(w)
+    parameter = block.parameters.index(w) if w in block.parameters else None
+    if uses != 1 or parameter is None or not problem.is_constant(parameter):
+        return None
+    taps = range(2, w.rank)
+    return Packing(parameter, Permuted((0, *taps, 1) if along_k else (*taps, 1, 0), known_sizes(w.shape)))
+
+
+def _is_flat(op: Op) -> bool:
+    """Whether k is one axis of taps and channels; else no iteration has channels of two taps."""
+    channels = op.operands[1].shape[1]
+    return isinstance(channels, int) and channels < LEAST_CHANNELS
+
+
+def _products(op: Op, case: Case) -> Products:
+    """The products; windows overlap, so that an element of the input is read about once for each pixel."""
+    m, n, channels, taps = (max(1, case.sizes[name]) for name in ("rows", "columns", "channels", "taps"))
+    groups, dtype = op.int("groups"), op.operands[0].dtype
+    operand_bytes = groups * (m * channels + taps * channels * n) * dtype.itemsize
+    segments, depth = (1, taps * channels) if _is_flat(op) else (taps, channels)
+    return Products(groups, m, n, segments, depth, operand_bytes, dtype)
+
+
+def _tiles(products: Products, is_flat: bool) -> Iterator[tuple[Tile, Warps]]:
+    """The tiles that fit registers, none twice as large as the result."""
+    dtype = products.dtype
+    largest = LARGEST_FLAT_TILE if is_flat else LARGEST_F32_TILE if dtype == F32 else LARGEST_TILE
+    for rows in SIDES:
+        for columns in SIDES:
+            size = rows * columns
+            if size > largest or rows >= max(2 * products.rows, 32) or columns >= max(2 * products.columns, 32):
+                continue
+            for depth in _depths(products):
+                stage = (rows + columns) * depth * dtype.itemsize
+                stages = next((count for most, count in STAGE_BYTES if stage <= most and dtype != F32), 3)
+                yield Tile(rows, columns, depth), Warps(8 if size == largest > LARGEST_FLAT_TILE else 4, stages)
+
+
+def _depths(products: Products) -> Iterator[int]:
+    """How many channels may be multiplied at a time: fewer only where fewer are then missing behind the last one."""
+    least = None
+    for depth in _DEPTHS[products.dtype]:
+        multiplied = -(-products.depth // depth) * depth
+        if least is None or multiplied < least:
+            least = multiplied
+            yield depth

@@ -1,0 +1,141 @@
+"""Kernels of a GPU that are not products: tiles of elements, and the warps for them."""
+
+from collections.abc import Callable, Mapping
+
+from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
+from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import F32, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.domain import Domain, affine_domain
+from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.schedules import (
+    ConcatenateSchedule,
+    Joining,
+    OrderingSchedule,
+    PointwiseSchedule,
+    ScanSchedule,
+    ScatterSchedule,
+    Schedule,
+    Tile,
+    Warps,
+    WindowSchedule,
+)
+from onnxc.compiler.planning.sink_movements import sink_block
+
+__all__ = [
+    "BLOCK",
+    "ELEMENT_SCHEDULES",
+    "LANES_PER_WARP",
+    "WINDOW_BLOCK",
+    "accumulator_of",
+    "crossed_axis",
+    "flat_tile",
+    "joining_of",
+]
+
+BLOCK = 1024
+"""Elements in a flat tile: 8 for each thread of 4 warps."""
+
+LANES_PER_WARP = 256
+"""Elements of a tile that one warp takes, 8 for each thread."""
+
+WINDOW_BLOCK = 512
+"""Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""
+
+SQUARE = 64
+"""The side of a square tile: rows of 128 bytes or more on both sides of a transposition."""
+
+SMALLEST_CROSSED = 16
+"""Axes of fewer elements are not worth a square tile."""
+
+LONGEST, MOST_LINES, SCAN_TILE = 1024, 16, 2048
+"""Places of a line in a tile of a scan, lines, and elements."""
+
+ORDERING_TILE = Tile(32, 64)
+"""Elements to be placed, by elements that they are compared with."""
+
+
+def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
+    """The elements of a program and its warps, for `count` elements in tiles of `block` at most."""
+    if count == 1:
+        return 1, Warps(1)
+    if isinstance(count, int):
+        block = min(block, power_of_two(count))
+    return block, Warps(max(1, min(4, block // LANES_PER_WARP)))
+
+
+def joining_of(count: Dim) -> Joining:
+    """The launch that adds up the parts of `count` elements."""
+    block, warps = flat_tile(count, BLOCK)
+    return Joining(Tile(1, block), warps)
+
+
+def accumulator_of(op: Op) -> DType:
+    """The type that products are summed in: that of the result, f32 for 16-bit floats."""
+    dtype = op.dtype()
+    return F32 if memory_type(dtype) != register_type(dtype) and dtype.is_float else dtype
+
+
+def _pointwise(problem: KernelProblem) -> Schedule:
+    domain = affine_domain(sink_block(problem.block))
+    if domain is not None and crossed_axis(domain) is not None:
+        return PointwiseSchedule(algorithm="squares", block=SQUARE, workers=Warps(8))
+    block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
+    return PointwiseSchedule(algorithm="flat", block=block, workers=warps)
+
+
+def crossed_axis(domain: Domain) -> int | None:
+    """The axis along which a leaf is dense in memory while the output is not, or None where there is none."""
+    if len(domain.shape) < 2 or domain.output[-1] != 1 or _is_small(domain.shape[-1]):
+        return None
+    for view in domain.leaves.values():
+        for axis in range(len(domain.shape) - 1):
+            if view.strides[axis] == 1 and view.strides[-1] not in (0, 1) and not _is_small(domain.shape[axis]):
+                return axis
+    return None
+
+
+def _is_small(size: Dim) -> bool:
+    return isinstance(size, int) and size < SMALLEST_CROSSED
+
+
+def _concatenate(problem: KernelProblem) -> Schedule:
+    block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
+    return ConcatenateSchedule(algorithm="flat", block=block, workers=warps)
+
+
+def _window(problem: KernelProblem) -> Schedule:
+    op = next(op for op in problem.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
+    block, warps = flat_tile(product(op.results[0].shape), WINDOW_BLOCK)
+    return WindowSchedule(algorithm="flat", block=block, workers=warps)
+
+
+def _scatter(problem: KernelProblem) -> Schedule:
+    block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
+    return ScatterSchedule(algorithm="flat", block=block, workers=warps)
+
+
+def _scan(problem: KernelProblem) -> Schedule:
+    op = next(op for op in problem.block.ops if op.name == "scan_axis")
+    length = op.results[0].shape[op.int("axis")]
+    width = max(1, min(LONGEST, power_of_two(length))) if isinstance(length, int) else LONGEST
+    return ScanSchedule(
+        algorithm="tiles", tile=Tile(max(1, min(SCAN_TILE // width, MOST_LINES)), width), workers=Warps(4)
+    )
+
+
+def _ordering(problem: KernelProblem) -> Schedule:
+    return OrderingSchedule(algorithm="counting", tile=ORDERING_TILE, workers=Warps(4))
+
+
+ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
+    "pointwise": _pointwise,
+    "concatenate": _concatenate,
+    "window": _window,
+    "scatter": _scatter,
+    "scan": _scan,
+    "ordering": _ordering,
+}
+"""The one way in which each of these kinds is computed."""

@@ -1,0 +1,137 @@
+"""Reductions on a GPU: tiles of rows by columns, and how many programs share a row."""
+
+from collections.abc import Mapping, Sequence
+
+from onnxc.compiler.codegen_gpu.schedules.cards import card_of
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
+from onnxc.compiler.codegen_gpu.schedules.elements import LANES_PER_WARP
+from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.decompose import decompose_block
+from onnxc.compiler.planning.rows import Rows
+from onnxc.compiler.planning.schedules import Joining, ReductionSchedule, Tile, Warps
+from onnxc.compiler.target import Target
+
+__all__ = ["part_type", "reduction_candidates", "reduction_cost", "reduction_measures"]
+
+LONGEST_ROW = 8192
+"""Elements of a row that stay in registers: 32 for each thread of 8 warps."""
+
+TILE = 1024
+"""Elements of a tile where a row is shorter, or where rows are gone through piece by piece."""
+
+MOST_WARPS = 8
+
+SIDE_BY_SIDE, FEWEST_SIDE_BY_SIDE = 32, 8
+"""Rows in a tile where the elements of neighbouring rows lie side by side: of long rows fewer, 32 bytes or more."""
+
+CROSSED_TILE = 4096
+"""Elements of a tile of such rows where they are gone through piece by piece: there are few programs for them."""
+
+SPLITS = (1, 16, 32, 64, 128, 256, 512, 1024)
+"""How many programs share a row: powers of two, as tiles are; 16 or more, so that parts of all types are aligned."""
+
+FEW_TILES, USUAL_SPLIT = 16, 256
+"""Up to so many tiles of rows are shared where only a call tells how many there are; by so many, if long, likewise."""
+
+_TYPICAL_ROWS, _TYPICAL_COLUMNS = 4096, 65536
+
+
+def reduction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    """Rows and columns of a fold that programs could share: few long rows are told from all others."""
+    rows = Rows(decompose_block(problem.block))
+    if not _has_parts(rows):
+        return {}
+    count, columns = _sizes(rows)
+    few = FEW_TILES * _tile(rows).rows
+    return {
+        "rows": Measure(count, (Typical(_tile(rows).rows, 0, few), Typical(_TYPICAL_ROWS, few + 1))),
+        "columns": Measure(columns, (Typical(_TYPICAL_COLUMNS, LONGEST_ROW + 1), Typical(LONGEST_ROW, 0, LONGEST_ROW))),
+    }
+
+
+def reduction_candidates(problem: KernelProblem, case: Case, target: Target) -> Sequence[ReductionSchedule]:
+    """Tiles of rows; where there are few long ones, and one value is wanted of each, shared by several programs."""
+    rows = Rows(decompose_block(problem.block))
+    tile = _tile(rows)
+    return [_schedule(rows, tile, split, case) for split in _splits(rows, tile, case)]
+
+
+def reduction_cost(problem: KernelProblem, schedule: ReductionSchedule, case: Case, target: Target) -> float:
+    """The seconds that the launches take; a second launch may take longer than it saves."""
+    rows, tile, split = Rows(decompose_block(problem.block)), schedule.tile, schedule.split
+    assert isinstance(schedule.workers, Warps), schedule
+    model, columns = cost_model(target), case.sizes["columns"]
+    programs = -(-case.sizes["rows"] // tile.rows)
+    nbytes = programs * tile.rows * columns * rows.folds[0].operands[0].dtype.itemsize
+    at_once = card_of(target).threads_per_sm // (32 * schedule.workers.count)
+    pieces = -(-columns // tile.columns)
+    work = Work(nbytes, programs=programs * split, programs_per_sm=at_once, steps=-(-pieces // split))
+    return model.seconds(work) + (model.seconds(Work(0, programs=programs)) if split > 1 else 0.0)
+
+
+def part_type(fold: Op) -> DType:
+    """The type that a part of a row is kept in: 16-bit floats are rounded only at the end."""
+    dtype = fold.operands[0].dtype
+    return F32 if dtype in (F16, BF16) else dtype
+
+
+def _warps(tile: Tile) -> Warps:
+    return Warps(min(power_of_two(max(1, tile.rows * tile.columns // LANES_PER_WARP)), MOST_WARPS))
+
+
+def _sizes(rows: Rows) -> tuple[Dim, Dim]:
+    count, columns = (product(rows.shape[axis] for axis in axes) for axes in (rows.kept, rows.axes))
+    return count, columns
+
+
+def _tile(rows: Rows) -> Tile:
+    """How many rows and columns, powers of two."""
+    count, columns = _sizes(rows)
+    most_rows = power_of_two(count) if isinstance(count, int) else TILE
+    if rows.last_is_folded:
+        width = power_of_two(columns) if isinstance(columns, int) else TILE
+        width = max(1, width if width <= LONGEST_ROW else TILE)
+        return Tile(max(1, min(TILE // width, most_rows)), width)
+    width = power_of_two(columns) if isinstance(columns, int) else TILE // FEWEST_SIDE_BY_SIDE
+    height = max(1, min(max(TILE // width, FEWEST_SIDE_BY_SIDE), SIDE_BY_SIDE, most_rows))
+    return Tile(height, min(width, CROSSED_TILE // height))
+
+
+def _has_parts(rows: Rows) -> bool:
+    """Whether rows can be folded in parts: there is one fold, and its value for each row is what is wanted."""
+    return not rows.writes_rows and bool(rows.axes) and [fold.name for fold in rows.folds] == ["reduce"]
+
+
+def _splits(rows: Rows, tile: Tile, case: Case) -> Sequence[int]:
+    """How many programs may share a row in a case."""
+    count, columns = _sizes(rows)
+    if not _has_parts(rows) or case.sizes["columns"] <= LONGEST_ROW:
+        return (1,)
+    if isinstance(count, int) and isinstance(columns, int):
+        return SPLITS
+    if case.sizes["rows"] > FEW_TILES * tile.rows:
+        return (1,)
+    return SPLITS if isinstance(columns, int) else (USUAL_SPLIT,)
+
+
+def _schedule(rows: Rows, tile: Tile, split: int, case: Case) -> ReductionSchedule:
+    if split == 1:
+        return ReductionSchedule(algorithm="tiles", tile=tile, workers=_warps(tile))
+    most = case.most["rows"]
+    count = _sizes(rows)[0] if most is None else minimum(_sizes(rows)[0], most)
+    most_rows = power_of_two(count) if isinstance(count, int) else TILE
+    joined = Tile(max(1, min(TILE // split, most_rows)), split)
+    return ReductionSchedule(
+        algorithm="tiles",
+        tile=tile,
+        split=split,
+        workers=_warps(tile),
+        joining=Joining(joined, _warps(joined)),
+        shared_bytes=split * count * part_type(rows.folds[0]).itemsize,
+        why=f"{split} programs share a row",
+    )

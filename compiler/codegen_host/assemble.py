@@ -1,0 +1,79 @@
+"""KernelPlan to Artifact: what is the same for every target, around the two things that a back end brings."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
+from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
+from onnxc.compiler.codegen_host.segment_parts import segment_functions
+from onnxc.compiler.codegen_host.weights import WeightBlock
+from onnxc.compiler.codegen_host.write_program import Entries, write_program
+from onnxc.compiler.limits import expect_within
+from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
+from onnxc.compiler.target import Target
+from onnxc.runtime.artifact import Artifact, tie_images
+from onnxc.runtime.device_code import DeviceCode
+from onnxc.runtime.program import JsonValue
+
+__all__ = ["Pieces", "assemble"]
+
+Locations = Mapping[str, int]
+"""The ordinal of each node whose kernels may report data that is not legal."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What a back end made of the kernels of a plan.
+
+    functions: what segments call. write_segment: writes all launches of a segment into its function.
+    reports: whether a kernel, by its ordinal, may report data that is not legal.
+    """
+
+    functions: Sequence[FunctionBuilder]
+    write_segment: Callable[[SegmentFrame, Segment, Locations], None]
+    reports: Callable[[int], bool]
+    report: JsonValue
+    device: DeviceCode | None = None
+
+
+def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> Artifact:
+    """The artifact of `plan`: one image for the processor `host`, and the weights in the layouts that kernels read."""
+    weights = WeightBlock()
+    offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
+    entry_of = Entries()
+    program = write_program(plan, entry_of, weights.add)
+    segments = entry_of.segments
+    locations = _locations(segments.values(), pieces.reports)
+    symbols = [symbol.name for symbol in program.symbols]
+    module = ModuleBuilder()
+    for function in pieces.functions:
+        module.add(function)
+
+    def write(name: str, segment: Segment) -> FunctionBuilder:
+        f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
+        pieces.write_segment(SegmentFrame(f, segment, offsets, symbols), segment, locations)
+        f.ret(0)
+        return f
+
+    for name, segment in segments.items():
+        for function in segment_functions(name, segment, write):
+            module.add(function)
+    images = {}
+    if segments:
+        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large")
+        objects = [compile_object(text, host) for text in module.texts()]
+        images[str(target)] = build_image(objects, list(segments), host)
+    provenance = {"locations": list(locations)}
+    return tie_images(Artifact(program, images, weights.bytes(), provenance, pieces.report, device=pieces.device))
+
+
+def _locations(segments: Iterable[Segment], reports: Callable[[int], bool]) -> Locations:
+    reporting = (
+        str(launch.location or "")
+        for segment in segments
+        for launch in segment.launches
+        if reports(launch.general.kernel)
+    )
+    return {location: ordinal for ordinal, location in enumerate(dict.fromkeys(reporting))}

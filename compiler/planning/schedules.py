@@ -1,0 +1,274 @@
+"""Schedules: how a kernel is computed, typed, frozen and printable, one class for each kernel kind.
+
+All is decided here before code is written: algorithm, tiles, splits, arithmetic, packing of weights, scratch memory.
+Emitters only read. `why` says what decided it; for a general kernel, what kept a fast one away.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.planning.layouts import Layout
+
+__all__ = [
+    "PROGRAM_ALIGNMENT",
+    "Arithmetic",
+    "AttentionSchedule",
+    "ConcatenateSchedule",
+    "ContractionSchedule",
+    "ConvolutionSchedule",
+    "Joining",
+    "OrderingSchedule",
+    "Packing",
+    "PointwiseSchedule",
+    "ReductionSchedule",
+    "ScanSchedule",
+    "ScatterSchedule",
+    "Schedule",
+    "Threads",
+    "Tile",
+    "Warps",
+    "WindowSchedule",
+]
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The threads of a processor: vectors of `lanes` elements; each claims about `grain` elements of work at a time."""
+
+    lanes: int
+    grain: int
+
+    def __str__(self) -> str:
+        return f"{self.lanes} lanes, claims of {self.grain}"
+
+
+@dataclass(frozen=True)
+class Warps:
+    """The warps of a program on a GPU, and the stages of its pipeline of loads."""
+
+    count: int
+    stages: int = 3
+
+    def __str__(self) -> str:
+        return f"{self.count} warps, {self.stages} stages"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What is made at a time: rows by columns, `depth` products deep; of a fold, `columns` elements of `rows` rows."""
+
+    rows: int
+    columns: int
+    depth: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.rows} x {self.columns}" + (f" x {self.depth}" if self.depth != 1 else "")
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How products are made: the form that operands are multiplied in, as "f32", "tf32x3", "i8", and the sums' type."""
+
+    operands: str
+    sums: DType
+
+    def __str__(self) -> str:
+        return f"{self.operands} -> {self.sums}"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The layout that a kernel wants one of its parameters in, which is a constant."""
+
+    parameter: int
+    layout: Layout
+
+    def __str__(self) -> str:
+        return f"a{self.parameter} in {self.layout}"
+
+
+@dataclass(frozen=True)
+class Joining:
+    """The second launch of a kernel whose work programs share: what it makes at a time of their parts."""
+
+    tile: Tile
+    workers: Warps
+
+    def __str__(self) -> str:
+        return f"{self.tile}, {self.workers}"
+
+
+PROGRAM_ALIGNMENT = 128
+"""Where memory that programs have for themselves begins: what describes a block copy lies on so many bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What schedules of all kinds have.
+
+    shared_bytes: what the launches of a kernel share, in the kernel's symbols. program_bytes: what each of so many
+    `programs` has for itself besides.
+    """
+
+    workers: Threads | Warps
+    packing: Packing | None = None
+    joining: Joining | None = None
+    shared_bytes: Dim = 0
+    program_bytes: int = 0
+    programs: Dim = 0
+    why: str = field(default="", compare=False)
+
+    @property
+    def scratch_bytes(self) -> Dim:
+        """The memory that is needed while the kernel runs."""
+        if not self.program_bytes:
+            return self.shared_bytes
+        return self.shared_bytes + PROGRAM_ALIGNMENT + self.programs * self.program_bytes
+
+    @property
+    def brief(self) -> str:
+        """What tells schedules of one kernel from each other, in a few words."""
+        parts = (getattr(self, name, None) for name in ("tile", "workers", "split"))
+        tile, workers, split = parts
+        shared = f", {split} programs share each" if split not in (None, 1) else ""
+        return f"{tile}, {workers}{shared}"
+
+    def layout_of(self, parameter: int) -> Layout | None:
+        """The layout of a parameter that is a constant; None for row-major."""
+        packing = self.packing
+        return packing.layout if packing is not None and packing.parameter == parameter else None
+
+    def __str__(self) -> str:
+        shown = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "why")
+        text = ", ".join(f"{name} = {value}" for name, value in shown if value not in (None, 0, ""))
+        return f"{text}; {self.why}" if self.why else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointwiseSchedule(Schedule):
+    """`rows`: along rows of a box; `flat`: in order of the result; `squares`: where memory is crossed.
+
+    block: the most elements of a row in a unit of work, those of a program, or the side of a square.
+    """
+
+    algorithm: Literal["rows", "flat", "squares"]
+    block: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcatenateSchedule(Schedule):
+    """`rows`: each operand copied into its part of a row; `flat`: each element looks for its operand.
+
+    block: elements of a program; 0 for a whole row of the result before the joined axis.
+    """
+
+    algorithm: Literal["rows", "flat"]
+    block: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReductionSchedule(Schedule):
+    """`rows`: row after row, with so many `accumulators`; `tiles`: tiles of rows by columns.
+
+    split: how many programs share a row; a second launch folds their parts. staged_cost: a value that costs more than
+    this per element, and is wanted in two passes, waits in the row of the result.
+    """
+
+    algorithm: Literal["rows", "tiles"]
+    tile: Tile
+    split: int = 1
+    accumulators: int = 1
+    staged_cost: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContractionSchedule(Schedule):
+    """`panels`: rows against panels of columns; `tiles`: on tensor cores; `general`: each element sums its products.
+
+    tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
+    programs share the sum along k; a second launch adds their parts.
+    """
+
+    algorithm: Literal["panels", "tiles", "general"]
+    tile: Tile
+    arithmetic: Arithmetic
+    registers: Tile | None = None
+    split: int = 1
+    block_copies: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionSchedule(Schedule):
+    """`panels`, `tiles` as of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element
+    sums its own window.
+
+    tile: rows are filters of the CPU's panels and pixels of the GPU's tiles, columns the other of the two; `depth` is
+    how many products of a window are summed at a time.
+    flat: k is one axis of taps and channels; else no step has channels of two taps.
+    """
+
+    algorithm: Literal["panels", "depthwise", "tiles", "direct", "general"]
+    tile: Tile
+    arithmetic: Arithmetic
+    registers: Tile | None = None
+    split: int = 1
+    flat: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSchedule(Schedule):
+    """`bands`: rows of the result that share what they fold; `flat`: each element folds its own window.
+
+    block: rows of a band, or elements of a program.
+    """
+
+    algorithm: Literal["bands", "flat"]
+    block: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterSchedule(Schedule):
+    """`ranges`: each unit copies a range and applies its updates; `flat`: each element looks for its updates.
+
+    units: how many ranges. block: elements of a program.
+    """
+
+    algorithm: Literal["ranges", "flat"]
+    units: Dim = 0
+    block: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanSchedule(Schedule):
+    """`lines`: each line by one thread; `tiles`: lines side by side, tile by tile. tile: lines by elements of each."""
+
+    algorithm: Literal["lines", "tiles"]
+    tile: Tile
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderingSchedule(Schedule):
+    """`heap` and `radix`: each line by one thread; `counting`: every element counts those before it, tile by tile.
+
+    tile: elements that are placed, by elements that they are compared with.
+    """
+
+    algorithm: Literal["heap", "radix", "counting"]
+    tile: Tile = Tile(1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSchedule(Schedule):
+    """Tiles of queries (rows) by keys (columns), heads padded to `widths` (of queries and keys, of values).
+
+    split: how many programs share the keys, with all heads of a group in one tile; a second launch joins their parts.
+    slice_bytes: what one number of each slice takes.
+    """
+
+    tile: Tile
+    widths: tuple[int, int]
+    arithmetic: Arithmetic
+    split: int = 1
+    slice_bytes: Dim = 0
