@@ -13,7 +13,7 @@ NESTED_CALLS = (
     "g (float[N] x) => (float[N] y) { y = own.f(x) }"
     f"{OWN} f (a) => (b) {{ b = own.h(a) }} {OWN} h (a) => (b) {{ b = Relu(a) }}"
 )
-WIDE = "g (float[N] x) => (float[N] y) { a = own.f(x) y = own.f(a) }" + CALL.split("\n", 1)[1]
+WIDE = "g (float[N] x) => (float[N] y) { a = own.f(x) b = own.f(a) y = own.f(b) }" + CALL.split("\n", 1)[1]
 
 LIMITED: Cases = {
     "branches within branches": Case("nesting-too-deep", NESTED, limits=Limits(nesting_depth=2)),
@@ -28,7 +28,7 @@ LIMITED: Cases = {
         f"{RELU} {OWN} f (a) => (b) {{ b = Neg(a) }} {OWN} h (a) => (b) {{ b = Abs(a) }}",
         limits=Limits(functions=1),
     ),
-    "two calls": Case("expansion-too-large", WIDE, limits=Limits(expanded_nodes=3)),
+    "three calls": Case("expansion-too-large", WIDE, limits=Limits(expanded_nodes=1)),
     "a long name of a value": Case("name-too-long", RELU.replace("x", "x" * 41), limits=Limits(name_bytes=40)),
     "a long name in a branch": Case(
         "name-too-long", IF.replace("Relu(x)", f"Relu(x) {'z' * 41} = Neg(x)"), limits=Limits(name_bytes=40)
