@@ -62,7 +62,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return reduction_cost(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has one candidate")
 
-    return PlanTarget(str(target), is_native, _measures, candidates, cost)
+    return PlanTarget(str(target), is_native, _measures, candidates, cost, residency="device")
 
 
 _MEASURES = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work, cost_model
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource
-from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers, host_reason, op_text
+from onnxc.compiler.codegen_gpu.transfers import ReportedCopy, find_transfers, host_reason, op_text
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
@@ -20,6 +20,7 @@ from onnxc.compiler.planning.kernel_plan import (
     KernelPlan,
     Launch,
     Loop,
+    OpStep,
     Region,
     Segment,
     Variant,
@@ -183,7 +184,7 @@ class _Report:
             "cubin_bytes": len(kernel.cubin),
         }
 
-    def _transfer(self, transfer: Transfer) -> dict[str, JsonValue]:
+    def _transfer(self, transfer: ReportedCopy) -> dict[str, JsonValue]:
         return {
             "direction": transfer.direction,
             "value": transfer.value,
@@ -206,7 +207,7 @@ def _segments(region: Region, in_loop: bool = False) -> Iterator[tuple[Segment, 
 
 def _host_steps(region: Region) -> Iterator[Op]:
     """The ops over data that run on the host; comparing sizes is none."""
-    return (step.op for step in walk_steps(region) if not isinstance(step, Segment | GuardStep))
+    return (step.op for step in walk_steps(region) if isinstance(step, OpStep) and not isinstance(step, GuardStep))
 
 
 def _host_step(op: Op) -> JsonValue:

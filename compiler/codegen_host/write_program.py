@@ -10,7 +10,17 @@ from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Attribute, Op, Value
 from onnxc.compiler.ir.types import ShapedType, TensorType, Type
 from onnxc.compiler.planning.kernel_plan import BindSizes as PlannedBindSizes
-from onnxc.compiler.planning.kernel_plan import Branch, GuardStep, KernelPlan, Loop, PlanStep, Region, Segment
+from onnxc.compiler.planning.kernel_plan import (
+    Branch,
+    GuardStep,
+    KernelPlan,
+    Loop,
+    OpStep,
+    Region,
+    Segment,
+    Transfer,
+)
+from onnxc.compiler.planning.kernel_plan import Release as PlannedRelease
 from onnxc.runtime.program import (
     Binding,
     BindSizes,
@@ -118,15 +128,15 @@ class _BodyWriter:
         return self.slots[value]
 
     def write(self) -> Body:
-        """The body, with each slot released after its last use."""
+        """The body."""
         block = self.plan.block
         parameters = tuple(self.slot(parameter) for parameter in block.parameters)
         bindings, checks = self._parameter_sizes(block.parameters)
-        steps = [self._step(step) for step in self.plan.steps]
+        # The engine brings a value where a step reads it, and knows then where the caller has put inputs.
+        steps = tuple(self._step(step) for step in self.plan.steps if not isinstance(step, Transfer))
         results = tuple(self.slot(result) for result in block.results)
-        released = _with_releases(steps, {*results, *(constant.slot for constant in self.constants.values())})
         constants = tuple(self.constants.values())
-        return Body(len(self.slots), parameters, results, bindings, checks, constants, tuple(released))
+        return Body(len(self.slots), parameters, results, bindings, checks, constants, steps)
 
     def _parameter_sizes(self, parameters: Sequence[Value]) -> tuple[tuple[Binding, ...], tuple[Check, ...]]:
         bindings: list[Binding] = []
@@ -144,7 +154,9 @@ class _BodyWriter:
                     checks.append(Check(self.slot(value), axis, self.program.size(dim)))
         return tuple(bindings), tuple(checks)
 
-    def _step(self, step: PlanStep) -> Step:
+    def _step(self, step: Segment | OpStep | PlannedRelease) -> Step:
+        if isinstance(step, PlannedRelease):
+            return Release(tuple(self.slot(value) for value in step.values))
         if isinstance(step, Segment):
             return Launch(
                 self.program.entry_of(step),
@@ -212,31 +224,3 @@ class _BodyWriter:
         if isinstance(value, tuple):
             return [self._encoded(item) for item in value]
         return value
-
-
-def _with_releases(steps: Sequence[Step], kept: set[int]) -> list[Step]:
-    """`steps` with the slots that no later step reads given up after their last use."""
-    last: dict[int, int] = {}
-    for index, step in enumerate(steps):
-        for slot in _slots_of(step):
-            last[slot] = index
-    released: list[Step] = []
-    for index, step in enumerate(steps):
-        released.append(step)
-        done = tuple(slot for slot, use in last.items() if use == index and slot not in kept)
-        if done and index + 1 < len(steps):
-            released.append(Release(done))
-    return released
-
-
-def _slots_of(step: Step) -> tuple[int, ...]:
-    match step:
-        case Launch() | Host():
-            return (*step.inputs, *step.outputs)
-        case BindSizes():
-            return (step.slot,)
-        case If():
-            return (step.condition, *step.inputs, *step.outputs)
-        case While():
-            return (step.limit, step.condition, *step.carried, *step.captures, *step.outputs)
-    return ()

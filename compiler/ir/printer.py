@@ -49,7 +49,7 @@ def print_module(module: Module) -> str:
 
 def print_function(function: Function) -> str:
     """The text of one function."""
-    names = _Names()
+    names = ValueNames()
     parameters = [_parameter_text(value, names, function.defaults) for value in function.body.parameters]
     results = ", ".join(map(_quoted, function.result_names))
     tail = f") -> ({results}){_symbols_text(function.symbols)} {{"
@@ -62,12 +62,12 @@ def print_function(function: Function) -> str:
 
 def print_block(block: Block) -> str:
     """The text of a block on its own; values from outside are numbered as they come."""
-    return "\n".join(_block_lines(block, _Names(), ""))
+    return "\n".join(_block_lines(block, ValueNames(), ""))
 
 
 def print_op(op: Op) -> str:
     """The text of an op on its own, with its blocks; operands are numbered as they come."""
-    return "\n".join(_op_lines(op, _Names(), ""))
+    return "\n".join(_op_lines(op, ValueNames(), ""))
 
 
 def constants_of(module: Module) -> Mapping[str, np.ndarray]:
@@ -91,7 +91,7 @@ def _arrays_in(value: Attribute) -> Iterator[np.ndarray]:
             yield from _arrays_in(item)
 
 
-class _Names:
+class ValueNames:
     """The name of each value in one text; made when it is first asked for."""
 
     def __init__(self) -> None:
@@ -123,20 +123,20 @@ class _Names:
 # Blocks and ops
 
 
-def _block_lines(block: Block, names: _Names, indent: str) -> Iterator[str]:
+def _block_lines(block: Block, names: ValueNames, indent: str) -> Iterator[str]:
     parameters = ", ".join(_parameter_text(value, names, {}) for value in block.parameters)
     yield f"{indent}block({parameters}) {{"
     yield from _body_lines(block, names, indent + "  ")
     yield f"{indent}}}"
 
 
-def _body_lines(block: Block, names: _Names, indent: str) -> Iterator[str]:
+def _body_lines(block: Block, names: ValueNames, indent: str) -> Iterator[str]:
     for op in block.ops:
         yield from _op_lines(op, names, indent)
     yield f"{indent}return {', '.join(names[result] for result in block.results)}".rstrip()
 
 
-def _op_lines(op: Op, names: _Names, indent: str) -> Iterator[str]:
+def _op_lines(op: Op, names: ValueNames, indent: str) -> Iterator[str]:
     operands = ", ".join(names[operand] for operand in op.operands)
     results = ", ".join(names[result] for result in op.results)
     line = f"{indent}{results} = {op.name}" if results else f"{indent}{op.name}"
@@ -151,7 +151,7 @@ def _op_lines(op: Op, names: _Names, indent: str) -> Iterator[str]:
         yield from _block_lines(block, names, indent + "  ")
 
 
-def _parameter_text(value: Value, names: _Names, defaults: Mapping[str, np.ndarray]) -> str:
+def _parameter_text(value: Value, names: ValueNames, defaults: Mapping[str, np.ndarray]) -> str:
     name, exact = names[value], value.producer.name
     text = f"{name}: {value.type}" if name == f"%{exact}" else f"{name} {_quoted(exact)}: {value.type}"
     return text if exact not in defaults else f"{text} = {_array_text(defaults[exact])}"

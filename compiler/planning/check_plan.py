@@ -1,4 +1,4 @@
-"""The proof that a plan is sound: no two values that live at once overlap, for any legal size.
+"""The proof that a plan is sound: what lives at once never overlaps, whatever the sizes; steps find what they read.
 
 An offset is 0 or the end of another slot: walking from slot to slot, each as large as the value in it that is provably
 the largest, must end exactly at the end of the arena. Slots are then disjoint, and within one, lifetimes must be.
@@ -6,20 +6,34 @@ the largest, must end exactly at the end of the arena. Slots are then disjoint, 
 
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least
-from onnxc.compiler.planning.kernel_plan import Buffer, KernelPlan, Launch, Lifetime, Segment, walk_steps
+from onnxc.compiler.planning.kernel_plan import (
+    Buffer,
+    KernelPlan,
+    Launch,
+    Lifetime,
+    Segment,
+    walk_regions,
+    walk_steps,
+)
 from onnxc.compiler.planning.place_buffers import aligned
+from onnxc.compiler.planning.release_values import check_releases
+from onnxc.compiler.planning.residency import check_transfers
 
 
 def check_plan(plan: KernelPlan) -> None:
     """Raises AssertionError, with the buffers, where disjointness cannot be proved term by term.
 
-    A launch must also serve every call, and read its constants in one layout for all its variants.
+    A launch must also serve every call, and read its constants in one layout for all its variants. Steps must find what
+    they read: not released, and where launches run on a device, on the side where they read it.
     """
     for step in walk_steps(plan.body):
         if isinstance(step, Segment):
             check_segment(step, plan.function.symbols)
             for ordinal, launch in enumerate(step.launches):
                 _check_launch(plan, step, ordinal, launch)
+    for region in walk_regions(plan.body):
+        check_releases(region)
+    check_transfers(plan)
 
 
 def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Launch) -> None:

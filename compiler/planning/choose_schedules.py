@@ -10,7 +10,7 @@ from itertools import product
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, SizeRange
+from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule
 
 __all__ = [
@@ -81,7 +81,7 @@ class PlanTarget:
     """What planning asks of a target: which ops it has kernels for, and how they may be computed, at what cost.
 
     measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the preferred ones
-    first. cost: the seconds that a launch should take; only compared.
+    first. cost: the seconds that a launch should take; only compared. residency: where launches run.
     """
 
     name: str
@@ -89,6 +89,7 @@ class PlanTarget:
     measures: Callable[[KernelProblem], Mapping[str, Measure]]
     candidates: Callable[[KernelProblem, Case], Sequence[Schedule]]
     cost: Callable[[KernelProblem, Schedule, Case], float]
+    residency: Residency = "host"
 
 
 def choose_schedules(problem: KernelProblem, target: PlanTarget) -> tuple[tuple[Guard, Schedule], ...]:

@@ -16,11 +16,13 @@ from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Function, Op, Value
 from onnxc.compiler.ir.primitive import AnchorKind
-from onnxc.compiler.ir.printer import print_block
+from onnxc.compiler.ir.printer import ValueNames, print_block
 from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.schedules import Schedule
 
 KernelKind = Literal["pointwise"] | AnchorKind
+
+Residency = Literal["host", "device"]
 
 
 S = TypeVar("S", bound=Schedule)
@@ -192,7 +194,23 @@ class Collective:
     op: Op
 
 
-PlanStep = Segment | Loop | Branch | GuardStep | BindSizes | HostStep | Collective
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A copy of a value to where it is not, for a step behind that reads it there; it stays where it was, too."""
+
+    value: Value
+    to: Residency
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Values that no later step of the region reads and that are none of its results: their memory is free."""
+
+    values: tuple[Value, ...]
+
+
+OpStep = Loop | Branch | GuardStep | BindSizes | HostStep | Collective
+PlanStep = Segment | OpStep | Transfer | Release
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +231,42 @@ def regions_of(step: PlanStep) -> tuple[Region, ...]:
     return ()
 
 
+def walk_regions(region: Region) -> Iterator[Region]:
+    """A region and those within its steps."""
+    yield region
+    for step in region.steps:
+        for inner in regions_of(step):
+            yield from walk_regions(inner)
+
+
 def walk_steps(region: Region) -> Iterator[PlanStep]:
     """All steps of a region and of those within, in order."""
     for step in region.steps:
         yield step
         for inner in regions_of(step):
             yield from walk_steps(inner)
+
+
+def values_read(step: PlanStep) -> tuple[Value, ...]:
+    """What a step reads, in order; giving a value up is not reading it."""
+    match step:
+        case Segment():
+            return step.inputs
+        case Transfer():
+            return (step.value,)
+        case Release():
+            return ()
+    return tuple(step.op.operands)
+
+
+def values_made(step: PlanStep) -> tuple[Value, ...]:
+    """What a step makes, in order."""
+    match step:
+        case Segment():
+            return step.outputs
+        case Transfer() | Release():
+            return ()
+    return tuple(step.op.results)
 
 
 def segments_of(region: Region) -> Iterator[Segment]:
@@ -228,7 +276,10 @@ def segments_of(region: Region) -> Iterator[Segment]:
 
 @dataclass(frozen=True, eq=False)
 class KernelPlan:
-    """All that is decided before code is written."""
+    """All that is decided before code is written.
+
+    residency: where launches run and leave what they make.
+    """
 
     name: str
     function: Function
@@ -236,6 +287,7 @@ class KernelPlan:
     constants: tuple[np.ndarray, ...]
     weights: tuple[Weight, ...]
     body: Region
+    residency: Residency = "host"
 
     def __str__(self) -> str:
         lines = [f'plan "{self.name}"']
@@ -243,35 +295,56 @@ class KernelPlan:
         for index, kernel in enumerate(self.kernels):
             first, *others = str(kernel).splitlines()
             lines += [f"  kernel k{index} {first}", *(f"    {line}" for line in others)]
-        return "\n".join([*lines, *(f"  {line}" for line in _region_lines(self.body))])
+        return "\n".join([*lines, *(f"  {line}" for line in _region_lines(self.body, ValueNames()))])
 
 
-def _region_lines(region: Region) -> list[str]:
+def _region_lines(region: Region, names: ValueNames) -> list[str]:
     lines: list[str] = []
     for step in region.steps:
-        lines.append(_step_text(step))
+        lines.append(_step_text(step, names))
         if isinstance(step, Segment):
             lines += [f"  {line}" for launch in step.launches for line in _launch_lines(launch)]
         for inner in regions_of(step):
-            lines += [f"  {line}" for line in _region_lines(inner)]
+            lines.append(f"  region {_flow_text(inner.block.parameters, inner.block.results, names)}")
+            lines += [f"    {line}" for line in _region_lines(inner, names)]
     return lines
 
 
-def _step_text(step: PlanStep) -> str:
+def _step_text(step: PlanStep, names: ValueNames) -> str:
     match step:
-        case Segment():
-            return f"segment, arena {step.arena_bytes} bytes"
-        case Loop():
-            return f"loop, {step.carried} carried, {len(step.op.results) - step.carried} stacked"
-        case Branch():
-            return "branch"
+        case Transfer():
+            return f"transfer {_values_text([step.value], names)} to {step.to}"
+        case Release():
+            return f"release {_values_text(step.values, names)}"
         case GuardStep():
             return f"guard {step.op.dim('left')} {step.op.text('relation')} {step.op.dim('right')}"
         case BindSizes():
-            return f"bind sizes {', '.join(map(str, _symbols(step.op)))}"
+            symbols = ", ".join(map(str, _symbols(step.op)))
+            return f"bind sizes {symbols} from {_values_text(step.op.operands, names)}"
+    flow = _flow_text(values_read(step), values_made(step), names)
+    match step:
+        case Segment():
+            return f"segment {flow}, arena {step.arena_bytes} bytes"
+        case Loop():
+            return f"loop {flow}, {step.carried} carried, {len(step.op.results) - step.carried} stacked"
+        case Branch():
+            return f"branch {flow}"
         case Collective():
-            return f"collective {step.op.name}"
-    return f"host {step.op.name}"
+            return f"collective {step.op.name} {flow}"
+    return f"host {step.op.name} {flow}"
+
+
+def _flow_text(inputs: Sequence[Value], outputs: Sequence[Value], names: ValueNames) -> str:
+    return f"({_values_text(inputs, names)}) -> ({_values_text(outputs, names)})"
+
+
+def _values_text(values: Sequence[Value], names: ValueNames) -> str:
+    return ", ".join("constant" if is_constant(value) else names[value] for value in values)
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a value is known before a call."""
+    return value.op is not None and value.op.name == "constant"
 
 
 def _symbols(op: Op) -> Sequence[object]:

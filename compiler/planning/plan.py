@@ -34,9 +34,12 @@ from onnxc.compiler.planning.kernel_plan import (
     SizeRange,
     Variant,
     Weight,
+    is_constant,
 )
 from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
+from onnxc.compiler.planning.release_values import with_releases
+from onnxc.compiler.planning.residency import with_transfers
 from onnxc.compiler.planning.schedules import Schedule
 from onnxc.compiler.planning.split_steps import split_steps
 
@@ -48,14 +51,16 @@ def plan_kernels(module: Module, target: PlanTarget, specialize: Specialize | No
     """The plan of the main function; calls are inlined before planning."""
     planner = _Planner(target, module.main.symbols, specialize or {})
     body = planner.region(module.main.body, frozenset())
-    return KernelPlan(
+    plan = KernelPlan(
         module.name,
         module.main,
         tuple(planner.kernels),
         tuple(planner.constants),
         tuple(planner.weights),
         body,
+        target.residency,
     )
+    return with_transfers(plan)
 
 
 class _Planner:
@@ -84,7 +89,7 @@ class _Planner:
             else:
                 planned.append(self.lone_step(step, known))
                 known = known.union(bound_symbols(step))
-        return Region(block, tuple(planned))
+        return Region(block, with_releases(planned, block.results))
 
     def lone_step(self, op: Op, known: frozenset[str]) -> PlanStep:
         """The step of an op that no native call holds."""
@@ -111,7 +116,7 @@ class _Planner:
                 resolved
                 for kernel in bound
                 for value in kernel.inputs
-                if (resolved := _resolve(value, aliases)) not in made and not _is_constant(resolved)
+                if (resolved := _resolve(value, aliases)) not in made and not is_constant(resolved)
             )
         )
         lives = _lifetimes(bound, [self.scratch_bytes(each) for each in variants], aliases, outputs)
@@ -136,7 +141,7 @@ class _Planner:
         schedule = self.kernels[variants[-1].kernel].schedule
         resolved = [_resolve(value, aliases) for value in bound.inputs]
         inputs = tuple(
-            self.weight(value, schedule.layout_of(index)) if _is_constant(value) else buffers[value]
+            self.weight(value, schedule.layout_of(index)) if is_constant(value) else buffers[value]
             for index, value in enumerate(resolved)
         )
         outputs = tuple(buffers[value] for value in bound.outputs)
@@ -198,10 +203,6 @@ class _Planner:
         if ordinal == len(self.constants):
             self.constants.append(value.op.array())
         return Buffer("weight", self.weights.setdefault(Weight(ordinal, layout), len(self.weights)))
-
-
-def _is_constant(value: Value) -> bool:
-    return value.op is not None and value.op.name == "constant"
 
 
 def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:

@@ -25,7 +25,9 @@ from onnxc.compiler.planning.kernel_plan import (
     HostStep,
     Kernel,
     PlanStep,
+    Release,
     Segment,
+    Transfer,
     Variant,
     Weight,
 )
@@ -86,7 +88,7 @@ class Device(Planned):
         for step in self.plan.body.steps:
             if isinstance(step, Segment):
                 self._segment(step, values, symbols)
-            elif not isinstance(step, GuardStep):
+            elif not isinstance(step, GuardStep | Release | Transfer):
                 self._host(step, values, symbols)
         return tuple(self._value(result, values) for result in block.results)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from onnxc.compiler.codegen_gpu.transfers import Transfer, find_transfers
+from onnxc.compiler.codegen_gpu.transfers import ReportedCopy, find_transfers
 from tests.support.arrays import assert_close
 from tests.support.fake_gpu import FakeRun, compile_for_fake
 from tests.support.models import model_from_text
@@ -54,12 +54,12 @@ g (bool c, float[3] x) => (float[3] y) {
 )
 
 
-def transfers(text: str) -> tuple[FakeRun, tuple[Transfer, ...]]:
+def transfers(text: str) -> tuple[FakeRun, tuple[ReportedCopy, ...]]:
     run = compile_for_fake(model_from_text(text).SerializeToString())
     return run, find_transfers(run.plan)
 
 
-def directions(found: Sequence[Transfer]) -> list[tuple[str, bool, bool]]:
+def directions(found: Sequence[ReportedCopy]) -> list[tuple[str, bool, bool]]:
     return [(transfer.direction, transfer.is_certain, transfer.in_loop) for transfer in found]
 
 

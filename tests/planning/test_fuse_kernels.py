@@ -30,7 +30,7 @@ def test_pointwise_ops_and_movements_are_one_kernel() -> None:
               %4 = exp %3 : f32[4, s0]
               return %4
             }
-          segment, arena 0 bytes
+          segment (%x0) -> (%0), arena 0 bytes
             launch k0 (input 0) -> output 0 sizes (N)
         """,
     )
@@ -53,7 +53,7 @@ def test_what_follows_a_contraction_is_in_its_kernel() -> None:
               %5 = max %2, %4 : f32[s0, 4]
               return %5
             }
-          segment, arena 0 bytes
+          segment (%x0, %x1) -> (%0), arena 0 bytes
             launch k0 (input 0, weight 0, input 1) -> output 0 sizes (N)
         """,
     )
@@ -76,7 +76,7 @@ def test_a_view_of_an_operand_is_read_in_place_and_what_is_computed_is_written()
               %0 = dot %a0, %a1 {dtype = f32, equation = "mk,kn->mn"} : f32[s0, 3]
               return %0
             }
-          segment, arena 64*floordiv(16*N + 63, 64) bytes
+          segment (%x0, %x1) -> (%0), arena 64*floordiv(16*N + 63, 64) bytes
             launch k0 (input 0) -> arena @ 0 sizes (N)
             launch k1 (arena @ 0, input 1) -> output 0 sizes (N)
         """,
@@ -109,7 +109,7 @@ def test_what_is_cheap_is_computed_again() -> None:
               %3 = reduce %2 {axes = [1], kind = "max"} : f32[s0]
               return %3
             }
-          segment, arena 0 bytes
+          segment (%x0) -> (%0, %1), arena 0 bytes
             launch k0 (input 0) -> output 0 sizes (N)
             launch k1 (input 0) -> output 1 sizes (N)
         """,
@@ -141,7 +141,7 @@ def test_what_is_costly_is_written_once() -> None:
               %0 = reduce %a0 {axes = [1], kind = "max"} : f32[s0]
               return %0
             }
-          segment, arena 64*floordiv(16*N + 63, 64) bytes
+          segment (%x0) -> (%0, %1), arena 64*floordiv(16*N + 63, 64) bytes
             launch k0 (input 0) -> arena @ 0 sizes (N)
             launch k1 (arena @ 0) -> output 0 sizes (N)
             launch k2 (arena @ 0) -> output 1 sizes (N)
@@ -166,7 +166,7 @@ def test_a_row_is_not_computed_for_each_element_it_is_repeated_to() -> None:
               %1 = mul %a1, %0 : f32[s0, 4]
               return %1
             }
-          segment, arena 64 bytes
+          segment (%x1, %x0) -> (%0), arena 64 bytes
             launch k0 (input 0) -> arena @ 0
             launch k1 (arena @ 0, input 1) -> output 0 sizes (N)
         """,
@@ -195,7 +195,7 @@ def test_a_reshape_of_a_buffer_is_another_name_for_it() -> None:
               %2 = reduce %1 {axes = [1], kind = "sum"} : f32[2]
               return %2
             }
-          segment, arena 64*floordiv(16*N + 63, 64) bytes
+          segment (%x0) -> (%0), arena 64*floordiv(16*N + 63, 64) bytes
             launch k0 (input 0) -> arena @ 0 sizes (N)
             launch k1 (arena @ 0) -> output 0 sizes (N)
         """,
@@ -222,7 +222,7 @@ def test_a_result_of_the_module_is_written_whatever_follows() -> None:
               %0 = neg %a0 : f32[s0]
               return %0
             }
-          segment, arena 0 bytes
+          segment (%x0) -> (%0, %1), arena 0 bytes
             launch k0 (input 0) -> output 0 sizes (N)
             launch k1 (output 0) -> output 1 sizes (N)
         """,
@@ -249,7 +249,7 @@ def test_both_results_of_a_sort_are_written_by_its_kernel() -> None:
               %0 = neg %a0 : f32[s0, 4]
               return %0
             }
-          segment, arena 64*floordiv(16*N + 63, 64) bytes
+          segment (%x0) -> (%0, %1), arena 64*floordiv(16*N + 63, 64) bytes
             launch k0 (input 0) -> arena @ 0, output 0 sizes (N)
             launch k1 (arena @ 0) -> output 1 sizes (N)
         """,
@@ -279,7 +279,7 @@ def test_counting_an_index_from_the_end_is_part_of_picking() -> None:
               %7 = gather %a1, %6 {axis = 0} : f32[s0, 4]
               return %7
             }
-          segment, arena 64*floordiv(16*N + 63, 64) bytes
+          segment (%x0, %x1) -> (%0), arena 64*floordiv(16*N + 63, 64) bytes
             launch k0 (input 0) -> arena @ 0 sizes (N)
             launch k1 (input 1, arena @ 0) -> output 0 sizes (K, N)
         """,
@@ -307,7 +307,7 @@ def test_a_scatter_computes_its_data_in_place() -> None:
               %2 = scatter_nd %1, %a0, %a1 {kind = "add"} : f32[s1, 4]
               return %2
             }
-          segment, arena 64*floordiv(16*K + 63, 64) bytes
+          segment (%x1, %x0) -> (%0), arena 64*floordiv(16*K + 63, 64) bytes
             launch k0 (input 0) -> arena @ 0 sizes (K)
             launch k1 (input 1, arena @ 0) -> output 0 sizes (K, N)
         """,
@@ -327,7 +327,7 @@ def test_joined_parts_are_computed_into_their_places() -> None:
               %2 = concatenate %0, %1 {axis = 1} : f32[s0, 8]
               return %2
             }
-          segment, arena 0 bytes
+          segment (%x0) -> (%0), arena 0 bytes
             launch k0 (input 0) -> output 0 sizes (N)
         """,
     )
@@ -349,10 +349,12 @@ def test_the_host_is_between_two_segments() -> None:
               %0 = cast %a0 {dtype = f32, round_mode = "nearest", saturate = true} : f32[1, s0]
               return %0
             }
-          segment, arena 0 bytes
+          segment (%x0) -> (%0), arena 0 bytes
             launch k0 (input 0) -> output 0 sizes (N)
-          host non_zero
-          segment, arena 0 bytes
+          release %x0
+          host non_zero (%0) -> (%1)
+          release %0
+          segment (%1) -> (%2), arena 0 bytes
             launch k1 (input 0) -> output 0 sizes (nonzero)
         """,
     )
@@ -375,7 +377,7 @@ def test_equal_work_is_one_kernel() -> None:
               %3 = exp %2 : f32[s0, 4]
               return %3
             }
-          segment, arena 0 bytes
+          segment (%x0, %x1) -> (%0, %1), arena 0 bytes
             launch k0 (input 0) -> output 0 sizes (N)
             launch k0 (input 1) -> output 1 sizes (M)
         """,
