@@ -23,8 +23,9 @@ from onnxc.compiler.planning.residency import check_transfers
 def check_plan(plan: KernelPlan) -> None:
     """Raises AssertionError, with the buffers, where disjointness cannot be proved term by term.
 
-    A launch must also serve every call, and read its constants in one layout for all its variants. Steps must find what
-    they read: not released, and where launches run on a device, on the side where they read it.
+    A launch must also serve every call, use buffers of the arena that are in use, and read its constants in one layout
+    for all its variants. Steps must find what they read: not released, and where launches run on a device, on the side
+    where they read it.
     """
     for step in walk_steps(plan.body):
         if isinstance(step, Segment):
@@ -39,6 +40,10 @@ def check_plan(plan: KernelPlan) -> None:
 def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Launch) -> None:
     assert not launch.general.guard, f"no variant of {launch} serves every call"
     assert all(variant.guard for variant in launch.variants[:-1]), f"a variant of {launch} is never reached"
+    for buffer in (*launch.inputs, *launch.outputs):
+        assert buffer.kind != "arena" or _lives(segment, buffer, ordinal), (
+            f"launch {ordinal} uses {buffer}, which is free"
+        )
     for variant in launch.variants:
         kernel = plan.kernels[variant.kernel]
         assert len(kernel.symbols) == len(variant.sizes), (kernel, variant)
@@ -48,6 +53,11 @@ def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Laun
                 assert plan.weights[buffer.index].layout == kernel.schedule.layout_of(parameter), (kernel, buffer)
         sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
         _check_scratch(segment, ordinal, launch.scratch, substitute(kernel.schedule.scratch_bytes, sizes))
+
+
+def _lives(segment: Segment, buffer: Buffer, ordinal: int) -> bool:
+    """Whether a value is in a buffer of the arena while a launch runs."""
+    return any(life.offset == buffer.offset and life.first <= ordinal <= life.last for life in segment.lifetimes)
 
 
 def _check_scratch(segment: Segment, ordinal: int, scratch: Buffer | None, needed: Dim) -> None:

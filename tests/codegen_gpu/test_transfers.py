@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_gpu.transfers import ReportedCopy, find_transfers
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.kernel_plan import Transfer, walk_steps
 from tests.support.arrays import assert_close
 from tests.support.fake_gpu import FakeRun, compile_for_fake
 from tests.support.models import model_from_text
@@ -103,3 +105,13 @@ def test_a_branch_needs_its_condition_alone() -> None:
 @pytest.mark.parametrize("text", [NATIVE, MIDDLE, HOST_ON_INPUT, LOOP, BRANCH])
 def test_every_transfer_has_a_reason(text: str) -> None:
     assert all(transfer.reason and transfer.value for transfer in transfers(text)[1])
+
+
+@pytest.mark.parametrize("text", [NATIVE, MIDDLE, HOST_ON_INPUT, LOOP, BRANCH])
+def test_the_certain_ones_are_steps_of_the_plan(text: str) -> None:
+    run, found = transfers(text)
+    steps = [step for step in walk_steps(run.plan.body) if isinstance(step, Transfer)]
+    assert ["download" if step.to == "host" else "upload" for step in steps] == [
+        transfer.direction for transfer in found if transfer.is_certain
+    ]
+    check_plan(run.plan)

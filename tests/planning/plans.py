@@ -1,6 +1,7 @@
 """What the tests of planning share: a target that makes a kernel of everything, and plans as text."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from textwrap import dedent
 
 from onnxc.compiler.ir.module import Module, Op, Value
@@ -13,7 +14,10 @@ from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import Packing, Schedule, Threads
 from tests.codegen_cpu.support import make
 
-__all__ = ["TARGET", "assert_plan", "make", "plan"]
+__all__ = ["DEVICE", "TARGET", "assert_plan", "make", "plan", "step_lines"]
+
+STEPS = tuple(f"  {word} " for word in ("segment", "loop", "branch", "guard", "bind", "host", "collective", "transfer"))
+"""How the text of a step begins that can be a plan's first."""
 
 
 def is_native(op: Op) -> bool:
@@ -40,6 +44,9 @@ def _no_cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
 
 TARGET = PlanTarget("test", is_native, lambda problem: {}, _candidates, _no_cost)
 
+DEVICE = replace(TARGET, name="device", residency="device")
+"""A target whose launches run on a device."""
+
 
 def plan(module: Module, target: PlanTarget = TARGET) -> KernelPlan:
     """The plan, proved to be sound."""
@@ -54,3 +61,10 @@ def assert_plan(
     """The plan of what is built is this text."""
     found = str(plan(make(types, build)))
     assert found == dedent(expected).strip("\n"), f"\n{found}"
+
+
+def step_lines(made: KernelPlan) -> list[str]:
+    """The steps of a plan as text, without kernels and launches."""
+    lines = str(made).splitlines()[1:]
+    first = next(index for index, line in enumerate(lines) if line.startswith(STEPS))
+    return [line.removeprefix("  ") for line in lines[first:] if not line.lstrip().startswith("launch ")]
