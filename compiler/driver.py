@@ -18,7 +18,7 @@ from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.ir.module import Module, walk
 from onnxc.compiler.limits import expect_within, limited_to
-from onnxc.compiler.model_symbols import expect_known_dims, frozen_inputs
+from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.planning.kernel_plan import KernelPlan
@@ -51,13 +51,14 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     module = lower_model(checked, options.inputs)
+    expect_known_specializations(module, options.specialize)
     yield "lower", module
     with limited_to(options.limits):
         ops = sum(1 for function in module.functions for _ in walk(function.body))
         expect_within("lowered_ops", ops, "the number of ops that the nodes become", "model-too-complex")
         module = run_pipeline(module, end.passes)
     yield "optimize", module
-    plan = plan_kernels(module, end.plan_target)
+    plan = plan_kernels(module, end.plan_target, options.specialize)
     yield "plan", plan
     with limited_to(options.limits):
         artifact = end.emit(plan)

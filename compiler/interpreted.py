@@ -17,7 +17,7 @@ from onnxc.compiler.ir.interpreter import interpret, single_symbol
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.types import ShapedType, TensorType
-from onnxc.compiler.model_symbols import expect_known_dims, frozen_inputs
+from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import precision_passes
@@ -38,7 +38,9 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
     checked = check_model(read_model(source), limits=options.limits)
     expect_known_dims(checked, options.inputs)
-    module = run_pipeline(lower_model(checked, options.inputs), precision_passes(options.precision))
+    lowered = lower_model(checked, options.inputs)
+    expect_known_specializations(lowered, options.specialize)
+    module = run_pipeline(lowered, precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))
     return Executable(signature, InterpreterEngine(module), report=print_module(module), compilations=1)
 

@@ -4,6 +4,7 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
@@ -22,6 +23,12 @@ from onnxc.runtime.errors import InputError, UnsupportedError
 __all__ = ["CacheOption", "CompileOptions", "DimRange", "ModelSource", "make_options"]
 
 PRECISIONS: Mapping[str, Precision] = {precision: precision for precision in get_args(Precision)}
+
+MOST_COMBINATIONS = 16
+"""How many combinations of sizes may have kernels of their own: each is one more kernel wherever all of them occur."""
+
+BEYOND_SIZES = 1 << 63
+"""Sizes are int64 in native code: a guard could not tell this one from another."""
 
 V = TypeVar("V")
 
@@ -42,7 +49,8 @@ class CompileOptions:
     """Checked options of one compilation.
 
     threads: for the calls, None for as many as the process may use. cache: the folder of compiled GPU kernels, None for
-    none. limits: how far the model may go. precision: what f32 is stored and multiplied in.
+    none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
+    sizes that get kernels of their own.
     """
 
     target: Target
@@ -51,6 +59,7 @@ class CompileOptions:
     cache: Path | None = None
     limits: Limits = DEFAULT_LIMITS
     precision: Precision = "fp32"
+    specialize: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def make_options(
@@ -76,7 +85,7 @@ def make_options(
         raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
     if precision == "tf32" and parsed.kind != "cuda":
         raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {parsed}", code="unsupported-precision")
-    for name, value in (("specialize", specialize), ("config", config), ("devices", devices)):
+    for name, value in (("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)
     if not isinstance(freeze_params, bool):
@@ -91,7 +100,8 @@ def make_options(
     )
     called_by = None if threads is None else _integer("threads", threads)
     folder, bounds = _cache_folder(cache), make_limits(limits)
-    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision])
+    special = _specializations(specialize, inputs.dims)
+    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special)
 
 
 def _cache_folder(cache: object) -> Path | None:
@@ -141,6 +151,34 @@ def _range(name: str, value: object) -> DimRange:
     if low < 0 or (high is not None and high < low):
         raise InputError(f"{what} is {value!r}: no size is in that range", code="dims-range")
     return low, high
+
+
+def _specializations(
+    given: Mapping[str, Sequence[int]] | None, dims: Mapping[str, DimRange]
+) -> dict[str, tuple[int, ...]]:
+    """For each symbol its sizes in the order given."""
+    chosen = {str(name): _choices(str(name), sizes, dims) for name, sizes in _mapping("specialize", given).items()}
+    combinations = prod(map(len, chosen.values()))
+    if combinations > MOST_COMBINATIONS:
+        message = f"specialize asks for {combinations} combinations of sizes, the most are {MOST_COMBINATIONS}"
+        raise InputError(message, code="too-many-specializations")
+    return chosen
+
+
+def _choices(name: str, value: object, dims: Mapping[str, DimRange]) -> tuple[int, ...]:
+    """Sizes of a symbol that differ and are in its range."""
+    what, span = f"specialize[{name!r}]", dims.get(name, (0, None))
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        raise InputError(f"{what} is {value!r}, expected a sequence of sizes", code="option-type")
+    if not isinstance(span, tuple):
+        raise InputError(f"specialize names {name!r}, which dims fixes at {span}", code="specialize-fixed")
+    sizes, (low, high) = tuple(_integer(what, size) for size in value), span
+    if not sizes or len(set(sizes)) < len(sizes):
+        raise InputError(f"{what} is {value!r}, expected sizes that differ, at least one", code="specialize-range")
+    most = BEYOND_SIZES - 1 if high is None else min(high, BEYOND_SIZES - 1)
+    if min(sizes) < low or max(sizes) > most:
+        raise InputError(f"{what} is {value!r}, expected sizes from {low} to {most}", code="specialize-range")
+    return sizes
 
 
 def _shape(name: str, value: object) -> tuple[int | str | None, ...]:

@@ -67,7 +67,10 @@ def compile(
     shapes, dtypes: for an input what to take in place of what the model declares.
     precision: "bf16" and "fp16" store and multiply f32 in 16 bits where that does little harm (docs/precision.md);
     inputs and outputs keep their types. "tf32" is for GPUs.
+    specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
+    others are served as before. At most 16 combinations; the interpreter takes it without effect.
     freeze_params: False keeps initializers that are also inputs as inputs with a default.
+    config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which compiled GPU kernels are kept, for any target; None means $ONNXC_CACHE, else
     onnxc in $XDG_CACHE_HOME or ~/.cache; False keeps nothing. Code for the CPU is never kept.

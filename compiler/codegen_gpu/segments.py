@@ -55,13 +55,15 @@ def write_segment(
 
 
 def _refuse_many_elements(frame: SegmentFrame, segment: Segment, kernels: Sequence[CompiledKernel]) -> None:
-    """Leaves at once where indices of 32 bits would not do."""
+    """Leaves at once where indices of 32 bits would not do.
+
+    The counts are those of the values of a block: where another variant runs, they are those of the general one.
+    """
     f = frame.f
     counts = dict.fromkeys(
-        substitute(count, dict(zip(kernels[variant.kernel].kernel.symbols, variant.sizes, strict=True)))
-        for launch in segment.launches
-        for variant in launch.variants
-        for count in kernels[variant.kernel].code.element_counts
+        substitute(count, dict(zip(kernels[general.kernel].kernel.symbols, general.sizes, strict=True)))
+        for general in (launch.general for launch in segment.launches)
+        for count in kernels[general.kernel].code.element_counts
     )
     tests = [f.icmp("sge", size, MOST_ELEMENTS_I32) for size in map(frame.size, counts) if isinstance(size, Reg)]
     if tests:

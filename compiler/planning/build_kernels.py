@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import substitute
-from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.dims import Dim, Size, lower_bound
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.fuse_kernels import Group
+
+BEYOND_ALL = 1 << 63
+"""So many elements an int64 does not count, and no memory holds."""
 
 INLINE_ELEMENTS = 1
 """Constants of any other number of elements are read from the weights."""
@@ -41,15 +46,30 @@ def build_kernel(group: Group) -> BoundProblem:
     return BoundProblem(KernelProblem(group.kind, block, constants), inputs, group.outputs, own, _location(group))
 
 
-def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem:
-    """The kernel where symbols of its own have these sizes."""
+def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem | None:
+    """The kernel where symbols of its own have these sizes; None where no call gets to it with them."""
     replacements: dict[str, Dim] = dict(sizes)
     block = problem.block
     inner = {
         value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
         for value in block.parameters
     }
-    return replace(problem, block=_copied(block.ops, inner, replacements, block.results))
+    copied = _copied(block.ops, inner, replacements, block.results)
+    return replace(problem, block=copied) if _is_possible(copied) else None
+
+
+def _is_possible(block: Block) -> bool:
+    """Whether no size is negative, nothing is beyond all memory, and no sizes contradict each other.
+
+    Calls in which that is so are stopped by guards, or before the arena is there.
+    """
+    values = (*block.parameters, *(result for op in block.ops for result in op.results))
+    shapes = [value.shape for value in values]
+    if any(isinstance(size, int) and size < 0 for shape in shapes for size in shape):
+        return False
+    if any(prod(max(lower_bound(size) or 0, 1) for size in shape) >= BEYOND_ALL for shape in shapes):
+        return False
+    return not any(op_findings(op) for op in block.ops)
 
 
 def _copied(

@@ -92,13 +92,19 @@ class PlanTarget:
     residency: Residency = "host"
 
 
-def choose_schedules(problem: KernelProblem, target: PlanTarget) -> tuple[tuple[Guard, Schedule], ...]:
+def choose_schedules(
+    problem: KernelProblem, target: PlanTarget, like: Schedule | None = None
+) -> tuple[tuple[Guard, Schedule], ...]:
     """The schedules of a kernel with their guards, in the kernel's symbols; the last one serves every call.
 
-    All of them read constants in the layout that the last one wants: no weight is there twice.
+    All of them read constants in the layout that the last one wants: no weight is there twice. like: a schedule whose
+    layout they are to have; no schedules where the last one cannot have it.
     """
     *special, (_, usual) = cases_of(problem, target)
-    general = _best(problem, target, usual, target.candidates(problem, usual))
+    usable = [each for each in target.candidates(problem, usual) if like is None or each.packing == like.packing]
+    if not usable:
+        return ()
+    general = _best(problem, target, usual, usable)
     chosen: list[tuple[Guard, Schedule]] = []
     for guard, case in special:
         fitting = [each for each in target.candidates(problem, case) if each.packing == general.packing]

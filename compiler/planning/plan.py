@@ -7,7 +7,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dim_symbols import substitute
-from onnxc.compiler.ir.dims import Bounds, Dim, Size
+from onnxc.compiler.ir.dims import Bounds, Dim, Size, only_atom
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -40,7 +40,7 @@ from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
 from onnxc.compiler.planning.release_values import with_releases
 from onnxc.compiler.planning.residency import with_transfers
-from onnxc.compiler.planning.schedules import Schedule
+from onnxc.compiler.planning.schedules import Packing, Schedule
 from onnxc.compiler.planning.split_steps import split_steps
 
 Specialize = Mapping[str, Sequence[int]]
@@ -48,8 +48,11 @@ Specialize = Mapping[str, Sequence[int]]
 
 
 def plan_kernels(module: Module, target: PlanTarget, specialize: Specialize | None = None) -> KernelPlan:
-    """The plan of the main function; calls are inlined before planning."""
-    planner = _Planner(target, module.main.symbols, specialize or {})
+    """The plan of the main function; calls are inlined before planning.
+
+    A call in which all symbols of a kernel that `specialize` names have sizes that are listed runs a kernel for these.
+    """
+    planner = _Planner(target, module.main.symbols, _with_equal_sizes(specialize or {}, module.main.body))
     body = planner.region(module.main.body, frozenset())
     plan = KernelPlan(
         module.name,
@@ -63,6 +66,18 @@ def plan_kernels(module: Module, target: PlanTarget, specialize: Specialize | No
     return with_transfers(plan)
 
 
+def _with_equal_sizes(specialize: Specialize, body: Block) -> Specialize:
+    """The same sizes also for symbols that must be equal: passes write one of such symbols for all."""
+    chosen = dict(specialize)
+    for op in body.ops:
+        if op.name == "guard" and op.text("relation") == "equal":
+            pair = [atom for side in ("left", "right") if isinstance(atom := only_atom(op.dim(side)), str)]
+            both = tuple(dict.fromkeys(size for name in pair for size in chosen.get(name, ())))
+            if len(pair) == 2 and both:
+                chosen |= dict.fromkeys(pair, both)
+    return chosen
+
+
 class _Planner:
     """Collects the kernels and weights of a whole function, so that equal ones are shared."""
 
@@ -72,7 +87,7 @@ class _Planner:
         self.specialize = specialize
         self.kernels: list[Kernel] = []
         self.kernel_ordinals: dict[tuple[str, Schedule], int] = {}
-        self.chosen: dict[str, tuple[tuple[Guard, Schedule], ...]] = {}
+        self.chosen: dict[tuple[str, bool, Packing | None], tuple[tuple[Guard, Schedule], ...]] = {}
         self.constants: list[np.ndarray] = []
         self.constant_ordinals: dict[Op, int] = {}
         self.weights: dict[Weight, int] = {}
@@ -151,32 +166,42 @@ class _Planner:
         """The kernels that serve a launch: those of the sizes that were asked for, then those of all others."""
         general = self.kernel_variants(bound.problem, bound.symbols, {})
         own = [name for name, symbol in bound.symbols.items() if symbol in self.specialize]
+        chosen = product(*(self.specialize[bound.symbols[name]] for name in own)) if own else ()
+        like = self.kernels[general[-1].kernel].schedule
         special: list[Variant] = []
-        for numbers in product(*(self.specialize[bound.symbols[name]] for name in own)) if own else ():
-            fixed = dict(zip(own, numbers, strict=True))
-            variants = self.kernel_variants(specialized(bound.problem, fixed), bound.symbols, fixed)
-            packing = self.kernels[general[-1].kernel].schedule.packing
-            special += [each for each in variants if self.kernels[each.kernel].schedule.packing == packing]
+        for sizes in chosen:
+            fixed = dict(zip(own, sizes, strict=True))
+            problem = specialized(bound.problem, fixed)
+            if problem is not None:
+                special += self.kernel_variants(problem, bound.symbols, fixed, like)
         return (*special, *general)
 
     def kernel_variants(
-        self, problem: KernelProblem, symbols: Mapping[str, str], fixed: Mapping[str, int]
+        self,
+        problem: KernelProblem,
+        symbols: Mapping[str, str],
+        fixed: Mapping[str, int],
+        like: Schedule | None = None,
     ) -> tuple[Variant, ...]:
-        """The kernels of a problem whose own symbols are `symbols` of the program, some of them `fixed`."""
+        """The kernels of a problem whose own symbols are `symbols` of the program, some of them `fixed`.
+
+        like: a schedule whose layout of a constant they are to have; none where they cannot.
+        """
         left = {name: Size.symbol(symbol) for name, symbol in symbols.items() if name not in fixed}
-        outer = tuple(SizeRange(Size.symbol(symbols[name]), number, number) for name, number in fixed.items())
+        outer = tuple(SizeRange(Size.symbol(symbols[name]), size, size) for name, size in fixed.items())
         variants = []
-        for guard, schedule in self.schedules(problem):
+        for guard, schedule in self.schedules(problem, like):
             kernel = self.kernel(Kernel(problem.kind, problem.block, tuple(left), schedule))
             inner = tuple(SizeRange(substitute(each.size, left), each.low, each.high) for each in guard)
             variants.append(Variant((*outer, *inner), kernel, tuple(left.values())))
         return tuple(variants)
 
-    def schedules(self, problem: KernelProblem) -> tuple[tuple[Guard, Schedule], ...]:
+    def schedules(self, problem: KernelProblem, like: Schedule | None) -> tuple[tuple[Guard, Schedule], ...]:
         """The schedules of a problem, chosen once for equal ones."""
-        key = f"{problem.kind} {problem.constants}\n{print_block(problem.block)}"
+        packing = like.packing if like is not None else None
+        key = f"{problem.kind} {problem.constants}\n{print_block(problem.block)}", like is None, packing
         if key not in self.chosen:
-            self.chosen[key] = choose_schedules(problem, self.target)
+            self.chosen[key] = choose_schedules(problem, self.target, like)
         return self.chosen[key]
 
     def scratch_bytes(self, variants: Sequence[Variant]) -> Dim:

@@ -147,7 +147,7 @@ main.add_command(doctor_command)
     multiple=True,
     callback=parse_choices,
     metavar="NAME=1,8",
-    help="Sizes that get kernels of their own beside the general ones.",
+    help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
 )
 @click.option("--keep-params", is_flag=True, help="Initializers that are also inputs stay inputs.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")

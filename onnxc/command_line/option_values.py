@@ -14,6 +14,7 @@ Range = int | tuple[int, int | None]
 DIM_FORM = "NAME=8 or NAME=1..64"
 SHAPE_FORM = "NAME=1,3,224,224"
 LIMIT_FORM = "NAME=20"
+CHOICES_FORM = "NAME=1,8"
 INPUT_FORM = "NAME=@FILE.npy or NAME=VALUE"
 
 
@@ -61,9 +62,14 @@ def parse_limits(_context: click.Context, _option: click.Parameter, texts: Seque
 
 
 def parse_choices(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, list[int]]:
-    """batch=1,8: sizes to add kernels for."""
-    shapes = parse_shapes(_context, _option, texts)
-    return {name: list(sizes) for name, sizes in shapes.items()}
+    """batch=1,8 are two sizes to add kernels for, as are batch=1 and batch=8."""
+    choices: dict[str, list[int]] = {}
+    for text in texts:
+        name, value = named(text, CHOICES_FORM)
+        if not re.fullmatch(r"\d{1,18}(,\d{1,18})*", value):
+            raise click.BadParameter(f"{text!r} is not of the form {CHOICES_FORM}")
+        choices.setdefault(name, []).extend(map(int, value.split(",")))
+    return choices
 
 
 def parse_inputs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, object]:

@@ -52,12 +52,13 @@ def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[Renderabl
             str(launch["node"]),
         )  # fmt: skip
     yield made
-    reasons = Counter(str(step["why"]) for launch in launches for step in _entries(launch, "steps") if step.get("why"))
+    steps = [step for launch in launches for step in _entries(launch, "steps")]
+    reasons = Counter((str(step.get("when", "")), str(step["why"])) for step in steps if step.get("why"))
     if reasons:
         yield ""
-        chosen = table("launches", "tile, and what the cost model says")
-        for why, count in reasons.items():
-            chosen.add_row(str(count), why)
+        chosen = table("launches", "where", "tile, and what the cost model says")
+        for (when, why), count in reasons.items():
+            chosen.add_row(str(count), when, why)
         yield chosen
 
 

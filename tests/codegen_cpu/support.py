@@ -24,7 +24,7 @@ from onnxc.compiler.ir.primitives.pointwise import COMPARE
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.kernel_plan import KernelPlan
-from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.plan import Specialize, plan_kernels
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import Image, load_image
 from onnxc.runtime.host import MEANINGS
@@ -138,9 +138,11 @@ class Planned(ABC):
 class Native(Planned):
     """A module compiled for a target; `threads` may change between calls."""
 
-    def __init__(self, module: Module, target: Target = HOST, threads: int = 1) -> None:
+    def __init__(
+        self, module: Module, target: Target = HOST, threads: int = 1, specialize: Specialize | None = None
+    ) -> None:
         self.module, self.target, self.threads = module, target, threads
-        self.plan = plan_kernels(module, cpu_plan_target(target))
+        self.plan = plan_kernels(module, cpu_plan_target(target), specialize)
         check_plan(self.plan)
         self.artifact = emit(self.plan, target)
         self.status = np.zeros(_STATUS_WORDS, np.int64)

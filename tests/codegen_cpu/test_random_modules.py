@@ -212,3 +212,12 @@ def test_random_modules(module: Module, target: Target) -> None:
     native = Native(module, target)
     for rows, columns in SHAPES:
         native.check(*_arrays(rows, columns))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(modules())
+def test_kernels_for_known_sizes_give_what_the_general_ones_give(module: Module) -> None:
+    """Of SHAPES the first three have kernels of their own, the others run the general ones."""
+    native = Native(module, specialize={"N": [3, 1, 0], "M": [5, 1, 4]})
+    for rows, columns in SHAPES:
+        native.check(*_arrays(rows, columns))

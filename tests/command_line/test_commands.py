@@ -1,6 +1,7 @@
 """The commands end to end: what they print, what they write, and their exit codes."""
 
 import json
+import re
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def test_compiling_twice_gives_the_same_bytes(digits: Path, artifact: Path, tmp_
     again = tmp_path / "again.onnxc"
     assert onnxc("compile", digits, "--dim", "batch=1..64", "-o", again).exit_code == 0
     assert again.read_bytes() == artifact.read_bytes()
+
+
+def test_sizes_get_kernels_of_their_own(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "special.onnxc"
+    compiled = onnxc("compile", digits, "--specialize", "batch=1,8", "--report", "-o", path)
+    assert compiled.exit_code == 0
+    assert {"where batch = 1", "where batch = 8"} <= set(re.findall(r"where batch = \d+", compiled.output))
+    for batch in (1, 3):
+        assert onnxc("run", path, "--dim", f"batch={batch}").exit_code == 0
+
+
+def test_a_size_to_specialize_that_the_model_does_not_have(digits: Path) -> None:
+    result = onnxc("compile", digits, "--specialize", "rows=1")
+    assert result.exit_code == 1
+    assert "specialize names 'rows', the symbolic sizes of the inputs are batch" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -289,6 +305,7 @@ def test_inspect_shows_annotations_for_quantization_with_their_ranges(tmp_path: 
         ["compile"],
         ["compile", "missing.onnx"],
         ["compile", "{model}", "--dim", "batch"],
+        ["compile", "{model}", "--specialize", "batch=1..8"],
         ["compile", "{model}", "--stop-after", "later"],
         ["compile", "{model}", "--target", "interpreter"],
         ["run", "{model}", "--input", "pixels=@missing.npy"],

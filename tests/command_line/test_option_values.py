@@ -65,7 +65,16 @@ def test_what_is_no_limit(text: str) -> None:
 
 
 def test_later_options_add_to_earlier_ones() -> None:
-    assert parse_choices(CONTEXT, OPTION, ("batch=1,8", "seq=128")) == {"batch": [1, 8], "seq": [128]}
+    choices = parse_choices(CONTEXT, OPTION, ("batch=1,8", "seq=128", "batch=16"))
+    assert choices == {"batch": [1, 8, 16], "seq": [128]}
+
+
+@pytest.mark.parametrize(
+    "text", ["batch", "batch=", "=1", "batch=1x8", "batch=1..8", "batch=-1", "batch=[]", "batch=1,"]
+)
+def test_what_is_no_list_of_sizes_is_wrong_usage(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not of the form NAME=1,8"):
+        parse_choices(CONTEXT, OPTION, (text,))
 
 
 def test_input_from_files(tmp_path: Path) -> None:

@@ -31,12 +31,14 @@ def test_what_is_given_is_kept() -> None:
         dtypes={"a": "f32", "b": "i4", "c": np.int32, "d": "bf16", "e": np.dtype("float32")},
         freeze_params=False,
         threads=2,
+        specialize={"M": range(1, 9), "K": np.array([2, 64])},
     )
     assert options.target.kind == "interpreter"
     assert options.inputs.dims == {"N": 4, "M": (1, 64), "K": (2, None)}
     assert options.inputs.shapes == {"x": (1, "N", None), "y": (2, 3)}
     assert options.inputs.dtypes == {"a": F32, "b": I4, "c": I32, "d": BF16, "e": F32}
     assert (options.inputs.freeze_params, options.threads) == (False, 2)
+    assert options.specialize == {"M": (1, 2, 3, 4, 5, 6, 7, 8), "K": (2, 64)}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,22 @@ def test_what_is_given_is_kept() -> None:
         ({"dtypes": {"x": "datetime64[s]"}}, "unknown-dtype"),
         ({"precision": "fp31"}, "unknown-precision"),
         ({"freeze_params": 1}, "option-type"),
+        ({"specialize": [1, 8]}, "option-type"),
+        ({"specialize": {"N": 8}}, "option-type"),
+        ({"specialize": {"N": "8"}}, "option-type"),
+        ({"specialize": {"N": {1, 8}}}, "option-type"),
+        ({"specialize": {"N": [1.0]}}, "option-type"),
+        ({"specialize": {"N": [True]}}, "option-type"),
+        ({"specialize": {"N": []}}, "specialize-range"),
+        ({"specialize": {"N": [8, 1, 8]}}, "specialize-range"),
+        ({"specialize": {"N": [-1]}}, "specialize-range"),
+        ({"specialize": {"N": [1 << 63]}}, "specialize-range"),
+        ({"specialize": {"N": [1 << 64]}, "dims": {"N": (0, 1 << 70)}}, "specialize-range"),
+        ({"specialize": {"N": [1]}, "dims": {"N": (2, 9)}}, "specialize-range"),
+        ({"specialize": {"N": [2, 10]}, "dims": {"N": [2, 9]}}, "specialize-range"),
+        ({"specialize": {"N": [4]}, "dims": {"N": 4}}, "specialize-fixed"),
+        ({"specialize": {"N": range(17)}}, "too-many-specializations"),
+        ({"specialize": {"N": range(6), "M": [1, 2, 3]}}, "too-many-specializations"),
         ({"threads": 0}, "thread-count"),
         ({"threads": -2}, "thread-count"),
         ({"threads": 1.0}, "option-type"),
@@ -84,7 +102,6 @@ def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -
 @pytest.mark.parametrize(
     "given",
     [
-        {"specialize": {"N": [1, 8]}},
         {"config": "tp4"},
         {"devices": "cpu:4"},
     ],
@@ -123,6 +140,7 @@ def test_the_cpu_keeps_no_kernels(tmp_path: Path) -> None:
     ("given", "code", "text"),
     [
         ({"dims": {"M": 4}}, "unknown-dim", "dims names 'M', the symbolic sizes of the inputs are N"),
+        ({"specialize": {"M": [4]}}, "unknown-dim", "specialize names 'M', the symbolic sizes of the inputs are N"),
         ({"shapes": {"z": (1, 3)}}, "unknown-input", "shapes names 'z', the inputs are x"),
         ({"shapes": {"x": (1, 4)}}, "shape-contradiction", "axis 1 of input x as 4, the model declares 3"),
         ({"shapes": {"x": (1, 3, 1)}}, "shape-rank", "3 axes, the model declares 2"),

@@ -10,7 +10,7 @@ from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.layouts import Permuted
-from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.plan import Specialize, plan_kernels
 from onnxc.compiler.planning.schedules import Packing, Schedule, Threads
 from tests.codegen_cpu.support import make
 
@@ -48,9 +48,9 @@ DEVICE = replace(TARGET, name="device", residency="device")
 """A target whose launches run on a device."""
 
 
-def plan(module: Module, target: PlanTarget = TARGET) -> KernelPlan:
+def plan(module: Module, target: PlanTarget = TARGET, specialize: Specialize | None = None) -> KernelPlan:
     """The plan, proved to be sound."""
-    made = plan_kernels(module, target)
+    made = plan_kernels(module, target, specialize)
     check_plan(made)
     return made
 
