@@ -1,6 +1,6 @@
 """Precision lowering: f32 tensors become f16 or bf16 where that is what moves through memory and matrix units.
 
-What the caller sees keeps its types, as do integers, sizes and f64. Constants are rounded here and now; a finite number
+What the caller sees keeps its types, as do integers, sizes and f64. Constants are rounded here and now; a finite one
 beyond the range becomes the largest one, so that a mask of -3.4e38 does not become an infinity. `precision_policy` says
 which primitive is computed how.
 """
@@ -128,7 +128,7 @@ class _Lowering:
         return self.dtype if any(low) and (is_f32(op.results[0]) or all(low)) else F32
 
     def _reads_large(self, op: Op) -> bool:
-        """Whether an operand holds a number beyond the range, other than as a bound."""
+        """Whether an operand holds an element beyond the range, other than as a bound."""
         if op.name in ("min", "max"):
             return any(self.values[operand] in self.large for operand in op.operands)
         return any(self._is_large(self.values[operand]) for operand in op.operands if is_f32(operand))
@@ -167,11 +167,11 @@ class _Lowering:
     def _as_new(self, value: Value, dtype: DType) -> Value:
         if value.dtype == dtype:
             return value
-        found = self.casts.get((value, dtype))
-        if found is None:
-            found = self._narrowed(value) if dtype == self.dtype else self.build.cast(value, dtype)
-            self.casts[value, dtype] = found
-        return found
+        cast = self.casts.get((value, dtype))
+        if cast is None:
+            cast = self._narrowed(value) if dtype == self.dtype else self.build.cast(value, dtype)
+            self.casts[value, dtype] = cast
+        return cast
 
     def _narrowed(self, value: Value) -> Value:
         """`value` rounded; behind movement, what is moved is rounded, so that views stay views."""

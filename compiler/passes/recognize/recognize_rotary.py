@@ -58,8 +58,8 @@ def _is_half(value: Value, x: Value, start: Dim, size: Dim) -> bool:
     if value.shape != (*x.shape[:-1], size):
         return False
     (source, starts, steps), (base, offsets, strides) = _sliced(value), _sliced(x)
-    places = (*offsets[:-1], offsets[-1] + strides[-1] * start)
-    return source == base and starts == places and steps == strides
+    wanted = (*offsets[:-1], offsets[-1] + strides[-1] * start)
+    return source == base and starts == wanted and steps == strides
 
 
 def _sliced(value: Value) -> tuple[Value, tuple[Dim, ...], tuple[int, ...]]:

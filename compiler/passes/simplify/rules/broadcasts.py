@@ -1,4 +1,4 @@
-"""Broadcasts: merged with movement around them, and put off until after the arithmetic that does not need them."""
+"""Broadcasts: merged with movements next to them, and put off until after the arithmetic that does not need them."""
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
@@ -77,12 +77,12 @@ def slice_broadcast(op: Op, build: Builder) -> Value | None:
     x, axes = inner.operands[0], inner.ints("axes")
     starts: list[Dim] = [0] * x.rank
     shape, steps = list(x.shape), [1] * x.rank
-    for place, axis in enumerate(axes):
-        if x.shape[place] == 1:
+    for inner_axis, axis in enumerate(axes):
+        if x.shape[inner_axis] == 1:
             continue
-        if x.shape[place] != inner.result.shape[axis]:
+        if x.shape[inner_axis] != inner.result.shape[axis]:
             return None
-        starts[place], shape[place], steps[place] = (
+        starts[inner_axis], shape[inner_axis], steps[inner_axis] = (
             op.dims("starts")[axis],
             op.dims("shape")[axis],
             op.ints("steps")[axis],
