@@ -42,7 +42,7 @@ def segment_function(
 ) -> FunctionBuilder:
     """The function of a segment; `symbols` are those of the program, in the order of the frame.
 
-    `locations` numbers the nodes that launches whose kernels report come from.
+    `locations` has the ordinals of the nodes that launches whose kernels report come from.
     """
     f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
     writer = _Writer(SegmentFrame(f, segment, weight_offsets, symbols), segment, kernels, locations)
@@ -66,17 +66,17 @@ class _Writer:
         f, frame, kernel = self.f, self.frame, self.kernels[launch.kernel]
         pointers = [frame.status, *(frame.address(buffer) for buffer in (*launch.inputs, *launch.outputs))]
         sizes = [frame.size(size) for size in launch.sizes]
-        for place, word in enumerate([*pointers, *sizes]):
-            f.store(word, f.gep(self.arguments, place, "i64"), align=8)
+        for ordinal, word in enumerate([*pointers, *sizes]):
+            f.store(word, f.gep(self.arguments, ordinal, "i64"), align=8)
         own = dict(zip(kernel.symbols, launch.sizes, strict=True))
         if kernel.reports:
-            self._tell_location(self.locations[str(launch.location or "")])
+            self._store_location(self.locations[str(launch.location or "")])
         units, grain = (frame.size(substitute(size, own)) for size in (kernel.units, kernel.grain))
         call_parallel_for(f, frame.pool, kernel.name, self.arguments, units, grain)
 
-    def _tell_location(self, number: int) -> None:
+    def _store_location(self, node: int) -> None:
         """Puts the node that runs next into the status block, unless one before it has failed."""
         f, status = self.f, self.frame.status
-        place = f.gep(status, STATUS_LOCATION, "i64")
+        address = f.gep(status, STATUS_LOCATION, "i64")
         is_clear = f.icmp("eq", f.load("i64", f.gep(status, STATUS_CODE, "i64"), align=8), 0)
-        f.store(f.select(is_clear, number, f.load("i64", place, align=8)), place, align=8)
+        f.store(f.select(is_clear, node, f.load("i64", address, align=8)), address, align=8)

@@ -12,6 +12,7 @@ from onnxc.runtime.texts import encode_texts
 ALIGNMENT_BYTES = 64
 
 HUGE_PAGES_FROM_BYTES = 32 << 20
+"""An estimate: about the share of a last-level cache that one process can count on, below which weights stay in it."""
 
 Layout = Sequence[str | int]
 
@@ -33,21 +34,21 @@ class WeightBlock:
 
     def __init__(self, packers: Packers) -> None:
         self._packers = packers
-        self._places: dict[tuple[int, tuple[str | int, ...]], int] = {}
+        self._offsets: dict[tuple[int, tuple[str | int, ...]], int] = {}
         self._arrays: list[tuple[int, np.ndarray, Layout]] = []
         self._end = 0
 
     def add(self, array: np.ndarray, layout: Layout = ()) -> int:
         """The offset of `array` in a layout, the same for the same array; texts lie there as runtime/texts.py says."""
         key = (id(array), tuple(layout))
-        if key not in self._places:
+        if key not in self._offsets:
             if array.dtype.hasobject:
                 array = encode_texts(array)
             size = array.itemsize * prod(self._packers.shape(array, layout))
-            self._places[key] = self._end
+            self._offsets[key] = self._end
             self._arrays.append((self._end, array, layout))
             self._end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        return self._places[key]
+        return self._offsets[key]
 
     def bytes(self) -> np.ndarray:
         """All weights, each at its offset, with zeros between."""
@@ -58,10 +59,10 @@ class WeightBlock:
             shape = self._packers.shape(array, layout)
             block[end:offset] = 0
             end = offset + array.itemsize * prod(shape)
-            place = block[offset:end].view(array.dtype).reshape(shape)
+            region = block[offset:end].view(array.dtype).reshape(shape)
             if layout:
-                self._packers.writers[str(layout[0])](array, layout, place)
+                self._packers.writers[str(layout[0])](array, layout, region)
             else:
-                place[...] = array
+                region[...] = array
         block[end:] = 0
         return block
