@@ -172,7 +172,7 @@ def _keys_and_values(k: _Tensor, parts: _Parts, build: Builder) -> tuple[Value, 
 
 
 def _groups(tensor: _Tensor, heads: str, build: Builder) -> tuple[_Tensor, Dim] | None:
-    """The tensor without the repetition of each group for its heads, and the count of groups.
+    """The tensor without the repetition of each group for its heads, and the number of groups.
 
     reshape(broadcast(x: [B, G, 1, T, D] to [B, G, H/G, T, D])): [B, H, T, D] gives x as [B, G, T, D].
     """
