@@ -59,15 +59,15 @@ def joined_branches(condition: Value, blocks: Sequence[Block], node: Node, ir: B
 
 
 def _joined_sizes(a: Value, b: Value, local: Set[str], truth: Truth | None, ir: Builder) -> Value | None:
-    """The integers that are either `a` or `b`, where sizes tell both of them and which."""
+    """The integers that are either `a` or `b`, where sizes decide both of them and which."""
     left, right = (ir.known(value) if isinstance(value.type, TensorType) else None for value in (a, b))
     if left is None or right is None or a.type != b.type or a.dtype != I64:
         return None
     if any(symbols_of(dim) & local for dim in (*left, *right)):
         return None
-    found = [agreed_size(*each, truth) for each in zip(left, right, strict=True)]
-    sizes = [each for each in found if each is not None]
-    if len(sizes) != len(found):
+    agreed = [agreed_size(*each, truth) for each in zip(left, right, strict=True)]
+    sizes = [each for each in agreed if each is not None]
+    if len(sizes) != len(agreed):
         return None
     return ir.sizes(sizes) if a.rank else ir.size(sizes[0])
 
@@ -76,21 +76,21 @@ def cases_of_rank(unknown: RankUnknown, blocks: Mapping[int, Block], node: Node,
     """The results of the block for the rank or size that is unknown; of the last one where it is none of the others."""
     (rank, first), *others = blocks.items()
     if unknown.axis is None:
-        (found,) = ir.host("rank_of", (unknown.value,), (TensorType(I64, ()),), {})
+        (actual,) = ir.host("rank_of", (unknown.value,), (TensorType(I64, ()),), {})
     else:
-        found = ir.size(unknown.value.shape[unknown.axis])
+        actual = ir.size(unknown.value.shape[unknown.axis])
     if len(others) == 1:
         last = others[0][1]
     else:
         nested = ir.nested()
         last = nested.block((), cases_of_rank(unknown, dict(others), node, nested))
-    return joined_branches(ir.equal(found, rank), (first, last), node, ir)
+    return joined_branches(ir.equal(actual, rank), (first, last), node, ir)
 
 
 def expect_case(condition: Value, is_true: bool, reason: str, ir: Builder) -> None:
     """At the call: an InputError unless the condition is the case that can be; `reason` speaks against the other."""
-    (found,) = ir.read_sizes(ir.reshape(ir.cast(condition, I64), (1,)), "condition")
-    ir.guard(found, int(is_true), "equal", f"the condition of an If cannot be {not is_true}: {reason}")
+    (actual,) = ir.read_sizes(ir.reshape(ir.cast(condition, I64), (1,)), "condition")
+    ir.guard(actual, int(is_true), "equal", f"the condition of an If cannot be {not is_true}: {reason}")
 
 
 def _ranks_differ(a: Type, b: Type) -> bool:
@@ -153,8 +153,8 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         elements = []
         for value, axis, backwards in zip(scanned, axes, directions, strict=True):
-            place = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
-            elements.append(nested.gather(value, place, axis))
+            at = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
+            elements.append(nested.gather(value, at, axis))
         expect_declared_shapes(body, (*carried, *elements), node)
         results = node.lower_subgraph(body, (*carried, *elements), nested)
         _expect_kept_shapes(carried, results, node)
@@ -162,7 +162,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
     results = while_loop(node, ir, ir.size(length), ir.constant(np.array(True)), initial, build)
     stacked = results[len(initial) :]
-    return *results[: len(initial)], *_placed(node, ir, stacked)
+    return *results[: len(initial)], *_arranged(node, ir, stacked)
 
 
 def _truth(value: Value, node: Node) -> Value:
@@ -183,9 +183,9 @@ def expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> N
 
 def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:
     """ModelError where a state certainly changes its shape from one iteration to the next."""
-    for place, (old, new) in enumerate(zip(before, after, strict=False)):
+    for ordinal, (old, new) in enumerate(zip(before, after, strict=False)):
         if _have_other_shapes(old.type, new.type) and old.dtype == new.dtype:
-            message = f"state {place} is {old.type} before an iteration and {new.type} after"
+            message = f"state {ordinal} is {old.type} before an iteration and {new.type} after"
             node.fail("carried-shape", message, rule=f"ONNX {node.operator}, attribute body")
 
 
@@ -216,14 +216,14 @@ def _flags(name: str, count: int, node: Node) -> tuple[int, ...]:
     return values
 
 
-def _placed(node: Node, ir: Builder, stacked: Sequence[Value]) -> list[Value]:
+def _arranged(node: Node, ir: Builder, stacked: Sequence[Value]) -> list[Value]:
     """The scanned outputs in the directions and along the axes that the node asks for."""
     directions = _flags("scan_output_directions", len(stacked), node)
     axes = _per_value("scan_output_axes", len(stacked), node)
-    placed = []
+    arranged = []
     for value, backwards, axis in zip(stacked, directions, axes, strict=True):
-        place = node.axes_list([axis], value.rank)[0]
+        target = node.axes_list([axis], value.rank)[0]
         x = ir.reverse(value, 0) if backwards else value
-        order = [*range(1, place + 1), 0, *range(place + 1, value.rank)]
-        placed.append(ir.transpose(x, order))
-    return placed
+        order = [*range(1, target + 1), 0, *range(target + 1, value.rank)]
+        arranged.append(ir.transpose(x, order))
+    return arranged
