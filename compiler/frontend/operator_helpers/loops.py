@@ -20,7 +20,8 @@ BodyBuilder = Callable[[Builder, Value, Sequence[Value]], tuple[Value, ...]]
 
 LONGEST_LOOP = 2**63 - 1
 GENERALISATIONS = 4
-"""How often the types of carried values are widened before a loop is given up: each time at least one size is."""
+"""How often the types of carried values are widened before a loop is given up: each time at least one size is.
+An estimate: sizes that depend on each other in longer chains are in no model that is known here."""
 
 
 def while_loop(

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
 from onnxc.compiler.ir.module import Value
 
-# The most taps that are added one by one; more are a reduction.
+# The most taps that are added one by one, those of cubic interpolation; more are a reduction.
 UNROLLED_TAPS = 4
 
 Region = tuple[Value, Value]

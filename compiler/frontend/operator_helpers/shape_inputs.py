@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.module import Value
 
 LONGEST_VECTOR = 1 << 16
-"""How many sizes, axes or parts a vector may give."""
+"""How many sizes, axes or parts a vector may give. An estimate, far above what models have."""
 
 
 def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder, code: str) -> Value:

@@ -87,7 +87,7 @@ def layout_of(value: Value) -> Layout | None:
 
 def _common(operands: Sequence[Value]) -> Layout | None:
     """The layout that most of `operands` lie in; one that costs more moves than it saves is none."""
-    layout = next((found for found in map(layout_of, operands) if found is not None), None)
+    layout = next((layout for layout in map(layout_of, operands) if layout is not None), None)
     if layout is None:
         return None
     lying = sum(layout_of(operand) == layout for operand in operands)
@@ -153,7 +153,7 @@ def normalize_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     layout, axis = layout_of(op.operands[0]), op.int("axis")
     if layout is None or sorted(layout.permutation[axis:]) != list(range(axis, layout.rank)):
         return None
-    order = [place - axis for place in layout.order[axis:]]
+    order = [stored - axis for stored in layout.order[axis:]]
     x, *factors = op.operands
     moved = [_transposed(factor, order, build) for factor in factors]
     return layout.seen(build.op(op.name, [layout.stored(x, build), *moved], op.attributes)[0], build)

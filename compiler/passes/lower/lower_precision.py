@@ -21,10 +21,10 @@ from onnxc.compiler.passes.analysis.matching import UNIFORM_LIMIT, constant_of, 
 from onnxc.compiler.passes.lower.precision_policy import Decisions, decide, is_f32, is_pointwise, policy_of
 
 LARGEST: Mapping[str, float] = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
-"""The largest finite numbers."""
+"""The largest finite values."""
 
 LEAST: Mapping[str, float] = {"f16": 6.104e-5, "bf16": 1.1755e-38}
-"""The least numbers that keep all digits."""
+"""The least values that keep all digits."""
 
 
 KEEPS_LARGE = ("add", "sub", "mul", "neg", "abs", "sqrt", "select", "min", "max")
@@ -52,7 +52,7 @@ class _Lowering:
         self.decisions: Decisions = decide(block)
         self.values: dict[Value, Value] = {value: value for value in block.parameters}
         self.casts: dict[tuple[Value, DType], Value] = {}
-        # What may hold numbers beyond the range of `dtype`, such as masks, or below it, such as an epsilon.
+        # What may hold elements beyond the range of `dtype`, such as masks, or below it, such as an epsilon.
         self.large: set[Value] = set()
         self.small: set[Value] = set()
 
@@ -148,7 +148,7 @@ class _Lowering:
         return any(_is_neutral(operand) and self._is_small(operand) for operand in operands)
 
     def _is_small(self, value: Value) -> bool:
-        """Whether `value` is a number, or near one, of which the 16 bits would keep little or nothing."""
+        """Whether `value` is a constant, or near one, of which the 16 bits would keep little or nothing."""
         source = _source(value)
         array = constant_of(source)
         if array is None:

@@ -24,7 +24,7 @@ FINITE = (
     *("add", "sub", "mul", "div", "neg", "abs", "min", "max", "select", "cast"),
     *("broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "gather", "gather_along", "gather_nd"),
 )
-"""Operations whose results are finite where their operands are, but for overflow; a division by a number, too."""
+"""Operations whose results are finite where their operands are, but for overflow; a division by a constant, too."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def is_harmless(masks: Sequence[Mask], axis: int, bounds: Bounds) -> bool:
 
 
 def _is_finite(mask: Value, bounds: Bounds, depth: int = 12) -> bool:
-    """Whether no element of `mask` is infinite or NaN, but where arithmetic on finite numbers overflows.
+    """Whether no element of `mask` is infinite or NaN, but where arithmetic on finite elements overflows.
 
     Exporters compute (1 - m) * lowest from a mask m of integers, which for any other m than 0 and 1 would overflow.
     """

@@ -85,7 +85,7 @@ class _Merge:
         return value
 
     def _array_key(self, array: np.ndarray) -> Hashable:
-        """The same for arrays with the same bits; most are told apart by a few elements."""
+        """The same for arrays with the same bits; most differ in the few that are compared first."""
         if array.dtype.kind == "O":
             return (array.shape, tuple(array.reshape(-1).tolist()))
         sample = array.reshape(-1)[:: max(1, array.size // SAMPLES)]

@@ -21,7 +21,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import SequenceType, TensorType
 
 UNROLLED = 8
-"""A sequence of so many known elements is gone through without a loop."""
+"""A sequence of so many known elements is gone through without a loop. An estimate: each is a copy of the body."""
 
 
 @operator("SequenceMap", since=(17,))

@@ -21,7 +21,7 @@ COORDINATES = ("half_pixel", "output_half_pixel")
 class _Samples:
     """Where the samples of an axis lie: R regions of P bins of G samples.
 
-    `low` and `high`, i64[R, P, G], are the elements around a sample, `rest` its distance from `low`. A sample that
+    `low` and `high`, i64[R, P, G], are the elements beside a sample, `rest` its distance from `low`. A sample that
     `counts` as one but is not `inside` the map is 0. `count`, [R], is how many of the G count.
     """
 

@@ -18,6 +18,7 @@ from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX SVMClassifier"
+# As in LIBSVM, svm.cpp: `min_prob` of svm_predict_probability, `max_iter` and `eps` of multiclass_probability.
 LEAST_PROBABILITY = 1e-7
 ITERATIONS = 100
 TOLERANCE = 0.005

@@ -41,7 +41,7 @@ def _stash_type(node: Node) -> DType:
 def _known_count(
     start: tuple[Dim, ...] | None, limit: tuple[Dim, ...] | None, delta: tuple[int, ...] | None
 ) -> Dim | None:
-    """The number of elements where start and limit are known in sizes, and delta is a number."""
+    """The number of elements where start and limit are known in sizes, and delta is an integer."""
     if start is None or limit is None or delta is None:
         return None
     distance = limit[0] - start[0] if delta[0] > 0 else start[0] - limit[0]

@@ -91,7 +91,7 @@ def _resolved_by_data(old: Sequence[Dim], shape: Value, allow_zero: bool, ir: Bu
     inferred = ir.equal(target, -1)
     before = ir.reduce(ir.select(copied, 1, sizes), "prod", (0,))
     after = ir.reduce(ir.select(ir.or_(copied, inferred), 1, target), "prod", (0,))
-    # "It is invalid for the specified shape to contain both a zero value and -1": no size is told, which is below 0.
+    # "It is invalid for the specified shape to contain both a zero value and -1": none is given, which is below 0.
     rest = ir.select(ir.equal(after, 0), -1, ir.div(before, after)) if allow_zero else ir.div(before, after)
     resolved = ir.select(inferred, rest, ir.select(copied, sizes, target))
     return ir.slice(resolved, (0,), (rank,))

@@ -61,7 +61,7 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
 
 
 def _of_written_shape(updates: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
-    """The updates, whose shape is written as indices and data tell it, even where their own sizes are numbers."""
+    """The updates, whose shape is written as indices and data have it, even where their own sizes are integers."""
     return ir.with_shape(of_shape(updates, shape, "updates", node, ir, "scatter-updates"), shape)
 
 

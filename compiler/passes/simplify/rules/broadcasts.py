@@ -46,16 +46,16 @@ def broadcast_reshaped(op: Op, build: Builder) -> Value | None:
     if inner is None:
         return None
     x, axes = inner.operands[0], op.ints("axes")
-    places = moved_axes(x.shape, inner.result.shape)
-    if places is None:
+    target_of = moved_axes(x.shape, inner.result.shape)
+    if target_of is None:
         return None
-    kept = [axis for axis in range(x.rank) if axis in places]
+    kept = [axis for axis in range(x.rank) if axis in target_of]
     if len(kept) == x.rank:
-        return build.broadcast(x, [axes[places[axis]] for axis in kept], op.result.shape)
+        return build.broadcast(x, [axes[target_of[axis]] for axis in kept], op.result.shape)
     if len(kept) == inner.result.rank:
         return None
     dense = build.with_shape(x, [x.shape[axis] for axis in kept])
-    return build.broadcast(dense, [axes[places[axis]] for axis in kept], op.result.shape)
+    return build.broadcast(dense, [axes[target_of[axis]] for axis in kept], op.result.shape)
 
 
 @rule("transpose")

@@ -39,7 +39,7 @@ def gather_moved_indices(op: Op, build: Builder) -> Value | None:
         moves = moved_axes(inner.shape, indices.shape)
         return None if moves is None else build.with_shape(build.gather(data, inner, axis), shape)
     before, after = range(axis), range(axis + indices.rank, len(shape))
-    axes = (*before, *(axis + place for place in moved.ints("axes")), *after)
+    axes = (*before, *(axis + own for own in moved.ints("axes")), *after)
     return build.broadcast(build.gather(data, inner, axis), axes, shape)
 
 
