@@ -55,18 +55,18 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
     memo: dict[tuple[Value, tuple[Index, ...]], Reg] = field(default_factory=dict)
 
     def size(self, dim: Dim) -> Int:
-        """A size as a number of this kernel."""
+        """A size as this kernel knows it."""
         return emit_size(dim, self.symbols, self.f)
 
     # Values
 
-    def place(self, number: int) -> Index:
-        """A position that is known."""
-        return Index(number)
+    def fixed(self, position: int) -> Index:
+        """A position that is known while the code is written."""
+        return Index(position)
 
-    def literal(self, number: float, dtype: DType) -> Reg:
-        """A number that is known."""
-        return self.f.constant(register_type(dtype), number)
+    def literal(self, constant: float, dtype: DType) -> Reg:
+        """A constant."""
+        return self.f.constant(register_type(dtype), constant)
 
     def pointwise(self, op: Op, operands: Sequence[Reg]) -> Reg:
         """The result of a pointwise op: a scalar where all operands are."""
@@ -84,53 +84,53 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     # Memory
 
-    def load(self, value: Value, pointer: Reg, place: Index) -> Reg:
-        """The elements of a buffer at linear places."""
+    def load(self, value: Value, pointer: Reg, offset: Index) -> Reg:
+        """The elements of a buffer at offsets in elements."""
         f, memory = self.f, memory_type(value.dtype)
-        if place.is_uniform:
-            return from_memory(f.load(memory, f.gep(pointer, place.base, memory)), value.dtype, f)
+        if offset.is_uniform:
+            return from_memory(f.load(memory, f.gep(pointer, offset.base, memory)), value.dtype, f)
         vector = vector_type(memory, self.lanes)
-        if place.vector is None and place.step == 1:
-            address = f.gep(pointer, place.base, memory)
+        if offset.vector is None and offset.step == 1:
+            address = f.gep(pointer, offset.base, memory)
             loaded = (
                 f.load(vector, address)
                 if self.mask is None
                 else f.masked_load(vector, address, self.mask, passthru=f.constant(vector, 0))
             )
         else:
-            loaded = self._gather(vector, f.gep(pointer, place.base, memory), self._lane_places(place))
+            loaded = self._gather(vector, f.gep(pointer, offset.base, memory), self._lane_offsets(offset))
         return from_memory(loaded, value.dtype, f)
 
-    def read(self, value: Value, place: Index) -> Reg:
-        """The elements of the buffer of `value` at linear places."""
-        return self.load(value, self.pointers[value], place)
+    def read(self, value: Value, offset: Index) -> Reg:
+        """The elements of the buffer of `value` at offsets in elements."""
+        return self.load(value, self.pointers[value], offset)
 
-    def store(self, x: Reg, dtype_pointer: Reg, memory: str, place: Index) -> None:
-        """Stores lanes, or one element where the place does not depend on the lane."""
+    def store(self, x: Reg, dtype_pointer: Reg, memory: str, offset: Index) -> None:
+        """Stores lanes, or one element where the offset does not depend on the lane."""
         f = self.f
-        if place.is_uniform:
-            f.store(x if x.lanes == 1 else f.extract(x, 0), f.gep(dtype_pointer, place.base, memory))
-        elif place.vector is None and place.step == 1:
-            address = f.gep(dtype_pointer, place.base, memory)
+        if offset.is_uniform:
+            f.store(x if x.lanes == 1 else f.extract(x, 0), f.gep(dtype_pointer, offset.base, memory))
+        elif offset.vector is None and offset.step == 1:
+            address = f.gep(dtype_pointer, offset.base, memory)
             if self.mask is None:
                 f.store(self.spread(x), address)
             else:
                 f.masked_store(self.spread(x), address, self.mask)
         else:
-            f.scatter(self.spread(x), f.gep(dtype_pointer, place.base, memory), self._lane_places(place), self.mask)
+            f.scatter(self.spread(x), f.gep(dtype_pointer, offset.base, memory), self._lane_offsets(offset), self.mask)
 
-    def _gather(self, type: str, pointer: Reg, places: Reg) -> Reg:
+    def _gather(self, type: str, pointer: Reg, offsets: Reg) -> Reg:
         passthru = self.f.constant(type, 0) if self.mask is not None else None
-        return self.f.gather(type, pointer, places, self.mask, passthru=passthru)
+        return self.f.gather(type, pointer, offsets, self.mask, passthru=passthru)
 
-    def _lane_places(self, place: Index) -> Reg:
-        """The part of a linear place that depends on the lane, in elements."""
+    def _lane_offsets(self, offset: Index) -> Reg:
+        """The part of an offset that depends on the lane, in elements."""
         f, type = self.f, vector_type("i64", self.lanes)
-        places = f.mul(f.lane_ids(type), self._splat_int(place.step)) if place.step != 0 else f.constant(type, 0)
-        return places if place.vector is None else f.add(places, place.vector)
+        offsets = f.mul(f.lane_ids(type), self._splat_int(offset.step)) if offset.step != 0 else f.constant(type, 0)
+        return offsets if offset.vector is None else f.add(offsets, offset.vector)
 
-    def _splat_int(self, number: Int) -> Reg:
-        return self.f.splat(number if isinstance(number, Reg) else self.f.constant("i64", number), self.lanes)
+    def _splat_int(self, value: Int) -> Reg:
+        return self.f.splat(value if isinstance(value, Reg) else self.f.constant("i64", value), self.lanes)
 
     # Index arithmetic
 
@@ -139,46 +139,46 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         f, base, step, vector = self.f, offset, 0, None
         base_total: Int = base
         step_total: Int = step
-        for place, stride in zip(index, strides, strict=True):
-            base_total = f.add(base_total, f.mul(place.base, stride))
-            step_total = f.add(step_total, f.mul(place.step, stride))
-            if place.vector is not None:
-                term = place.vector if stride == 1 else f.mul(place.vector, self._splat_int(stride))
+        for position, stride in zip(index, strides, strict=True):
+            base_total = f.add(base_total, f.mul(position.base, stride))
+            step_total = f.add(step_total, f.mul(position.step, stride))
+            if position.vector is not None:
+                term = position.vector if stride == 1 else f.mul(position.vector, self._splat_int(stride))
                 vector = term if vector is None else f.add(vector, term)
         return Index(base_total, step_total, vector)
 
-    def as_values(self, place: Index) -> Reg:
+    def as_values(self, position: Index) -> Reg:
         """The positions as i64 registers: one where they are uniform, else one per lane."""
         f = self.f
-        base = place.base if isinstance(place.base, Reg) else f.constant("i64", place.base)
-        if place.is_uniform:
+        base = position.base if isinstance(position.base, Reg) else f.constant("i64", position.base)
+        if position.is_uniform:
             return base
-        return f.add(f.splat(base, self.lanes), self._lane_places(place))
+        return f.add(f.splat(base, self.lanes), self._lane_offsets(position))
 
     def from_values(self, values: Reg) -> Index:
         """Positions given as i64 registers."""
         return Index(values) if values.lanes == 1 else Index(0, 0, values)
 
-    def repeated(self, place: Index, size: Dim, result: Dim) -> Index:
+    def repeated(self, position: Index, size: Dim, result: Dim) -> Index:
         """The position in an axis of `size` that is repeated to `result`."""
         if size == result:
-            return place
+            return position
         if size == 1:
             return Index()
         f = self.f
         keeps = f.convert("zext", f.icmp("ne", self.size(size), 1), "i64")
-        vector = None if place.vector is None else f.mul(place.vector, self._splat_int(keeps))
-        return Index(f.mul(place.base, keeps), f.mul(place.step, keeps), vector)
+        vector = None if position.vector is None else f.mul(position.vector, self._splat_int(keeps))
+        return Index(f.mul(position.base, keeps), f.mul(position.step, keeps), vector)
 
-    def unlinear(self, place: Index, shape: Sequence[Dim]) -> Sequence[Index]:
-        """The position along each axis of a dense box, from the linear place."""
-        f, number, places = self.f, self.as_values(place), list[Index]()
+    def unlinear(self, offset: Index, shape: Sequence[Dim]) -> Sequence[Index]:
+        """The position along each axis of a dense box, from the offset in elements."""
+        f, rest, index = self.f, self.as_values(offset), list[Index]()
         for size in reversed(shape[1:]):
-            length = self._like(f.smax(self.size(size), 1), number)
-            quotient = f.udiv(number, length)
-            places.append(self.from_values(f.sub(number, f.mul(quotient, length))))
-            number = quotient
-        return [self.from_values(number), *reversed(places)] if shape else []
+            length = self._like(f.smax(self.size(size), 1), rest)
+            quotient = f.udiv(rest, length)
+            index.append(self.from_values(f.sub(rest, f.mul(quotient, length))))
+            rest = quotient
+        return [self.from_values(rest), *reversed(index)] if shape else []
 
     # Movements and generators, each the method of an op of its name
 
@@ -186,31 +186,31 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         """Loads inside only; everywhere else the padding value."""
         f, (operand, fill) = self.f, op.operands
         inside: dict[bool, Reg] = {}
-        places = []
-        for place, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
-            shifted = Index(f.sub(place.base, self.size(low)), place.step, place.vector)
-            places.append(shifted)
+        shifted_index = []
+        for own, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
+            shifted = Index(f.sub(own.base, self.size(low)), own.step, own.vector)
+            shifted_index.append(shifted)
             if (low, high) != (0, 0):
                 position = self.as_values(shifted)
                 fits, is_uniform = f.icmp("ult", position, self._like(self.size(size), position)), position.lanes == 1
                 inside[is_uniform] = f.and_(inside[is_uniform], fits) if is_uniform in inside else fits
-        return self._where_inside(inside, operand, places, self.value(fill, ()))
+        return self._where_inside(inside, operand, shifted_index, self.value(fill, ()))
 
-    def _like(self, number: Int, shape: Reg) -> Reg:
-        return self.f.splat(as_reg(number), shape.lanes)
+    def _like(self, value: Int, shape: Reg) -> Reg:
+        return self.f.splat(as_reg(value), shape.lanes)
 
-    def _where_inside(self, inside: Mapping[bool, Reg], operand: Value, places: Sequence[Index], padding: Reg) -> Reg:
+    def _where_inside(self, inside: Mapping[bool, Reg], operand: Value, index: Sequence[Index], padding: Reg) -> Reg:
         """`operand` where the conditions hold: inside[True] for all lanes at once, inside[False] for each."""
         f, varying = self.f, inside.get(False)
 
         def load() -> list[Reg]:
             if varying is None:
-                return [self._nested(self.mask).vector(operand, places)]
+                return [self._nested(self.mask).vector(operand, index)]
             mask = varying if self.mask is None else f.and_(varying, self.mask)
-            return [f.select(varying, self._nested(mask).vector(operand, places), self.spread(padding))]
+            return [f.select(varying, self._nested(mask).vector(operand, index), self.spread(padding))]
 
         if True not in inside:
-            return self.value(operand, places) if varying is None else load()[0]
+            return self.value(operand, index) if varying is None else load()[0]
         (result,) = f.if_(inside[True], load, lambda: [self.spread(padding)])
         return result
 
@@ -219,24 +219,24 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         return Evaluator(self.f, self.lanes, self.symbols, self.pointers, self.status, self.bound, mask)
 
     def iota(self, op: Op, index: tuple[Index, ...]) -> Reg:
-        return self._number(self.as_values(index[op.int("axis")]), op.results[0])
+        return self._as_elements(self.as_values(index[op.int("axis")]), op.results[0])
 
-    def _number(self, x: Reg, value: Value) -> Reg:
+    def _as_elements(self, x: Reg, value: Value) -> Reg:
         """i64 positions in the element type of `value`."""
         return emit_cast(x, I64, value.dtype, self.f)
 
     def sizes(self, op: Op, index: tuple[Index, ...]) -> Reg:
         f = self.f
-        numbers = [self.size(dim) for dim in op.dims("values")]
-        registers = [number if isinstance(number, Reg) else f.constant("i64", number) for number in numbers]
+        values = [self.size(dim) for dim in op.dims("values")]
+        registers = [value if isinstance(value, Reg) else f.constant("i64", value) for value in values]
         if not index:
-            return self._number(registers[0], op.results[0])
+            return self._as_elements(registers[0], op.results[0])
         position = self.as_values(index[0])
         result = f.splat(registers[0] if registers else f.constant("i64", 0), position.lanes)
-        for place, number in enumerate(registers[1:], 1):
-            here = f.icmp("eq", position, place)
-            result = f.select(here, f.splat(number, position.lanes), result)
-        return self._number(result, op.results[0])
+        for ordinal, value in enumerate(registers[1:], 1):
+            here = f.icmp("eq", position, ordinal)
+            result = f.select(here, f.splat(value, position.lanes), result)
+        return self._as_elements(result, op.results[0])
 
     def random_bits(self, op: Op, index: tuple[Index, ...]) -> Reg:
         return random_word(self.as_values(self.strided(index, row_major(op.dims("shape")))), op.int("seed"), self.f)
@@ -245,37 +245,37 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
-        f, found = self.f, self.value(indices, index)
-        if isinstance(size, int) and found.is_literal and found.lanes == 1 and 0 <= int(found.text) < size:
-            return Index(found)
-        length = self._like(self.size(size), found)
-        outside = f.icmp("uge", found, length)
-        if self.mask is not None and found.lanes > 1:
+        f, given = self.f, self.value(indices, index)
+        if isinstance(size, int) and given.is_literal and given.lanes == 1 and 0 <= int(given.text) < size:
+            return Index(given)
+        length = self._like(self.size(size), given)
+        outside = f.icmp("uge", given, length)
+        if self.mask is not None and given.lanes > 1:
             outside = f.and_(outside, self.mask)
         any_outside = outside if outside.lanes == 1 else f.reduce_lanes("or", outside)
         f.if_(any_outside, lambda: self._report(self.value(given_indices(indices), index), outside, size))
         last = f.sub(length, f.constant(length.type, 1))
-        return self.from_values(f.smax(f.smin(found, last), f.constant(found.type, 0)))
+        return self.from_values(f.smax(f.smin(given, last), f.constant(given.type, 0)))
 
-    def _report(self, found: Reg, outside: Reg, size: Dim) -> None:
+    def _report(self, given: Reg, outside: Reg, size: Dim) -> None:
         """Writes what is outside of an axis to the status block, unless something is there already."""
         f = self.f
-        if found.lanes > 1:
+        if given.lanes > 1:
             # Of the lanes that are outside one is the largest without sign; an index of 0 is outside of nothing but 0.
-            found = f.reduce_lanes("umax", f.select(outside, found, f.constant(found.type, 0)))
+            given = f.reduce_lanes("umax", f.select(outside, given, f.constant(given.type, 0)))
 
         def write() -> None:
-            for word, number in ((STATUS_VALUE, found), (STATUS_SIZE, self.size(size)), (STATUS_CODE, 1)):
-                f.store(number, f.gep(self.status, word, "i64"), align=8)
+            for word, content in ((STATUS_VALUE, given), (STATUS_SIZE, self.size(size)), (STATUS_CODE, 1)):
+                f.store(content, f.gep(self.status, word, "i64"), align=8)
 
         f.if_(f.icmp("eq", f.load("i64", self.status, align=8), 0), write)
 
-    def picked(self, data: Value, places: Sequence[Index], sizes: Sequence[Dim]) -> Reg:
-        """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
+    def picked(self, data: Value, index: Sequence[Index], sizes: Sequence[Dim]) -> Reg:
+        """`data` at `index`, or zeros where one of the axes of `sizes`, in which the positions are data, is empty."""
         f = self.f
         empty = [f.icmp("eq", self.size(size), 0) for size in sizes if not at_least(size, 1)]
         if not empty:
-            return self.value(data, places)
+            return self.value(data, index)
         zero = self.spread(f.constant(register_type(data.dtype), 0))
-        (result,) = f.if_(reduce(f.or_, empty), lambda: [zero], lambda: [self._nested(self.mask).vector(data, places)])
+        (result,) = f.if_(reduce(f.or_, empty), lambda: [zero], lambda: [self._nested(self.mask).vector(data, index)])
         return result

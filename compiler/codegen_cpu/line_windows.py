@@ -13,14 +13,15 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
 
 LARGEST_SHUFFLED_STRIDE = 4
-"""Beyond it a gather touches less memory than whole vectors would."""
+"""Beyond it a gather touches less memory than whole vectors would. An estimate; strides of models are 1 to 3, or the
+window itself."""
 
 
 @dataclass(frozen=True)
 class LineWindows:
     """Rows of `length` elements, `element_stride` apart in memory, and the windows of `lanes` neighbouring results.
 
-    `outside` is what a place outside the row gives, a constant of the element type in memory.
+    `outside` is what an index outside the row gives, a constant of the element type in memory.
     """
 
     f: FunctionBuilder
@@ -37,7 +38,7 @@ class LineWindows:
     def reach(self) -> int:
         """How many elements from the first on `read` may touch, the row permitting."""
         if self._is_shuffled:
-            return max(self._places) + self.lanes
+            return max(self._load_offsets) + self.lanes
         return (self.taps - 1) * self.dilation + (self.lanes - 1) * self.stride + 1
 
     @property
@@ -45,7 +46,7 @@ class LineWindows:
         return self.element_stride == 1 and self.stride <= LARGEST_SHUFFLED_STRIDE
 
     @property
-    def _places(self) -> tuple[int, ...]:
+    def _load_offsets(self) -> tuple[int, ...]:
         """Where the loads begin, counted from the first tap of the first lane."""
         if not self._is_shuffled:
             return tuple(tap * self.dilation for tap in range(self.taps))
@@ -55,7 +56,7 @@ class LineWindows:
     def load_masks(self, first: Int) -> Mapping[int, Reg]:
         """For each load which lanes are within the row, if the first tap of the first lane is at `first`."""
         step = 1 if self._is_shuffled else self.stride
-        return {place: self._inside(self.f.add(first, place), step) for place in self._places}
+        return {load_offset: self._inside(self.f.add(first, load_offset), step) for load_offset in self._load_offsets}
 
     def tap_masks(self, first: Int) -> tuple[Reg, ...]:
         """For each tap which lanes are within the row."""
@@ -70,33 +71,33 @@ class LineWindows:
 
     def read(self, line: Reg, first: Int, masks: Mapping[int, Reg] | None) -> tuple[Reg, ...]:
         """A vector for each tap, in registers; `line` is the first element of a row, `masks` None if all are inside."""
-        loaded = {place: self._load(line, first, place, masks) for place in self._places}
+        loaded = {load_offset: self._load(line, first, load_offset, masks) for load_offset in self._load_offsets}
         if not self._is_shuffled:
             vectors: Sequence[Reg] = tuple(loaded.values())
         else:
             vectors = [self._taken_apart(loaded, tap * self.dilation) for tap in range(self.taps)]
         return tuple(from_memory(vector, self.dtype, self.f) for vector in vectors)
 
-    def _load(self, line: Reg, first: Int, place: int, masks: Mapping[int, Reg] | None) -> Reg:
+    def _load(self, line: Reg, first: Int, load_offset: int, masks: Mapping[int, Reg] | None) -> Reg:
         f, element = self.f, memory_type(self.dtype)
         type = vector_type(element, self.lanes)
-        address = f.gep(line, f.mul(f.add(first, place), self.element_stride), element)
-        mask = None if masks is None else masks[place]
+        address = f.gep(line, f.mul(f.add(first, load_offset), self.element_stride), element)
+        mask = None if masks is None else masks[load_offset]
         outside = f.splat(self.outside, self.lanes)
         if self._is_shuffled:
             return f.load(type, address) if mask is None else f.masked_load(type, address, mask, passthru=outside)
         step = f.mul(self.element_stride, self.stride)
-        places = vector_type("i64", self.lanes)
-        steps = f.mul(f.lane_ids(places), f.splat(_reg(step, f), self.lanes))
+        i64_lanes = vector_type("i64", self.lanes)
+        steps = f.mul(f.lane_ids(i64_lanes), f.splat(_reg(step, f), self.lanes))
         return f.gather(type, address, steps, mask, passthru=None if mask is None else outside)
 
     def _taken_apart(self, loaded: Mapping[int, Reg], offset: int) -> Reg:
-        """Every element number `offset` + lane * stride of what was loaded."""
+        """The elements at `offset` + lane * stride of what was loaded."""
         f, lanes, stride = self.f, self.lanes, self.stride
         start = offset // stride * stride
         result = loaded[start]
         for part in range(1, stride):
-            # Lanes of the parts before are in place already; the others come from this part.
+            # Lanes of the parts before are there already; the others come from this part.
             picks = [offset - start + lane * stride for lane in range(lanes)]
             earlier = [lane if pick < part * lanes else -1 for lane, pick in enumerate(picks)]
             if part == 1:
@@ -107,5 +108,5 @@ class LineWindows:
         return result
 
 
-def _reg(number: Int, f: FunctionBuilder) -> Reg:
-    return number if isinstance(number, Reg) else f.constant("i64", number)
+def _reg(value: Int, f: FunctionBuilder) -> Reg:
+    return value if isinstance(value, Reg) else f.constant("i64", value)

@@ -38,7 +38,7 @@ def table_of(dtype: DType) -> Mapping[str, Emit]:
 
 def _float_max(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
     """NaN if either is."""
-    if _is_number(b):
+    if _is_literal_but_nan(b):
         return f.select(f.fcmp("olt", a, b), b, a)
     # One maximum and one blend, neither of which waits for the test of b; `a` is what a fold has so far.
     return f.select(f.fcmp("uno", b, b), b, f.select(f.fcmp("ogt", b, a), b, a))
@@ -46,12 +46,12 @@ def _float_max(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
 
 def _float_min(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
     """NaN if either is."""
-    if _is_number(b):
+    if _is_literal_but_nan(b):
         return f.select(f.fcmp("ogt", a, b), b, a)
     return f.select(f.fcmp("uno", b, b), b, f.select(f.fcmp("olt", b, a), b, a))
 
 
-def _is_number(x: Reg) -> bool:
+def _is_literal_but_nan(x: Reg) -> bool:
     return x.is_literal and "0x7FF8" not in x.text and "poison" not in x.text
 
 
@@ -144,7 +144,7 @@ def _integer_abs(f: FunctionBuilder, dtype: DType, x: Reg) -> Reg:
 
 
 def _integer_sign(f: FunctionBuilder, dtype: DType, x: Reg) -> Reg:
-    zero, one = (f.constant(x.type, number) for number in (0, 1))
+    zero, one = (f.constant(x.type, constant) for constant in (0, 1))
     positive = f.select(f.icmp("ne", x, 0), one, zero)
     return f.select(f.icmp("slt", x, 0), f.constant(x.type, -1), positive) if dtype.is_signed else positive
 

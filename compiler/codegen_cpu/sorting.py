@@ -1,6 +1,6 @@
-"""Sorting lines of elements with their places: order-preserving keys, a heap, and radix sort.
+"""Sorting lines of elements with their indices: order-preserving keys, a heap, and radix sort.
 
-The least key comes first. Equal keys are ordered by their places, so that every order is the stable one.
+The least key comes first. Equal keys are ordered by their indices, so that every order is the stable one.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 
+# An estimate: the counters of eight digits of 8 bits take 16 KiB and stay in the L1 cache, those of 11 bits would not.
 DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS
 
@@ -60,24 +61,24 @@ def sift_function(name: str, order: Ordering) -> FunctionBuilder:
     names = ("stride", "hole", "size")
     parameters = [("ptr", "values"), ("ptr", "places"), *(("i64", name) for name in names)]
     f = FunctionBuilder(name, [*parameters, (element, "value"), ("i64", "place")], internal=True)
-    values, places, stride, hole, size, value, place = f.parameters
+    values, indices, stride, hole, size, value, own_index = f.parameters
     key = order.key(value, f)
 
-    def load(number: Int) -> tuple[Reg, Reg]:
-        at = f.mul(number, stride)
-        return f.load(element, f.gep(values, at, element)), f.load("i64", f.gep(places, at, "i64"))
+    def load(slot: Int) -> tuple[Reg, Reg]:
+        at = f.mul(slot, stride)
+        return f.load(element, f.gep(values, at, element)), f.load("i64", f.gep(indices, at, "i64"))
 
-    def store(number: Int, pair: tuple[Reg, Reg]) -> None:
-        at = f.mul(number, stride)
+    def store(slot: Int, pair: tuple[Reg, Reg]) -> None:
+        at = f.mul(slot, stride)
         f.store(pair[0], f.gep(values, at, element))
-        f.store(pair[1], f.gep(places, at, "i64"))
+        f.store(pair[1], f.gep(indices, at, "i64"))
 
-    def is_later(key: Reg, place: Reg, other_key: Reg, other_place: Reg) -> Reg:
+    def is_later(key: Reg, own_index: Reg, other_key: Reg, other_index: Reg) -> Reg:
         equal = f.icmp("eq", key, other_key)
-        return f.or_(f.icmp("ugt", key, other_key), f.and_(equal, f.icmp("ugt", place, other_place)))
+        return f.or_(f.icmp("ugt", key, other_key), f.and_(equal, f.icmp("ugt", own_index, other_index)))
 
     def later_child(child: Reg) -> tuple[Reg, Reg, Reg]:
-        """The child of a hole that comes last, itself and its number."""
+        """The child of a hole that comes last, its slot and itself."""
         first = load(child)
 
         def both() -> tuple[Reg, Reg, Reg]:
@@ -86,12 +87,12 @@ def sift_function(name: str, order: Ordering) -> FunctionBuilder:
             x, at = (f.select(takes, b, a) for a, b in zip(first, second, strict=True))
             return f.select(takes, f.add(child, 1), child), x, at
 
-        number, x, at = f.if_(f.icmp("slt", f.add(child, 1), size), both, lambda: (child, *first))
-        return number, x, at
+        slot, x, at = f.if_(f.icmp("slt", f.add(child, 1), size), both, lambda: (child, *first))
+        return slot, x, at
 
     def step(hole: Reg, _: Reg) -> tuple[Reg, Reg]:
         child, x, at = later_child(f.add(f.shl(hole, 1), 1))
-        moves = is_later(order.key(x, f), at, key, place)
+        moves = is_later(order.key(x, f), at, key, own_index)
         f.if_(moves, lambda: store(hole, (x, at)))
         return f.select(moves, child, hole), moves
 
@@ -99,7 +100,7 @@ def sift_function(name: str, order: Ordering) -> FunctionBuilder:
         return f.and_(moved, f.icmp("slt", f.add(f.shl(hole, 1), 1), size))
 
     hole, _ = f.while_((hole, f.constant("i1", 1)), goes_on, step)
-    store(hole, (value, place))
+    store(hole, (value, own_index))
     f.ret()
     return f
 
@@ -108,16 +109,16 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
     """void(source, stride, values, places, count): sorts a line of the source into two dense results.
 
     One digit after another, from the last to the first, which keeps what is equal in its order; until the end `places`
-    holds two arrays of 32-bit numbers. For a `count` from 1 to 2^32 - 1.
+    holds two arrays of 32-bit indices. For a `count` from 1 to 2^32 - 1.
     """
     parameters = [("ptr", "source"), ("i64", "stride"), ("ptr", "values"), ("ptr", "places"), ("i64", "count")]
     f = FunctionBuilder(name, parameters, internal=True)
-    source, stride, values, places, count = f.parameters
+    source, stride, values, indices, count = f.parameters
     element, digits = order.element, order.key_bits // DIGIT_BITS
     counts = f.alloca("i64", digits * DIGITS)
 
-    def value(number: Reg) -> Reg:
-        return f.load(element, f.gep(source, f.mul(number, stride), element))
+    def value(element_index: Reg) -> Reg:
+        return f.load(element, f.gep(source, f.mul(element_index, stride), element))
 
     def digit(x: Reg, shift: Int) -> Reg:
         """The digit of a key that begins at bit `shift`, as an i64."""
@@ -125,37 +126,37 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
         wide = _reg(f.convert("zext", key, "i64"))
         return f.and_(f.lshr(wide, shift), f.constant("i64", DIGITS - 1))
 
-    def number_at(pointer: Reg, place: Int) -> Reg:
-        return _reg(f.convert("zext", f.load("i32", f.gep(pointer, place, "i32")), "i64"))
+    def index_at(pointer: Reg, slot_ordinal: Int) -> Reg:
+        return _reg(f.convert("zext", f.load("i32", f.gep(pointer, slot_ordinal, "i32")), "i64"))
 
-    def store_number(pointer: Reg, place: Int, number: Reg) -> None:
-        f.store(_reg(f.convert("trunc", number, "i32")), f.gep(pointer, place, "i32"))
+    def store_index(pointer: Reg, slot_ordinal: Int, element_index: Reg) -> None:
+        f.store(_reg(f.convert("trunc", element_index, "i32")), f.gep(pointer, slot_ordinal, "i32"))
 
-    def count_digits(number: Reg) -> None:
-        store_number(places, number, number)
-        x = value(number)
-        for place in range(digits):
-            slot = f.gep(counts, f.add(digit(x, place * DIGIT_BITS), place * DIGITS), "i64")
+    def count_digits(element_index: Reg) -> None:
+        store_index(indices, element_index, element_index)
+        x = value(element_index)
+        for digit_index in range(digits):
+            slot = f.gep(counts, f.add(digit(x, digit_index * DIGIT_BITS), digit_index * DIGITS), "i64")
             f.store(f.add(f.load("i64", slot), 1), slot)
 
-    def pass_over(pass_number: Reg, read: Reg, write: Reg) -> tuple[Reg, Reg]:
-        shift = f.mul(pass_number, f.constant("i64", DIGIT_BITS))
-        own = f.gep(counts, f.mul(pass_number, f.constant("i64", DIGITS)), "i64")
-        first = f.load("i64", f.gep(own, digit(value(number_at(read, 0)), shift), "i64"))
+    def pass_over(digit_ordinal: Reg, read: Reg, write: Reg) -> tuple[Reg, Reg]:
+        shift = f.mul(digit_ordinal, f.constant("i64", DIGIT_BITS))
+        own = f.gep(counts, f.mul(digit_ordinal, f.constant("i64", DIGITS)), "i64")
+        first = f.load("i64", f.gep(own, digit(value(index_at(read, 0)), shift), "i64"))
 
         def distribute() -> tuple[Reg, Reg]:
-            def start(place: Reg, total: Reg) -> tuple[Reg]:
-                slot = f.gep(own, place, "i64")
+            def start(digit_value: Reg, total: Reg) -> tuple[Reg]:
+                slot = f.gep(own, digit_value, "i64")
                 here = f.load("i64", slot)
                 f.store(total, slot)
                 return (f.add(total, here),)
 
-            def move(place: Reg) -> None:
-                number = number_at(read, place)
-                slot = f.gep(own, digit(value(number), shift), "i64")
+            def move(slot_ordinal: Reg) -> None:
+                element_index = index_at(read, slot_ordinal)
+                slot = f.gep(own, digit(value(element_index), shift), "i64")
                 target = f.load("i64", slot)
                 f.store(f.add(target, 1), slot)
-                store_number(write, target, number)
+                store_index(write, target, element_index)
 
             f.loop(0, DIGITS, 1, start, (0,))
             f.loop(0, count, 1, move)
@@ -165,20 +166,20 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
         read, write = f.if_(f.icmp("eq", first, count), lambda: (read, write), distribute)
         return read, write
 
-    def finish(place: Reg, read: Reg) -> None:
-        number = number_at(read, place)
-        f.store(value(number), f.gep(values, place, element))
-        f.store(number, f.gep(places, place, "i64"))
+    def finish(slot_ordinal: Reg, read: Reg) -> None:
+        element_index = index_at(read, slot_ordinal)
+        f.store(value(element_index), f.gep(values, slot_ordinal, element))
+        f.store(element_index, f.gep(indices, slot_ordinal, "i64"))
 
-    f.loop(0, digits * DIGITS, 1, lambda place: f.store(0, f.gep(counts, place, "i64")))
+    f.loop(0, digits * DIGITS, 1, lambda slot_ordinal: f.store(0, f.gep(counts, slot_ordinal, "i64")))
     f.loop(0, count, 1, count_digits)
-    behind = f.gep(places, count, "i32")
-    read, _ = f.loop(0, digits, 1, pass_over, (places, behind))
-    # Widened in place: from the end where the numbers are in the first half, from the start where in the second.
+    behind = f.gep(indices, count, "i32")
+    read, _ = f.loop(0, digits, 1, pass_over, (indices, behind))
+    # Widened where they are: from the end where the indices are in the first half, from the start where in the second.
     f.if_(
-        f.icmp("eq", read, places),
-        lambda: f.loop(0, count, 1, lambda place: finish(f.sub(f.sub(count, 1), place), read)),
-        lambda: f.loop(0, count, 1, lambda place: finish(place, read)),
+        f.icmp("eq", read, indices),
+        lambda: f.loop(0, count, 1, lambda slot_ordinal: finish(f.sub(f.sub(count, 1), slot_ordinal), read)),
+        lambda: f.loop(0, count, 1, lambda slot_ordinal: finish(slot_ordinal, read)),
     )
     f.ret()
     return f

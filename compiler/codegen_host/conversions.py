@@ -21,7 +21,7 @@ def conversion_functions() -> tuple[FunctionBuilder, ...]:
 
 
 def _extend_half() -> FunctionBuilder:
-    """The exponent is moved to its new place; a subnormal number is made normal by one float subtraction.
+    """The exponent is moved to its new bits; a subnormal number is made normal by one float subtraction.
 
     Source: Fabian Giesen, half_to_float (public domain), https://gist.github.com/rygorous/2144712
     """

@@ -49,7 +49,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class ElfObject:
-    """Sections by their number in the file, symbols in the file's order."""
+    """Sections by their ordinal in the file, symbols in the file's order."""
 
     machine: int
     sections: dict[int, Section]
@@ -81,9 +81,9 @@ def parse_object(data: bytes) -> ElfObject:
     section_names = [_string(data, headers[names].offset + header.name) for header in headers]
     relocations = {header.info: _relocations(data, header) for header in headers if header.type == _RELOCATIONS}
     sections = {
-        number: _section(data, header, section_names[number], relocations.get(number, ()))
-        for number, header in enumerate(headers)
-        if header.flags & _ALLOCATE and section_names[number] not in _DROPPED
+        ordinal: _section(data, header, section_names[ordinal], relocations.get(ordinal, ()))
+        for ordinal, header in enumerate(headers)
+        if header.flags & _ALLOCATE and section_names[ordinal] not in _DROPPED
     }
     symbols = next((_symbols(data, h, headers[h.link]) for h in headers if h.type == _SYMBOL_TABLE), ())
     return ElfObject(machine, sections, symbols)
@@ -116,8 +116,8 @@ def _symbols(data: bytes, header: _Header, strings: _Header) -> tuple[Symbol, ..
 def _symbol(name: str, info: int, _visibility: int, section: int, value: int, size: int) -> Symbol:
     # The symbol of the source file is absolute; no relocation refers to it.
     assert section < 0xFF00 or section == _ABSOLUTE, f"symbol {name} is in the special section {section:#x}"
-    number = None if section in (_UNDEFINED, _ABSOLUTE) else section
-    return Symbol(name, number, value, size, is_global=info >> 4 != 0, is_function=info & 15 == 2)
+    ordinal = None if section in (_UNDEFINED, _ABSOLUTE) else section
+    return Symbol(name, ordinal, value, size, is_global=info >> 4 != 0, is_function=info & 15 == 2)
 
 
 def _string(data: bytes, start: int) -> str:

@@ -45,12 +45,12 @@ class _Program:
         return self.definitions.get(entry.name) or (-1, self.imports.index(entry.name))
 
     def relocations(self, machine: Machine) -> Iterator[tuple[int, int, Section, Relocation, RelocationType]]:
-        """(object, section number, section, relocation, its type), in the order of the objects."""
+        """(object, ordinal of the section, section, relocation, its type), in the order of the objects."""
         for owner, entry in enumerate(self.objects):
-            for number, section in entry.sections.items():
+            for ordinal, section in entry.sections.items():
                 for relocation in section.relocations:
                     assert relocation.type in machine.types, f"relocation type {relocation.type} in {section.name}"
-                    yield owner, number, section, relocation, machine.types[relocation.type]
+                    yield owner, ordinal, section, relocation, machine.types[relocation.type]
 
 
 @dataclass
@@ -85,10 +85,10 @@ def link_image(objects: Sequence[bytes], exports: Sequence[str], imports: Sequen
     names = (*program.imports, *exports)
     libraries = _libraries(program.imports)
     strings, offsets = _string_table((*names, *libraries))
-    layout = _place(program, machine, len(names), len(strings), len(libraries))
+    layout = _lay_out(program, machine, len(names), len(strings), len(libraries))
     image = bytearray(layout.file_end)
-    for (owner, number), address in layout.sections.items():
-        data = program.objects[owner].sections[number].data
+    for (owner, ordinal), address in layout.sections.items():
+        data = program.objects[owner].sections[ordinal].data
         if data is not None:
             image[address : address + len(data)] = data
     for key, address in layout.stubs.items():
@@ -127,7 +127,7 @@ def _libraries(imports: Sequence[str]) -> tuple[str, ...]:
     return (*math, "libc.so.6") if imports else ()
 
 
-def _place(program: _Program, machine: Machine, names: int, string_bytes: int, libraries: int) -> _Layout:
+def _lay_out(program: _Program, machine: Machine, names: int, string_bytes: int, libraries: int) -> _Layout:
     layout = _Layout()
     slots, stubs, count = _indirections(program, machine)
     at = _HEADER_BYTES + _SEGMENTS * _SEGMENT_BYTES
@@ -135,9 +135,9 @@ def _place(program: _Program, machine: Machine, names: int, string_bytes: int, l
     layout.symbols = at = _align(at, 8)
     layout.relocations = at = at + _SYMBOL_BYTES * (names + 1)
     layout.strings, at = at + _RELOCATION_BYTES * count, at + _RELOCATION_BYTES * count + string_bytes
-    at = layout.read_only_end = _place_sections(program, layout, at, _READ)
+    at = layout.read_only_end = _lay_out_sections(program, layout, at, _READ)
     at = layout.code = _align(at, machine.page_bytes)
-    at = _align(_place_sections(program, layout, at, _CODE), 16)
+    at = _align(_lay_out_sections(program, layout, at, _CODE), 16)
     for key in stubs:
         layout.stubs[key], at = at, at + 16
     layout.code_end = at
@@ -145,18 +145,18 @@ def _place(program: _Program, machine: Machine, names: int, string_bytes: int, l
     at += 16 * (libraries + 10)
     for key in slots:
         layout.slots[key], at = at, at + 8
-    at = layout.file_end = _place_sections(program, layout, at, _WRITE)
-    layout.end = _place_sections(program, layout, at, _WRITE, zeros=True)
+    at = layout.file_end = _lay_out_sections(program, layout, at, _WRITE)
+    layout.end = _lay_out_sections(program, layout, at, _WRITE, zeros=True)
     return layout
 
 
-def _place_sections(program: _Program, layout: _Layout, at: int, access: int, zeros: bool = False) -> int:
+def _lay_out_sections(program: _Program, layout: _Layout, at: int, access: int, zeros: bool = False) -> int:
     """The end of the sections of that access, put behind one another."""
     for owner, entry in enumerate(program.objects):
-        for number, section in entry.sections.items():
+        for ordinal, section in entry.sections.items():
             if _access(section) == access and (section.data is None) == zeros:
-                layout.sections[owner, number] = _align(at, section.align)
-                at = layout.sections[owner, number] + section.size
+                layout.sections[owner, ordinal] = _align(at, section.align)
+                at = layout.sections[owner, ordinal] + section.size
     return at
 
 
@@ -184,30 +184,30 @@ def _indirections(program: _Program, machine: Machine) -> tuple[dict[_SymbolKey,
 
 
 def _relocate(program: _Program, machine: Machine, layout: _Layout, image: bytearray) -> list[tuple[int, int, int]]:
-    """Patches the image; gives what is left to the loader, as (place, symbol and type, addend)."""
+    """Patches the image; gives what is left to the loader, as (address, symbol and type, addend)."""
     left: list[tuple[int, int, int]] = []
     for key, slot in layout.slots.items():
         if key[0] < 0:
             left.append((slot, (key[1] + 1) << 32 | machine.global_data, 0))
         else:
             left.append((slot, machine.relative, _address(program, layout, key)))
-    for owner, number, _, relocation, type in program.relocations(machine):
+    for owner, ordinal, _, relocation, type in program.relocations(machine):
         key = program.key(owner, relocation.symbol)
-        place = layout.sections[owner, number] + relocation.offset
+        address = layout.sections[owner, ordinal] + relocation.offset
         is_imported = key[0] < 0
         if type.reference == "absolute" and is_imported:
-            left.append((place, (key[1] + 1) << 32 | relocation.type, relocation.addend))
+            left.append((address, (key[1] + 1) << 32 | relocation.type, relocation.addend))
             continue
         if type.reference == "absolute":
-            left.append((place, machine.relative, _address(program, layout, key) + relocation.addend))
+            left.append((address, machine.relative, _address(program, layout, key) + relocation.addend))
             continue
-        if type.is_relaxable and not is_imported and relax_got_load(image, place):
+        if type.is_relaxable and not is_imported and relax_got_load(image, address):
             target = _address(program, layout, key)
         elif type.reference == "got":
             target = layout.slots[key]
         else:
             target = layout.stubs[key] if is_imported else _address(program, layout, key)
-        type.patch(image, place, target + relocation.addend)
+        type.patch(image, address, target + relocation.addend)
     return left
 
 
@@ -225,10 +225,10 @@ def _string_table(names: Sequence[str]) -> tuple[bytes, dict[str, int]]:
     return bytes(table), offsets
 
 
-def _write_headers(image: bytearray, layout: _Layout, machine: Machine, machine_number: int) -> None:
+def _write_headers(image: bytearray, layout: _Layout, machine: Machine, machine_code: int) -> None:
     identity = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     sizes = (_HEADER_BYTES, _SEGMENT_BYTES, _SEGMENTS, 64, 0, 0)
-    struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, identity, 3, machine_number, 1, 0, _HEADER_BYTES, 0, 0, *sizes)
+    struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, identity, 3, machine_code, 1, 0, _HEADER_BYTES, 0, 0, *sizes)
     page = machine.page_bytes
     dynamic_bytes = min([*layout.slots.values(), layout.file_end]) - layout.dynamic
     # (type, access, start, end in the file, end in memory, alignment): three to load, the dynamic section, the stack.

@@ -1,4 +1,4 @@
-"""The arithmetic of the IR builder: numbers known while writing are computed, the rest becomes instructions."""
+"""The arithmetic of the IR builder: constants are computed while writing, the rest becomes instructions."""
 
 from collections.abc import Callable
 from typing import Protocol, overload
@@ -17,7 +17,7 @@ def _truncated_quotient(a: int, b: int) -> int:
 
 _UNSIGNED = (1 << 64) - 1
 
-# What each opcode gives for two numbers, as i64.
+# What each opcode gives for two constants, as i64.
 _FOLDS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -73,7 +73,7 @@ class Writer(Protocol):
 class IntegerOperation:
     """One integer instruction of a function builder, scalars and vectors alike.
 
-    Two numbers fold to a number, as i64; x op n folds where it is x, and to the number 0 where that is the result.
+    Two constants fold to a constant, as i64; x op n folds where it is x, and to 0 where that is the result.
     """
 
     __slots__ = ("_builder", "_fold", "_identity", "_opcode", "_zero")
@@ -122,7 +122,7 @@ class ClosedOperation(IntegerOperation):
 
 
 class FoldingOperation(IntegerOperation):
-    """An integer instruction that may give the number 0 for an i64 register and a number: x * 0, x % 1, x & 0."""
+    """An integer instruction that may give the constant 0 for an i64 register and a constant: x * 0, x % 1, x & 0."""
 
     __slots__ = ()
 

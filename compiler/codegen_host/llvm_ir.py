@@ -1,7 +1,7 @@
 """LLVM IR written as text: functions with structured control flow, modules of functions and constants.
 
 Strings are appended and nothing is analysed, so that writing costs about a microsecond an instruction. Integer
-arithmetic on numbers known while writing is done here; everything else is left to LLVM.
+arithmetic on constants is done here, while writing; everything else is left to LLVM.
 
     f = FunctionBuilder("scale", [("ptr", "x"), ("i64", "n")])
     x, n = f.parameters
@@ -56,7 +56,7 @@ _REDUCTION_STARTS = {"fadd": -0.0, "fmul": 1.0}
 
 
 def as_reg(value: Int) -> Reg:
-    """The operand as a register; a number becomes an i64 literal."""
+    """The operand as a register; a constant becomes an i64 literal."""
     return value if isinstance(value, Reg) else constant("i64", value)
 
 
@@ -132,8 +132,8 @@ class FunctionBuilder:
 
     def value(self, instruction: str, type: str) -> Reg:
         """The result of an instruction given as text, for what has no method here."""
-        self._values = number = self._values + 1
-        name = f"%.{number}"
+        self._values = ordinal = self._values + 1
+        name = f"%.{ordinal}"
         self._lines.append(f"  {name} = {instruction}")
         return Reg(name, type)
 
@@ -142,7 +142,7 @@ class FunctionBuilder:
         self._lines.append(f"  {instruction}")
 
     def constant(self, type: str, value: float | Sequence[float]) -> Reg:
-        """A literal, exact for every type; a number is repeated in every lane of a vector type."""
+        """A literal, exact for every type; a scalar is repeated in every lane of a vector type."""
         return constant(type, value)
 
     # Arithmetic
@@ -175,7 +175,7 @@ class FunctionBuilder:
         return self.value(f"{opcode} {type} {operand_text(a, type)}, {operand_text(b, type)}", boolean_type(type))
 
     def select(self, condition: Reg, a: Reg | float, b: Reg | float, flags: str = "") -> Reg:
-        """a where the condition holds, else b; two numbers are i64."""
+        """a where the condition holds, else b; two constants are i64."""
         type = common_type(a, b, constant("i64", 0))
         if condition.is_literal and condition.type == "i1":
             chosen = a if condition.text == "true" else b
@@ -269,8 +269,8 @@ class FunctionBuilder:
         type = common_type(expected, desired, constant("i64", 0))
         operands = f"{type} {operand_text(expected, type)}, {type} {operand_text(desired, type)}"
         pair = self.value(f"cmpxchg ptr {pointer.text}, {operands} {ordering} {failure}", f"{{ {type}, i1 }}")
-        found = self.value(f"extractvalue {pair.type} {pair.text}, 0", type)
-        return found, self.value(f"extractvalue {pair.type} {pair.text}, 1", "i1")
+        before = self.value(f"extractvalue {pair.type} {pair.text}, 0", type)
+        return before, self.value(f"extractvalue {pair.type} {pair.text}, 1", "i1")
 
     def fence(self, ordering: str = "seq_cst") -> None:
         self.emit(f"fence {ordering}")
@@ -560,7 +560,7 @@ class ModuleBuilder:
         self._declarations[name] = f"declare {returns} @{name}({', '.join(parameters)})"
 
     def global_constant(self, name: str, type: str, values: Sequence[float] | bytes, align: int = 64) -> Reg:
-        """The address of an array of elements of `type`, given as numbers or as the bytes in memory (type i8)."""
+        """The address of an array of elements of `type`, given as scalars or as the bytes in memory (type i8)."""
         if isinstance(values, bytes):
             assert type == "i8", f"bytes are i8, not {type}"
             data = 'c"' + "".join(f"\\{byte:02X}" for byte in values) + '"'

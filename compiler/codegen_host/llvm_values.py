@@ -43,9 +43,9 @@ class Reg:
         return self.text[0] not in "%@"
 
 
-# An integer operand: a register, or a number known while the code is written.
+# An integer operand: a register, or a constant known while the code is written.
 Int = Reg | int
-# An operand of a floating-point instruction; numbers take the type of the other operand.
+# An operand of a floating-point instruction; constants take the type of the other operand.
 Float = Reg | float
 
 
@@ -110,7 +110,7 @@ def scalar_literal(element: str, value: float) -> str:
 
 
 def literal(type: str, value: float | Sequence[float]) -> str:
-    """The text of a constant of any type: a number is repeated in every lane, a sequence gives them one by one."""
+    """The text of a constant of any type: a scalar is repeated in every lane, a sequence gives them one by one."""
     lanes, element = vector_shape(type)
     if isinstance(value, Sequence):
         assert len(value) == lanes, f"{len(value)} values for {type}"
@@ -120,5 +120,5 @@ def literal(type: str, value: float | Sequence[float]) -> str:
 
 
 def constant(type: str, value: float | Sequence[float]) -> Reg:
-    """A literal operand; a number given for a vector type is repeated in every lane."""
+    """A literal operand; a scalar given for a vector type is repeated in every lane."""
     return Reg(literal(type, value), type)

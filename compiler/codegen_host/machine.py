@@ -97,4 +97,4 @@ def _parse(ir_text: str, machine: llvm.TargetMachine, pipeline: int | None) -> l
 
 
 def _numbered(text: str) -> str:
-    return "\n".join(f"{number:5} {line}" for number, line in enumerate(text.splitlines(), 1))
+    return "\n".join(f"{line_number:5} {line}" for line_number, line in enumerate(text.splitlines(), 1))

@@ -19,7 +19,7 @@ _LOW = 0xFFFFFFFF
 class WordArithmetic(Generic[Word]):
     """Arithmetic of 32-bit words that are held in 64 bits.
 
-    times: the 64-bit product with a number. low, high: its halves. mixed: the exclusive or of two words and a number.
+    times: the 64-bit product with a constant. low, high: its halves. mixed: exclusive or of two words and a constant.
     """
 
     times: Callable[[Word, int], Word]
@@ -34,7 +34,7 @@ def philox(counter: Word, zero: Word, seed: int, arithmetic: WordArithmetic[Word
     words = [low(counter), high(counter), zero, zero]
     key = [seed & _LOW, seed >> 32 & _LOW]
     for _ in range(ROUNDS):
-        first, second = (arithmetic.times(words[place], m) for place, m in zip((0, 2), _MULTIPLIERS, strict=True))
+        first, second = (arithmetic.times(words[word], m) for word, m in zip((0, 2), _MULTIPLIERS, strict=True))
         words = [
             mixed(high(second), words[1], key[0]),
             low(second),

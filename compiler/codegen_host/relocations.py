@@ -15,7 +15,7 @@ from onnxc.compiler.codegen_host.elf_object import AARCH64, X86_64
 # absolute: the address, filled in by the loader.
 Reference = Literal["symbol", "call", "got", "absolute"]
 
-# Writes the value into the image: (image, place, target address with the addend).
+# Writes the value into the image: (image, address to write at, target address with the addend).
 Patch = Callable[[bytearray, int, int], None]
 
 
@@ -32,7 +32,7 @@ class Machine:
     """What linking needs to know of a processor.
 
     relative, global_data: the loader's relocations for an address of this image, and of an imported symbol.
-    stub(place, slot): code at `place` that jumps to the address which is stored at `slot`.
+    stub(address, slot): code at `address` that jumps to the address which is stored at `slot`.
     """
 
     page_bytes: int
@@ -46,72 +46,72 @@ def _signed_fits(value: int, bits: int) -> bool:
     return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
 
-def _relative_32(image: bytearray, place: int, target: int) -> None:
-    struct.pack_into("<i", image, place, target - place)
+def _relative_32(image: bytearray, address: int, target: int) -> None:
+    struct.pack_into("<i", image, address, target - address)
 
 
-def _relative_64(image: bytearray, place: int, target: int) -> None:
-    struct.pack_into("<q", image, place, target - place)
+def _relative_64(image: bytearray, address: int, target: int) -> None:
+    struct.pack_into("<q", image, address, target - address)
 
 
-def _absolute_64(image: bytearray, place: int, target: int) -> None:
-    struct.pack_into("<Q", image, place, target)
+def _absolute_64(image: bytearray, address: int, target: int) -> None:
+    struct.pack_into("<Q", image, address, target)
 
 
-def _x86_stub(place: int, slot: int) -> bytes:
-    return b"\xff\x25" + struct.pack("<i", slot - (place + 6)) + b"\xcc" * 10  # jmp *slot(%rip)
+def _x86_stub(address: int, slot: int) -> bytes:
+    return b"\xff\x25" + struct.pack("<i", slot - (address + 6)) + b"\xcc" * 10  # jmp *slot(%rip)
 
 
-def relax_got_load(image: bytearray, place: int) -> bool:
+def relax_got_load(image: bytearray, address: int) -> bool:
     """Turns x86's `mov symbol@GOTPCREL(%rip), reg` into `lea symbol(%rip), reg`, if that is the instruction."""
-    if image[place - 2] != 0x8B:
+    if image[address - 2] != 0x8B:
         return False
-    image[place - 2] = 0x8D
+    image[address - 2] = 0x8D
     return True
 
 
-def _field(image: bytearray, place: int, value: int, low: int, bits: int) -> None:
+def _field(image: bytearray, address: int, value: int, low: int, bits: int) -> None:
     """Puts `value` into the bits [low, low + bits) of the instruction, which are zero."""
-    word = struct.unpack_from("<I", image, place)[0] | (value & ((1 << bits) - 1)) << low
-    struct.pack_into("<I", image, place, word)
+    word = struct.unpack_from("<I", image, address)[0] | (value & ((1 << bits) - 1)) << low
+    struct.pack_into("<I", image, address, word)
 
 
 def _arm_branch(bits: int, low: int) -> Patch:
-    def patch(image: bytearray, place: int, target: int) -> None:
-        distance = (target - place) >> 2
-        assert _signed_fits(distance, bits), f"a branch of {target - place} bytes"
-        _field(image, place, distance, low, bits)
+    def patch(image: bytearray, address: int, target: int) -> None:
+        distance = (target - address) >> 2
+        assert _signed_fits(distance, bits), f"a branch of {target - address} bytes"
+        _field(image, address, distance, low, bits)
 
     return patch
 
 
-def _arm_address(image: bytearray, place: int, distance: int) -> None:
+def _arm_address(image: bytearray, address: int, distance: int) -> None:
     """The 21-bit immediate of adr and adrp: two low bits apart from nineteen high ones."""
     assert _signed_fits(distance, 21), f"an address {distance} away"
-    _field(image, place, distance, 29, 2)
-    _field(image, place, distance >> 2, 5, 19)
+    _field(image, address, distance, 29, 2)
+    _field(image, address, distance >> 2, 5, 19)
 
 
-def _arm_page(image: bytearray, place: int, target: int) -> None:
-    _arm_address(image, place, (target >> 12) - (place >> 12))
+def _arm_page(image: bytearray, address: int, target: int) -> None:
+    _arm_address(image, address, (target >> 12) - (address >> 12))
 
 
-def _arm_near(image: bytearray, place: int, target: int) -> None:
-    _arm_address(image, place, target - place)
+def _arm_near(image: bytearray, address: int, target: int) -> None:
+    _arm_address(image, address, target - address)
 
 
 def _arm_low(scale: int) -> Patch:
     """The offset in a page, in units of the access of 1 << scale bytes."""
 
-    def patch(image: bytearray, place: int, target: int) -> None:
-        _field(image, place, (target & 0xFFF) >> scale, 10, 12)
+    def patch(image: bytearray, address: int, target: int) -> None:
+        _field(image, address, (target & 0xFFF) >> scale, 10, 12)
 
     return patch
 
 
-def _arm_stub(place: int, slot: int) -> bytes:
+def _arm_stub(address: int, slot: int) -> bytes:
     code = bytearray(struct.pack("<4I", 0x90000010, 0xF9400211, 0xD61F0220, 0xD503201F))
-    page = (slot >> 12) - (place >> 12)
+    page = (slot >> 12) - (address >> 12)
     _arm_address(code, 0, page)  # adrp x16, slot
     _arm_low(3)(code, 4, slot)  # ldr x17, [x16, slot]; br x17; nop
     return bytes(code)

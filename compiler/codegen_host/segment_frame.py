@@ -27,16 +27,16 @@ class SegmentFrame:
         self.first_output = self.first_input + len(segment.inputs)
         used = frozenset().union(*map(symbols_of, _sizes_of(segment)))
         self.symbols: dict[str, Int] = {
-            name: self.word(FRAME_SYMBOLS + place, "i64") for place, name in enumerate(symbols) if name in used
+            name: self.word(FRAME_SYMBOLS + ordinal, "i64") for ordinal, name in enumerate(symbols) if name in used
         }
         self.pool, self.weights, self.arena, self.status = (
-            self.word(place, "ptr") for place in (FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS)
+            self.word(ordinal, "ptr") for ordinal in (FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS)
         )
         self.known: Known = {}
 
-    def word(self, place: int, type: str) -> Reg:
-        """The word of the frame at `place`."""
-        return self.f.load(type, self.f.gep(self.frame, place, "i64"), align=8)
+    def word(self, ordinal: int, type: str) -> Reg:
+        """Word `ordinal` of the frame."""
+        return self.f.load(type, self.f.gep(self.frame, ordinal, "i64"), align=8)
 
     def size(self, dim: Dim) -> Int:
         """A size of the program; to be asked for where every later use can see it."""

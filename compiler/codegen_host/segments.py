@@ -60,7 +60,7 @@ class _Writer:
         pointers = [frame.status, *(frame.address(buffer) for buffer in (*launch.inputs, *launch.outputs))]
         runs = [(frame.holds(each.guard), self._run(each, pointers)) for each in launch.variants]
         if self.kernels[launch.general.kernel].reports:
-            self._tell_location(self.locations[str(launch.location or "")])
+            self._store_location(self.locations[str(launch.location or "")])
         run_first(self.f, runs)
 
     def _run(self, variant: Variant, pointers: Sequence[Reg]) -> Callable[[], None]:
@@ -77,9 +77,9 @@ class _Writer:
 
         return run
 
-    def _tell_location(self, number: int) -> None:
+    def _store_location(self, node: int) -> None:
         """Puts the node that runs next into the status block, unless one before it has failed."""
         f, status = self.f, self.frame.status
-        place = f.gep(status, STATUS_LOCATION, "i64")
+        address = f.gep(status, STATUS_LOCATION, "i64")
         is_clear = f.icmp("eq", f.load("i64", f.gep(status, STATUS_CODE, "i64"), align=8), 0)
-        f.store(f.select(is_clear, number, f.load("i64", place, align=8)), place, align=8)
+        f.store(f.select(is_clear, node, f.load("i64", address, align=8)), address, align=8)

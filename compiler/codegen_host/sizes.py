@@ -64,7 +64,7 @@ def _reg(value: Int, f: FunctionBuilder) -> Int:
 
 
 def _floor_quotient(atom: Apply, a: Int, b: Int, f: FunctionBuilder) -> Int:
-    """floor(a / b), and 0 where b is 0; `atom` tells what is known of the signs."""
+    """floor(a / b), and 0 where b is 0; `atom` says what is known of the signs."""
     low_a, low_b = lower_bound(atom.arguments[0]), lower_bound(atom.arguments[1])
     divisor = b if low_b is not None and low_b > 0 else f.select(f.icmp("eq", b, 0), 1, _reg(b, f))
     if low_a is not None and low_a >= 0 and low_b is not None and low_b >= 0:

@@ -11,6 +11,7 @@ from onnxc.runtime.texts import encode_texts
 ALIGNMENT_BYTES = 64
 
 HUGE_PAGES_FROM_BYTES = 32 << 20
+"""An estimate: about the share of a last-level cache that one process can count on, below which weights stay in it."""
 
 
 class WeightBlock:
@@ -45,11 +46,11 @@ class WeightBlock:
             shape = _shape(array, layout)
             block[end:offset] = 0
             end = offset + array.itemsize * prod(shape)
-            out = block[offset:end].view(array.dtype).reshape(shape)
+            region = block[offset:end].view(array.dtype).reshape(shape)
             if layout is None:
-                out[...] = array
+                region[...] = array
             else:
-                layout.pack(array, out)
+                layout.pack(array, region)
         block[end:] = 0
         return block
 

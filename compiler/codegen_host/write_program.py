@@ -58,7 +58,7 @@ class Entries:
 
 
 def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> Program:
-    """The program of `plan`. `entry_of` names the native function of a segment, `add_constant` places an array."""
+    """The program of `plan`. `entry_of` names the native function of a segment, `add_constant` keeps an array."""
     writer = _Writer(plan, entry_of, add_constant)
     function = plan.function
     body = writer.body(plan.body)
@@ -79,7 +79,7 @@ def _described(name: str, type: Type, default: int | None) -> Parameter:
 
 
 class _Writer:
-    """Numbers the symbols of a whole program."""
+    """Gives each symbol of a whole program its ordinal."""
 
     def __init__(self, plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> None:
         self.entry_of, self.add_constant = entry_of, add_constant
@@ -93,7 +93,7 @@ class _Writer:
         return _described(name, value.type, default)
 
     def symbol(self, name: str) -> int:
-        """The number of a symbol."""
+        """The ordinal of a symbol."""
         return self.symbols.setdefault(name, len(self.symbols))
 
     def size(self, dim: Dim) -> str:

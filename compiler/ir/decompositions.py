@@ -98,7 +98,7 @@ def _rotary(op: Op, build: Builder) -> tuple[Value, ...]:
     x, cos, sin = op.operands
     last, half = x.rank - 1, cos.shape[-1]
     if op.flag("interleaved"):
-        a, b = (build.slice_axis(x, last, place, half, 2) for place in (0, 1))
+        a, b = (build.slice_axis(x, last, offset, half, 2) for offset in (0, 1))
     else:
         a, b = (build.slice_axis(x, last, start, half) for start in (0, half))
     turned = (build.sub(build.mul(a, cos), build.mul(b, sin)), build.add(build.mul(a, sin), build.mul(b, cos)))

@@ -22,11 +22,12 @@ from onnxc.runtime.host import MEANINGS
 
 __all__ = ["Truth", "choice", "chosen_elements", "truncated_elements", "truth_elements"]
 
-# How many ops are looked through, and how long the text of a size may become: each choice may double it.
+# How many ops are looked through, and how long the text of a size may become: each choice may double it. Estimates:
+# chains of exporters are shorter than ten ops, and a size that stays undecided is read by the call instead.
 _DEPTH = 24
 _LONGEST = 400
 
-# f32 holds products of sizes and fractions with small parts.
+# f32 holds products of sizes and fractions with small parts. How small is an estimate: scales are like 1/2 or 7/32.
 _LARGEST_DENOMINATOR = 64
 _LARGEST_NUMERATOR = 1 << 12
 
@@ -80,13 +81,13 @@ def chosen_elements(condition: Value, a: Value, b: Value) -> np.ndarray | None:
     left, right, truths = known_elements(a), known_elements(b), truth_elements(condition)
     if left is None or right is None or truths is None:
         return None
-    found = [choice(*each) for each in zip(truths.flat, left.flat, right.flat, strict=True)]
-    decided = [each for each in found if each is not None]
-    return as_elements(decided) if len(decided) == len(found) else None
+    chosen = [choice(*each) for each in zip(truths.flat, left.flat, right.flat, strict=True)]
+    decided = [each for each in chosen if each is not None]
+    return as_elements(decided) if len(decided) == len(chosen) else None
 
 
 def truncated_elements(value: Value) -> np.ndarray | None:
-    """The elements of a bool or float tensor as integers, truncated, where sizes tell them."""
+    """The elements of a bool or float tensor as integers, truncated, where sizes decide them."""
     if value.dtype.is_bool:
         truths = truth_elements(value)
         return None if truths is None else as_elements([truth.holds for truth in truths.flat])
@@ -167,15 +168,15 @@ def _ratios(value: Value, depth: int) -> np.ndarray | None:
     if op.name == "constant":
         return _each(_constant_ratio, [op.array()])
     if op.name == "cast" and op.operands[0].dtype.is_integer:
-        found = _each(lambda size: _Ratio(size, 1), [known_elements(op.operands[0])])
+        ratio_array = _each(lambda size: _Ratio(size, 1), [known_elements(op.operands[0])])
     else:
         ratios = [_ratios(operand, depth - 1) for operand in op.operands]
         if op.name == "cast":
-            found = ratios[0]
+            ratio_array = ratios[0]
         else:
-            found = _each(_ARITHMETIC[op.name], ratios) if op.name in _ARITHMETIC else _moved(op, ratios)
-    is_held = found is None or value.dtype == F64 or all(_is_held(each.numerator) for each in found.flat)
-    return found if is_held else None
+            ratio_array = _each(_ARITHMETIC[op.name], ratios) if op.name in _ARITHMETIC else _moved(op, ratios)
+    is_held = ratio_array is None or value.dtype == F64 or all(_is_held(each.numerator) for each in ratio_array.flat)
+    return ratio_array if is_held else None
 
 
 def _is_held(size: Dim) -> bool:
@@ -184,10 +185,10 @@ def _is_held(size: Dim) -> bool:
     return all(len(monomial) <= 1 and abs(factor) <= _LARGEST_NUMERATOR for monomial, factor in terms)
 
 
-def _constant_ratio(number: np.floating) -> _Ratio | None:
-    if not np.isfinite(number):
+def _constant_ratio(element: np.floating) -> _Ratio | None:
+    if not np.isfinite(element):
         return None
-    exact = Fraction(float(number))
+    exact = Fraction(float(element))
     is_small = exact.denominator <= _LARGEST_DENOMINATOR and abs(exact.numerator) <= _LARGEST_NUMERATOR
     return _Ratio(exact.numerator, exact.denominator) if is_small else None
 
@@ -205,7 +206,7 @@ def _product(a: _Ratio, b: _Ratio) -> _Ratio | None:
 
 
 def _quotient(a: _Ratio, b: _Ratio) -> _Ratio | None:
-    """By a number above 0."""
+    """By a constant above 0."""
     if not a.is_exact or not b.is_exact or not isinstance(b.numerator, int) or b.numerator <= 0:
         return None
     return _ratio(a.numerator * b.denominator, a.denominator * b.numerator)
@@ -257,10 +258,10 @@ def _each(function: Callable[..., object], arrays: Sequence[np.ndarray | None]) 
     known = [array for array in arrays if array is not None]
     if len(known) != len(arrays):
         return None
-    found = np.empty(known[0].shape, object)
-    for place in np.ndindex(found.shape):
-        found[place] = function(*(array[place] for array in known))
-    return None if any(each is None for each in found.flat) else found
+    result = np.empty(known[0].shape, object)
+    for index in np.ndindex(result.shape):
+        result[index] = function(*(array[index] for array in known))
+    return None if any(each is None for each in result.flat) else result
 
 
 def _moved(op: Op, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""The symbols in sizes: which there are, and sizes with other sizes or with numbers in their place."""
+"""The symbols in sizes: which there are, and sizes with other sizes or with integers substituted for them."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ def symbols_of(dim: Dim) -> frozenset[str]:
     """The names of the symbols in `dim`."""
     if isinstance(dim, int):
         return frozenset()
-    found: set[str] = set()
+    symbols: set[str] = set()
     for monomial, _ in dim.terms:
         for atom in monomial:
             if isinstance(atom, str):
-                found.add(atom)
+                symbols.add(atom)
             else:
-                found.update(*(symbols_of(argument) for argument in atom.arguments))
-    return frozenset(found)
+                symbols.update(*(symbols_of(argument) for argument in atom.arguments))
+    return frozenset(symbols)
 
 
 def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
@@ -38,7 +38,7 @@ def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The number that `dim` is when each symbol has its value; KeyError names a symbol that has none."""
+    """The integer that `dim` is when each symbol has its value; KeyError names a symbol that has none."""
     if isinstance(dim, int):
         return dim
     total = 0

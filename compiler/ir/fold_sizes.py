@@ -25,6 +25,7 @@ from onnxc.runtime.host import MEANINGS
 
 Undecided = None
 
+# Squares and cubes are all that exporters write; an estimate that keeps expanded sums short.
 _GREATEST_POWER = 4
 
 _INDEXED = ("gather", "scatter_nd", "scatter_along")

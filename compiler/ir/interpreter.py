@@ -46,7 +46,7 @@ def _argument(function: Function, parameter: Value, inputs: Mapping[str, HostVal
 
 
 def bind_parameter(type: ShapedType, shape: Sequence[int], sizes: dict[str, int], name: str) -> None:
-    """Binds the symbols that stand alone in `type` to the numbers in `shape`; InputError where they disagree."""
+    """Binds the symbols that stand alone in `type` to the sizes in `shape`; InputError where they disagree."""
     if len(shape) != type.rank:
         raise InputError(f"{name} has rank {len(shape)}, its type is {type}", code="input-rank")
     for dim, size in zip(type.known_shape, shape, strict=True):

@@ -11,7 +11,9 @@ from onnxc.compiler.ir.types import TensorType
 __all__ = ["LIMIT", "as_elements", "known_elements", "picks_by_size", "static_shape"]
 
 LIMIT = 1024
-"""The most elements a tensor may have to be followed as sizes; longer integer tensors are data."""
+"""The most elements a tensor may have to be followed as sizes; longer integer tensors are data.
+
+An estimate: shapes have some ten elements, and the indices of a flattened mask worth following some hundred."""
 
 
 def known_elements(value: Value) -> np.ndarray | None:
@@ -40,7 +42,7 @@ def as_elements(elements: Sequence[Dim]) -> np.ndarray:
 
 
 def static_shape(type: TensorType) -> tuple[int, ...]:
-    """The sizes that are numbers: the shape, where the type is static."""
+    """The sizes as integers: the shape, where the type is static."""
     return tuple(size for size in type.known_shape if isinstance(size, int))
 
 

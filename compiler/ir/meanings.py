@@ -1,4 +1,4 @@
-"""Applying the meaning of a primitive to arrays: attributes become plain numbers, results get their declared types."""
+"""Applying the meaning of a primitive to arrays: attributes become Python numbers, results get their declared types."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,11 @@ def apply_meaning(
 
     Raises DeviceError where the sizes are beyond what NumPy can count.
     """
-    numbers = {key: numeric_attribute(value, sizes) for key, value in attributes.items()}
+    numeric = {key: numeric_attribute(value, sizes) for key, value in attributes.items()}
     try:
-        return MEANINGS[name](operands, numbers)
+        return MEANINGS[name](operands, numeric)
     except (ValueError, OverflowError) as problem:
-        largest = max(map(_product, numbers.values()), default=0)
+        largest = max(map(_product, numeric.values()), default=0)
         if largest < IMPOSSIBLE:
             raise
         raise DeviceError(f"{largest} elements of {name} do not fit into memory", code="out-of-memory") from problem

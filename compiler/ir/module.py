@@ -73,7 +73,7 @@ class Op:
         """An attribute that is a tuple of plain integers."""
         value = self.attributes[name]
         assert isinstance(value, tuple), (self.name, name, value)
-        return tuple(number for number in value if isinstance(number, int))
+        return tuple(item for item in value if isinstance(item, int))
 
     def int(self, name: str) -> int:
         """An attribute that is a plain integer."""
@@ -82,7 +82,7 @@ class Op:
         return value
 
     def float(self, name: str) -> float:
-        """An attribute that is a number."""
+        """An attribute that is an integer or a float."""
         value = self.attributes[name]
         assert isinstance(value, int | float), (self.name, name, value)
         return float(value)

@@ -145,8 +145,8 @@ class _Parser(TextCursor):
         op = Op(name, tuple(operands), attributes, tuple(blocks), tuple(types), location)
         for finding in op_findings(op):
             self._fail(f"{name}: {finding}", start)
-        for (word, place), result in zip(names, op.results, strict=True):
-            self._define(word, result, scope, place)
+        for (word, ordinal), result in zip(names, op.results, strict=True):
+            self._define(word, result, scope, ordinal)
         return op
 
     def _results(self) -> list[tuple[str, int]]:
@@ -192,7 +192,7 @@ class _Parser(TextCursor):
             operator = self._unquoted(operator, start)
         return Location(
             "main" if graph is None else self._unquoted(graph, start),
-            None if index == "-" else self._number(index, start),
+            None if index == "-" else self._to_int(index, start),
             "" if name is None else self._unquoted(name, start),
             operator or "",
         )
@@ -289,8 +289,8 @@ class _Parser(TextCursor):
         if min(shape, default=0) < 0 or math.prod(shape) != len(elements):
             self._fail(f"{len(elements)} elements do not fill the shape {list(shape)}", start)
         array = np.empty(len(elements), dtype.numpy)
-        for place, element in enumerate(elements):
-            array[place] = element
+        for index, element in enumerate(elements):
+            array[index] = element
         return array.reshape(shape)
 
     def _given(self, digest: str, dtype: DType, shape: tuple[int, ...], start: int) -> np.ndarray:
@@ -319,11 +319,11 @@ class _Parser(TextCursor):
             return self._float(text, dtype, start)
         if not dtype.is_integer or not INTEGER.fullmatch(text):
             self._fail(f"{text!r} is no {dtype}", start)
-        number, width = self._number(text, start), dtype.bits
+        value, width = self._to_int(text, start), dtype.bits
         low, high = (-(1 << width - 1), 1 << width - 1) if dtype.is_signed else (0, 1 << width)
-        if not low <= number < high:
+        if not low <= value < high:
             self._fail(f"{text} is outside {dtype}", start)
-        return number
+        return value
 
     def _float(self, text: str, dtype: DType, start: int) -> np.ndarray:
         try:

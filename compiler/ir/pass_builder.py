@@ -10,7 +10,7 @@ from onnxc.compiler.ir.module import Value
 class PassBuilder(Builder):
     """A builder for passes: the model typed once, so what does not type now is a defect of ours and not the model's.
 
-    A float that is broadcast stays one number; other small constants fold as in any builder.
+    A float that is broadcast stays a scalar; other small constants fold as in any builder.
     """
 
     def may_fold(self, name: str, operands: Sequence[Value]) -> bool:

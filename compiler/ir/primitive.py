@@ -39,12 +39,12 @@ AnchorKind = Literal[
     "ordering",
     "attention",
 ]
-"""The kinds of kernels that are named after what they are built around."""
+"""The kinds of kernels that are named after their anchors."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """A kernel of the kind is built around the op, which is computed once and as a whole."""
+    """The op is the anchor of a kernel of the kind, which is computed once and as a whole."""
 
     kind: AnchorKind
 
@@ -107,7 +107,7 @@ class Primitive:
 
     @property
     def anchor(self) -> AnchorKind | None:
-        """The kind of kernel that is built around the op."""
+        """The kind of kernel whose anchor the op is."""
         return self.kernel.kind if isinstance(self.kernel, Anchor) else None
 
     @property
@@ -150,10 +150,10 @@ def tensors(operands: Sequence[Type], count: int | None = None) -> tuple[TensorT
     """`operands` as tensor types of known rank, `count` of them."""
     if count is not None and len(operands) != count:
         raise TypeRuleError(f"takes {count} operands, got {len(operands)}")
-    found = tuple(operand for operand in operands if isinstance(operand, TensorType) and operand.shape is not None)
-    if len(found) != len(operands):
+    checked = tuple(operand for operand in operands if isinstance(operand, TensorType) and operand.shape is not None)
+    if len(checked) != len(operands):
         raise TypeRuleError(f"takes tensors of known rank, got {', '.join(map(str, operands))}")
-    return found
+    return checked
 
 
 def no_axes(op: Op) -> tuple[AxisLink, ...]:

@@ -29,7 +29,7 @@ from onnxc.compiler.ir.dtypes import DTYPES, F16, F32, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Attributes, Block, Function, Module, Op, Parameter, Value, walk
 
 INLINE_LIMIT = 16
-"""The most elements of an array that stand in the text."""
+"""The most elements of an array that stand in the text: so many of a shape or a permutation fit one line."""
 
 RESERVED = frozenset({*DTYPES, "true", "false", "inf", "nan"})
 """What means something else than a symbol where an attribute is read; a symbol of that name is quoted there."""
@@ -97,17 +97,17 @@ class ValueNames:
     def __init__(self) -> None:
         self._names: dict[Value, str] = {}
         self._taken: set[str] = set()
-        self._numbered = 0
+        self._ordinals_used = 0
 
     def __getitem__(self, value: Value) -> str:
         if value not in self._names:
             producer = value.producer
-            self._names[value] = self._own(producer.name) if isinstance(producer, Parameter) else self._number()
+            self._names[value] = self._own(producer.name) if isinstance(producer, Parameter) else self._next_ordinal()
         return self._names[value]
 
-    def _number(self) -> str:
-        self._numbered += 1
-        return f"%{self._numbered - 1}"
+    def _next_ordinal(self) -> str:
+        self._ordinals_used += 1
+        return f"%{self._ordinals_used - 1}"
 
     def _own(self, name: str) -> str:
         word = re.sub(r"[^A-Za-z0-9_.]", "_", name)

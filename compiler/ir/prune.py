@@ -54,9 +54,9 @@ def _prune_blocks(op: Op, known: Set[str]) -> Op:
     count = capture_count(op)
     used = {value for block in blocks for value in _used_values(block)}
     kept = [
-        place
-        for place in range(-count, 0)
-        if any(block.parameters[len(block.parameters) + place] in used for block in blocks)
+        from_end
+        for from_end in range(-count, 0)
+        if any(block.parameters[len(block.parameters) + from_end] in used for block in blocks)
     ]
     operands = _without_dropped(op.operands, count, kept)
     blocks = [Block(_without_dropped(block.parameters, count, kept), block.ops, block.results) for block in blocks]
@@ -65,7 +65,7 @@ def _prune_blocks(op: Op, known: Set[str]) -> Op:
 
 def _without_dropped(values: Sequence[Value], count: int, kept: Sequence[int]) -> tuple[Value, ...]:
     """`values`, of whose last `count` only those at `kept`, counted from the end, stay."""
-    return (*values[: len(values) - count], *(values[len(values) + place] for place in kept))
+    return (*values[: len(values) - count], *(values[len(values) + from_end] for from_end in kept))
 
 
 def _used_values(block: Block) -> list[Value]:

@@ -54,7 +54,7 @@ def _ignore(rule: Rule, op: Op, refusal: Refusal) -> None:
 
 
 def rewrite(module: Module, rules: Sequence[Rule], refused: Refused = _ignore) -> Module:
-    """`module` with `rules` applied wherever they match, the first that does winning; `refused` hears of refusals."""
+    """`module` with `rules` applied wherever they match, the first that does winning; `refused` gets each refusal."""
     table: dict[str, list[Rule]] = {}
     for each in rules:
         for name in each.ops:

@@ -30,9 +30,9 @@ class TextCursor:
         self.text, self.position = text, 0
 
     def _fail(self, message: str, start: int | None = None) -> NoReturn:
-        place = self._start() if start is None else start
-        before = self.text[:place]
-        raise IrSyntaxError(message, before.count("\n") + 1, place - (before.rfind("\n") + 1) + 1)
+        position = self._start() if start is None else start
+        before = self.text[:position]
+        raise IrSyntaxError(message, before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
 
     def _start(self) -> int:
         """Where the next word or sign stands; the position stays, as the comment before it may be a location."""
@@ -43,10 +43,10 @@ class TextCursor:
 
     def _takes(self, sign: str) -> bool:
         start = self._start()
-        found = self.text.startswith(sign, start)
-        if found:
+        sees = self.text.startswith(sign, start)
+        if sees:
             self.position = start + len(sign)
-        return found
+        return sees
 
     def _takes_word(self, word: str) -> bool:
         match = PLAIN_WORD.match(self.text, self._start())
@@ -91,9 +91,9 @@ class TextCursor:
 
     def _integer(self) -> int:
         start = self._start()
-        return self._number(self._match(INTEGER, "an integer"), start)
+        return self._to_int(self._match(INTEGER, "an integer"), start)
 
-    def _number(self, text: str, start: int) -> int:
+    def _to_int(self, text: str, start: int) -> int:
         try:
             return int(text)
         except ValueError:
@@ -101,17 +101,17 @@ class TextCursor:
 
     def _chunk(self, stop: str = "") -> str:
         """The text of this line up to a `,`, `]`, `}` or unmatched `)` that is not within parentheses or backquotes."""
-        start = place = self._start()
+        start = end = self._start()
         depth = 0
-        while place < len(self.text):
-            sign = self.text[place]
+        while end < len(self.text):
+            sign = self.text[end]
             if sign == "`":
-                place = self.text.find("`", place + 1) % (len(self.text) + 1)
+                end = self.text.find("`", end + 1) % (len(self.text) + 1)
             elif sign == "\n" or (depth == 0 and (sign in ",]})" or sign in stop)):
                 break
             depth += (sign == "(") - (sign == ")")
-            place += 1
-        self.position = min(place, len(self.text))
+            end += 1
+        self.position = min(end, len(self.text))
         return self.text[start : self.position].strip()
 
 

@@ -110,7 +110,7 @@ def type_symbols(type: Type) -> frozenset[str]:
 
 
 def without_symbols(type: Type) -> Type:
-    """`type` with any size in place of each that is not a number: what is told of the elements of a sequence."""
+    """`type` with any size instead of each that is not an integer: what is known of the elements of a sequence."""
     match type:
         case ShapedType(shape=shape):
             sizes = None if shape is None else tuple(dim if isinstance(dim, int) else ANY_SIZE for dim in shape)

@@ -67,28 +67,28 @@ def _repeated(names: Iterable[str]) -> list[str]:
 
 @dataclass
 class _FunctionCheck:
-    """One walk over a function; `symbols` are those bound so far, `placed` the ops and parameters met."""
+    """One walk over a function; `symbols` are those bound so far, `seen` the ops and parameters met."""
 
     module: Module
     function: Function
     symbols: set[str] = field(default_factory=set)
     bound_once: set[str] = field(default_factory=set)
-    placed: set[Op | Parameter] = field(default_factory=set)
-    found: list[str] = field(default_factory=list)
+    seen: set[Op | Parameter] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
 
     def findings(self) -> list[str]:
         body = self.function.body
         self._signature()
         self.symbols |= {symbol for value in body.parameters for symbol in type_symbols(value.type)}
         self._block(body, None)
-        return self.found
+        return self.problems
 
     def _note(self, text: str, op: Op | None = None) -> None:
-        place = f"function {self.function.name}"
+        where = f"function {self.function.name}"
         if op is not None:
             operands = listed(operand.type for operand in op.operands)
-            place += f", {op.location or 'no location'}, {op.name}({operands})"
-        self.found.append(f"{place}: {text}")
+            where += f", {op.location or 'no location'}, {op.name}({operands})"
+        self.problems.append(f"{where}: {text}")
 
     def _signature(self) -> None:
         function, parameters = self.function, self.function.body.parameters
@@ -130,17 +130,17 @@ class _FunctionCheck:
     def _parameter(self, value: Value, owner: Op | None) -> None:
         if not isinstance(value.producer, Parameter) or value.index != 0:
             self._note(f"{value!r} is listed as a parameter and is none", owner)
-        if value.producer in self.placed:
+        if value.producer in self.seen:
             self._note(f"parameter {value.producer.name} belongs to two blocks", owner)
-        self.placed.add(value.producer)
+        self.seen.add(value.producer)
 
     def _op(self, op: Op, visible: set[Value]) -> None:
-        if op in self.placed:
+        if op in self.seen:
             self._note("is in the function twice", op)
-        self.placed.add(op)
+        self.seen.add(op)
         for operand in op.operands:
             if operand not in visible:
-                made = operand.producer in self.placed
+                made = operand.producer in self.seen
                 reason = "belongs to another block" if made else "is used before it is made"
                 self._note(f"operand {operand!r} {reason}", op)
         own = op_findings(op)

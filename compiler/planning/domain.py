@@ -40,8 +40,8 @@ def epilogue_leaves(block: Block, anchor: Op, first_axis: int) -> Mapping[Value,
     if leaves is None:
         return None
     merged = {value: _merge_from(view, first_axis) for value, view in leaves.items()}
-    found = {value: view for value, view in merged.items() if view is not None}
-    return found if len(found) == len(merged) else None
+    strided = {value: view for value, view in merged.items() if view is not None}
+    return strided if len(strided) == len(merged) else None
 
 
 def _merge_from(view: View, first_axis: int) -> View | None:
@@ -86,7 +86,7 @@ def _is_computed(value: Value, anchor: Op | None) -> bool:
 
 
 def is_uniform(value: Value) -> bool:
-    """A number, or a number repeated: the same at every index."""
+    """A scalar, or a scalar repeated: the same at every index."""
     op = value.op
     if op is None:
         return False

@@ -16,18 +16,25 @@ from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.views import View, move, whole
 
-# Anchors that read each operand element once or a few times compute it in place; the others want it in memory.
+# Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
 TAKES_EPILOGUE = ("contraction", "convolution", "reduction", "window")
 
 REPEAT_LIMIT = 3
-"""The most work that is done again in a second group rather than read from memory."""
+"""The most work that is done again in a second group rather than read from memory.
+
+An estimate, in the costs of the primitives: three simple instructions take no longer than a store and a load again."""
 
 INDEX_LIMIT = 8
-"""The most work that is done again for each vector of elements that an index picks; counting from the end costs 4."""
+"""The most work that is done again for each vector of elements that an index picks; counting from the end costs 4.
+
+An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
 GROUP_LIMIT = 96
-"""The most ops in a group: beyond it code grows faster than memory traffic shrinks."""
+"""The most ops in a group: beyond it code grows faster than memory traffic shrinks.
+
+An estimate: models that people export have up to some thirty elementwise ops in a row, and compiling takes time that
+grows faster than a kernel does."""
 
 EVALUATION_LIMIT = 512
 """The most that a group evaluates its ops: once for each index at which one is wanted, which movements multiply.
@@ -68,8 +75,8 @@ def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Gro
     for op in reversed(ops):
         fusion.place(op)
     for group in fusion.groups:
-        group.ops = dict.fromkeys(sorted(group.ops, key=fusion.place_of.__getitem__))
-    groups = sorted(fusion.groups, key=lambda group: fusion.place_of[group.last])
+        group.ops = dict.fromkeys(sorted(group.ops, key=fusion.ordinal_of.__getitem__))
+    groups = sorted(fusion.groups, key=lambda group: fusion.ordinal_of[group.last])
     return tuple(groups), fusion.aliases
 
 
@@ -90,7 +97,7 @@ class _Fusion:
     def __init__(self, ops: Sequence[Op], outputs: Sequence[Value]) -> None:
         self.ops = ops
         self.inside = frozenset(ops)
-        self.place_of = {op: place for place, op in enumerate(ops)}
+        self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
         self.outputs = frozenset(outputs)
         self.aliases: dict[Value, Value] = {}
@@ -137,17 +144,17 @@ class _Fusion:
 
         For x * sigmoid(x) these are all of them; nothing where there is no such result.
         """
-        found: dict[Op, None] = {}
+        following: dict[Op, None] = {}
         waiting, value = set[Op](), group.outputs[0]
-        while value not in self.outputs and len(group.ops) + len(found) < GROUP_LIMIT:
+        while value not in self.outputs and len(group.ops) + len(following) < GROUP_LIMIT:
             waiting.update(self.uses.get(value, []))
-            op = min(waiting, key=self.place_of.__getitem__, default=None)
+            op = min(waiting, key=self.ordinal_of.__getitem__, default=None)
             if op is None or not self._is_epilogue(op, group):
                 break
             waiting.remove(op)
-            found[op] = None
+            following[op] = None
             if not waiting:
-                return tuple(found)
+                return tuple(following)
             value = op.results[0]
         return ()
 
@@ -202,7 +209,7 @@ class _Fusion:
                 continue
             for position, operand in enumerate(user.operands):
                 if operand == value:
-                    wanted.update(hash((index, self.place_of[user], position)) for index in own)
+                    wanted.update(hash((index, self.ordinal_of[user], position)) for index in own)
         return frozenset(wanted)
 
     def _evaluates_often(self, group: Group, value: Value) -> bool:
@@ -250,7 +257,7 @@ class _Fusion:
             self._need_view(group, operand)
 
     def _inlines(self, group: Group, operand: Value) -> bool:
-        """Whether an anchor computes an operand in place."""
+        """Whether an anchor computes an operand as it reads it."""
         if group.kind == "scatter":
             # The data is read once, every update perhaps by several threads.
             return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= INDEX_LIMIT

@@ -6,18 +6,18 @@ from typing import TypeVar
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
 
-Place = TypeVar("Place")
+Position = TypeVar("Position")
 
 
-def gathered_place(
+def gathered_index(
     op: Op,
-    index: Sequence[Place],
-    position: Callable[[Value, Sequence[Place], Dim], Place],
-    number: Callable[[int], Place],
-) -> tuple[tuple[Place, ...], tuple[Dim, ...]]:
-    """The place in the data of a gather that `index` of its result names, and the sizes of the axes that are data.
+    index: Sequence[Position],
+    position: Callable[[Value, Sequence[Position], Dim], Position],
+    fixed: Callable[[int], Position],
+) -> tuple[tuple[Position, ...], tuple[Dim, ...]]:
+    """The index in the data of a gather that `index` of its result names, and the sizes of the axes that are data.
 
-    position(indices, index, size) is the element of `indices`, a position in an axis of `size`; number(n) is n.
+    position(indices, index, size) is the element of `indices`, a position in an axis of `size`; fixed(n) is n.
 
     gather: (before..., indices[q...], after...); gather_along: the same, the other positions being the result's own;
     gather_nd: (batch..., indices[batch..., q..., :]..., after...).
@@ -27,11 +27,11 @@ def gathered_place(
         batch, depth = op.int("batch_dims"), indices.shape[-1]
         assert isinstance(depth, int), indices
         outer, sizes = indices.rank - 1, data.shape[batch : batch + depth]
-        places = (position(indices, (*index[:outer], number(k)), size) for k, size in enumerate(sizes))
-        return (*index[:batch], *places, *index[outer:]), sizes
+        picked = (position(indices, (*index[:outer], fixed(k)), size) for k, size in enumerate(sizes))
+        return (*index[:batch], *picked, *index[outer:]), sizes
     axis, size = op.int("axis"), data.shape[op.int("axis")]
     if op.name == "gather_along":
         return (*index[:axis], position(indices, index, size), *index[axis + 1 :]), (size,)
     rank = indices.rank
-    place = position(indices, index[axis : axis + rank], size)
-    return (*index[:axis], place, *index[axis + rank :]), (size,)
+    picked_position = position(indices, index[axis : axis + rank], size)
+    return (*index[:axis], picked_position, *index[axis + rank :]), (size,)

@@ -18,12 +18,12 @@ class Rows:
     @cached_property
     def folds(self) -> tuple[Op, ...]:
         """The folds in order; each may use what those before it gave."""
-        found = tuple(op for op in self.block.ops if op.name in ("reduce", "arg_reduce"))
-        first = found[0]
-        for fold in found:
+        folds = tuple(op for op in self.block.ops if op.name in ("reduce", "arg_reduce"))
+        first = folds[0]
+        for fold in folds:
             same = fold.operands[0].shape == first.operands[0].shape and fold_axes(fold) == fold_axes(first)
             assert same, f"folds of different rows: {first} and {fold}"
-        return found
+        return folds
 
     @cached_property
     def shape(self) -> tuple[Dim, ...]:
@@ -59,16 +59,16 @@ class Rows:
 
     def row_values(self, root: Value) -> dict[Value, None]:
         """The values of whole rows that `root` is computed from, itself first; folds are not looked through."""
-        found: dict[Value, None] = {}
+        values: dict[Value, None] = {}
         pending = [root]
         while pending:
             value = pending.pop()
-            if value.op is None or value.op in self.folds or value in found:
+            if value.op is None or value.op in self.folds or value in values:
                 continue
             if value.shape == self.shape:
-                found[value] = None
+                values[value] = None
             pending += value.op.operands
-        return found
+        return values
 
     def cost(self, value: Value) -> int:
         """The work of computing an element of a value again."""

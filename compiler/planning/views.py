@@ -67,7 +67,7 @@ def _broadcast(view: View, op: Op) -> View | None:
 
 
 def _reshape(view: View, shape: Sequence[Dim]) -> View | None:
-    """Axes are matched in groups of equal numbers of elements; a group that is merged must be dense."""
+    """Axes are matched in groups of equally many elements; a group that is merged must be dense."""
     strides: list[Dim] = []
     old, new = 0, 0
     while new < len(shape):
@@ -95,7 +95,7 @@ def _reshape(view: View, shape: Sequence[Dim]) -> View | None:
         if stride is None:
             return None
         group = shape[new_start:new]
-        strides += [product(group[place + 1 :]) * stride for place in range(len(group))]
+        strides += [product(group[inner + 1 :]) * stride for inner in range(len(group))]
     if any(size != 1 for size in view.shape[old:]):
         return None
     return View(view.base, tuple(shape), view.offset, tuple(strides))

@@ -109,22 +109,24 @@ def _convolve(x: np.ndarray, w: np.ndarray, attributes: Attributes) -> np.ndarra
     strides, dilations = integers(attributes, "strides"), integers(attributes, "dilations")
     batch, channels, kernel = x.shape[0], w.shape[1], w.shape[2:]
     extents = zip(_padded_sizes(x, spread, low, high), kernel, strides, dilations, strict=True)
-    places = tuple(max((size - (taps - 1) * dilation - 1) // stride + 1, 0) for size, taps, stride, dilation in extents)
+    lengths = tuple(
+        max((size - (taps - 1) * dilation - 1) // stride + 1, 0) for size, taps, stride, dilation in extents
+    )
 
     weights = w.reshape(groups, w.shape[0] // groups, channels, math.prod(kernel))
     taps = list(np.ndindex(*kernel))
-    taps_at_once = max(1, COLUMN_ELEMENTS // max(1, batch * groups * channels * math.prod(places)))
-    result = np.zeros((groups, weights.shape[1], batch * math.prod(places)), x.dtype)
+    taps_at_once = max(1, COLUMN_ELEMENTS // max(1, batch * groups * channels * math.prod(lengths)))
+    result = np.zeros((groups, weights.shape[1], batch * math.prod(lengths)), x.dtype)
     for start in range(0, len(taps), taps_at_once):
         chunk = taps[start : start + taps_at_once]
-        columns = np.empty((groups, channels, len(chunk), batch, *places), x.dtype)
+        columns = np.empty((groups, channels, len(chunk), batch, *lengths), x.dtype)
         for position, tap in enumerate(chunk):
-            view = padded[(slice(None), slice(None), *_tap_slices(tap, places, strides, dilations))]
-            columns[:, :, position] = np.moveaxis(view.reshape(batch, groups, channels, *places), 0, 2)
+            view = padded[(slice(None), slice(None), *_tap_slices(tap, lengths, strides, dilations))]
+            columns[:, :, position] = np.moveaxis(view.reshape(batch, groups, channels, *lengths), 0, 2)
         inner = channels * len(chunk)
         filters = weights[..., start : start + len(chunk)].reshape(groups, weights.shape[1], inner)
-        result += filters @ columns.reshape(groups, inner, batch * math.prod(places))
-    by_group = result.reshape(w.shape[0], batch, *places)
+        result += filters @ columns.reshape(groups, inner, batch * math.prod(lengths))
+    by_group = result.reshape(w.shape[0], batch, *lengths)
     return _from_accumulation(np.moveaxis(by_group, 0, 1), dtype)
 
 
@@ -150,10 +152,10 @@ def _padded_sizes(x: np.ndarray, spread: tuple[int, ...], low: tuple[int, ...], 
 
 
 def _tap_slices(
-    tap: tuple[int, ...], places: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+    tap: tuple[int, ...], lengths: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
 ) -> list[slice]:
-    """The elements that one tap of the kernel meets, one for each place of the result."""
+    """The elements that one tap of the kernel meets, one for each element of the result."""
     return [
         slice(offset * dilation, offset * dilation + max((size - 1) * stride + 1, 0), stride)
-        for offset, size, stride, dilation in zip(tap, places, strides, dilations, strict=True)
+        for offset, size, stride, dilation in zip(tap, lengths, strides, dilations, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Indexed primitives: elements picked and placed by integers that are data.
+"""Indexed primitives: elements picked and written by integers that are data.
 
 Indices are counted from the start. One outside its axis is clamped to it; from an axis of size 0 comes a zero, and to
 one goes nothing. Where a scatter meets an element twice, updates apply in row-major order: the last one set stays.
@@ -45,24 +45,24 @@ def scatter_along(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray,
     data, indices, updates = operands
     if data.size == 0:
         return (data.copy(),)
-    places = _grid(indices, data.shape, integer(attributes, "axis"))
-    return (_scatter(data, places, updates, text(attributes, "kind")),)
+    grid = _grid(indices, data.shape, integer(attributes, "axis"))
+    return (_scatter(data, grid, updates, text(attributes, "kind")),)
 
 
 def _grid(indices: np.ndarray, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
-    """The index of each element of `indices` in an array of `shape`: its own place, but along `axis` its value."""
-    places = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
-    places[axis] = np.clip(indices, 0, shape[axis] - 1)
-    return tuple(places)
+    """The index of each element of `indices` in an array of `shape`: its own index, but along `axis` its value."""
+    grid = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
+    grid[axis] = np.clip(indices, 0, shape[axis] - 1)
+    return tuple(grid)
 
 
-def _scatter(data: np.ndarray, places: tuple[np.ndarray, ...], updates: np.ndarray, kind: str) -> np.ndarray:
+def _scatter(data: np.ndarray, where: tuple[np.ndarray, ...], updates: np.ndarray, kind: str) -> np.ndarray:
     if kind == "set":
         result = data.copy()
-        result[places] = updates
+        result[where] = updates
         return result
     result = widen(data).copy()
-    UPDATE[kind].at(result, places, widen(updates))
+    UPDATE[kind].at(result, where, widen(updates))
     return narrow(result, data.dtype)
 
 
@@ -102,7 +102,7 @@ def scatter_nd(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ..
 
 
 def _flat_index(indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The row-major number in `shape` of each row of `indices`, in one axis."""
+    """The row-major index in `shape` of each row of `indices`, in one axis."""
     rows = indices.reshape(math.prod(indices.shape[:-1]), len(shape))
     clamped = np.clip(rows, 0, np.array(shape, np.int64) - 1)
     steps = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)

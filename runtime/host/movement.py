@@ -29,8 +29,8 @@ def broadcast(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...
     axes, shape = integers(attributes, "axes"), integers(attributes, "shape")
     order = sorted(range(x.ndim), key=lambda axis: axes[axis])
     sizes = dict(zip(axes, x.shape, strict=True))
-    placed = np.transpose(x, order).reshape(tuple(sizes.get(axis, 1) for axis in range(len(shape))))
-    return (np.broadcast_to(placed, shape),)
+    aligned = np.transpose(x, order).reshape(tuple(sizes.get(axis, 1) for axis in range(len(shape))))
+    return (np.broadcast_to(aligned, shape),)
 
 
 @meaning("slice")

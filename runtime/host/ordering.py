@@ -43,5 +43,5 @@ def _order(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
 def non_zero(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[d0 ... dr-1]  ->  i64[r, n], the indices of the n elements that are not zero, in row-major order."""
     (x,) = operands
-    found = np.argwhere(widen(x) != 0).astype(np.int64)
-    return (np.ascontiguousarray(found.T),)
+    indices = np.argwhere(widen(x) != 0).astype(np.int64)
+    return (np.ascontiguousarray(indices.T),)

@@ -1,4 +1,4 @@
-"""Pointwise primitives: every result element comes from the operand elements at its place; all shapes are equal."""
+"""Pointwise primitives: every result element comes from the operand elements at its index; all shapes are equal."""
 
 from collections.abc import Callable
 

@@ -35,15 +35,15 @@ class Window:
         result[self._along(slice(self.low, self.low + x.shape[self.axis]))] = x
         return result
 
-    def places(self, padded: np.ndarray) -> tuple[int, ...]:
+    def result_shape(self, padded: np.ndarray) -> tuple[int, ...]:
         """The shape of what slides over `padded`."""
         shape = list(padded.shape)
         shape[self.axis] = max((shape[self.axis] - (self.size - 1) * self.dilation - 1) // self.stride + 1, 0)
         return tuple(shape)
 
     def steps(self, padded: np.ndarray) -> Iterator[np.ndarray]:
-        """What each element of the window meets, over all places, the first element first."""
-        reach = max((self.places(padded)[self.axis] - 1) * self.stride + 1, 0)
+        """What each element of the window meets, over all positions, the first element first."""
+        reach = max((self.result_shape(padded)[self.axis] - 1) * self.stride + 1, 0)
         for start in range(0, self.size * self.dilation, self.dilation):
             yield padded[self._along(slice(start, start + reach, self.stride))]
 
@@ -71,7 +71,7 @@ def reduce_window(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray,
     result = accumulator(x, kind)
     for window in _windows(attributes):
         padded = window.pad(result, neutral)
-        result = np.full(window.places(padded), neutral, padded.dtype)
+        result = np.full(window.result_shape(padded), neutral, padded.dtype)
         for step in window.steps(padded):
             COMBINE[kind](result, step, out=result)
     return (narrow(result, x.dtype).copy(),)
@@ -94,7 +94,7 @@ def arg_reduce_window(operands: Arrays, attributes: Attributes) -> tuple[np.ndar
     # From the last label to the first, so that the first of equals is first in the order of S.
     for window in sorted(_windows(attributes), key=lambda window: order.index(window.axis), reverse=True):
         values, indices = window.pad(best, least), window.pad(index, -1)
-        best = np.full(window.places(values), least, values.dtype)
+        best = np.full(window.result_shape(values), least, values.dtype)
         index = np.full(best.shape, -1, np.int64)
         for value, candidate in zip(window.steps(values), window.steps(indices), strict=True):
             greater = (value > best) | ((value != value) & (best == best))

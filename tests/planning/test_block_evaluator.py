@@ -28,20 +28,20 @@ class Numbers(BlockEvaluator[int, int, float]):
     def size(self, dim: Dim) -> int:
         return evaluate(dim, SIZES)
 
-    def place(self, number: int) -> int:
-        return number
+    def fixed(self, position: int) -> int:
+        return position
 
     def linear(self, index: Sequence[int], strides: Sequence[int], offset: int) -> int:
-        return offset + sum(place * stride for place, stride in zip(index, strides, strict=True))
+        return offset + sum(position * stride for position, stride in zip(index, strides, strict=True))
 
-    def unlinear(self, place: int, shape: Sequence[Dim]) -> Sequence[int]:
-        return [int(part) for part in np.unravel_index(place, [self.size(size) for size in shape])]
+    def unlinear(self, offset: int, shape: Sequence[Dim]) -> Sequence[int]:
+        return [int(part) for part in np.unravel_index(offset, [self.size(size) for size in shape])]
 
-    def repeated(self, place: int, size: Dim, result: Dim) -> int:
-        return place if self.size(size) == self.size(result) else 0
+    def repeated(self, position: int, size: Dim, result: Dim) -> int:
+        return position if self.size(size) == self.size(result) else 0
 
-    def read(self, value: Value, place: int) -> float:
-        return float(self.arrays[value].reshape(-1)[place])
+    def read(self, value: Value, offset: int) -> float:
+        return float(self.arrays[value].reshape(-1)[offset])
 
     def literal(self, number: float, dtype: DType) -> float:
         return number
@@ -53,8 +53,8 @@ class Numbers(BlockEvaluator[int, int, float]):
     def position(self, indices: Value, index: Sequence[int], size: Dim) -> int:
         return int(self.value(indices, index))
 
-    def picked(self, data: Value, places: Sequence[int], sizes: Sequence[Dim]) -> float:
-        return self.value(data, places)
+    def picked(self, data: Value, index: Sequence[int], sizes: Sequence[Dim]) -> float:
+        return self.value(data, index)
 
 
 CASES: Mapping[str, Callable[[Builder, Value, Value], Value]] = {

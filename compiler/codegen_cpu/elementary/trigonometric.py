@@ -119,8 +119,8 @@ def _reduce_by_digits(f: FunctionBuilder, bits: Reg) -> tuple[Reg, Reg]:
     mantissa = f.or_(f.and_(bits, f.constant("i32", 0x7FFFFF)), 0x800000)
     exponent = f.umin(f.umax(f.lshr(bits, 23), 144), 254)
     # Of the digits times 2^(e - 150), 128 behind the point; those before it give whole turns.
-    place = f.sub(_DIGIT_COUNT - 128 + 150, exponent)
-    digits = f.lshr(f.constant("i256", _DIGITS), f.convert("zext", place, "i256"))
+    shift = f.sub(_DIGIT_COUNT - 128 + 150, exponent)
+    digits = f.lshr(f.constant("i256", _DIGITS), f.convert("zext", shift, "i256"))
     product = f.mul(f.convert("trunc", digits, "i128"), f.convert("zext", mantissa, "i128"))
     turns = f.convert("trunc", f.lshr(product, 64), "i64")
     n = f.lshr(f.add(turns, 1 << 61), 62)

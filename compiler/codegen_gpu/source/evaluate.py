@@ -41,7 +41,7 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         """A size as a number of this kernel."""
         return self.b.size(dim)
 
-    def place(self, number: int) -> Int:
+    def fixed(self, number: int) -> Int:
         """A position that is known."""
         return number
 

@@ -31,7 +31,7 @@ def refilled(value: Value, ir: Builder, type: Type | None = None) -> Value:
 
 
 def known_inside(type: Type, known: Set[str]) -> Type:
-    """`type` with any size within sequences and optionals in place of those whose symbols are not `known`."""
+    """`type` with any size within sequences and optionals instead of those whose symbols are not `known`."""
     match type:
         case SequenceType(element):
             return SequenceType(_known_element(element, known))
@@ -82,10 +82,10 @@ def joined(ir: Builder, a: Value, b: Value, local: Set[str], truth: Truth | None
     if is_never_filled(a) != is_never_filled(b) and type(a.type) is type(b.type):
         return known_inside(b.type if is_never_filled(a) else a.type, outside)
     if not isinstance(a.type, TensorType) or not isinstance(b.type, TensorType):
-        found = joined_element(a.type, b.type)
-        if found is None:
+        common = joined_element(a.type, b.type)
+        if common is None:
             _fail(ir, a.type, b.type, rule)
-        return known_inside(found, outside)
+        return known_inside(common, outside)
     if a.dtype != b.dtype:
         _fail(ir, a.type, b.type, rule)
     left, right = a.type.shape, b.type.shape
@@ -100,8 +100,8 @@ def _fail(ir: Builder, a: Type, b: Type, rule: str) -> NoReturn:
 
 
 def _agreed(ir: Builder, a: Dim, b: Dim, local: Set[str], truth: Truth | None) -> Dim:
-    found = None if (symbols_of(a) | symbols_of(b)) & local else agreed_size(a, b, truth)
-    return ir.fresh_symbol("branch") if found is None else found
+    agreed = None if (symbols_of(a) | symbols_of(b)) & local else agreed_size(a, b, truth)
+    return ir.fresh_symbol("branch") if agreed is None else agreed
 
 
 def agreed_size(a: Dim, b: Dim, truth: Truth | None) -> Dim | None:
@@ -124,7 +124,7 @@ def widened(ir: Builder, before: Type, after: Type, loose: set[Dim], known: Set[
         kept = [a if a == b or a in loose else ir.fresh_symbol("carried") for a, b in sizes]
         loose.update(a for a, b in zip(kept, left, strict=True) if a != b)
         return TensorType(before.dtype, tuple(kept))
-    found = joined_element(before, after)
-    if found is None or isinstance(found, TensorType):
+    common = joined_element(before, after)
+    if common is None or isinstance(common, TensorType):
         ir.fail("carried-type", f"a carried value is {before} before and {after} after", rule="ONNX Loop, body")
-    return known_inside(found, known)
+    return known_inside(common, known)

@@ -27,7 +27,7 @@ class Visibility:
 
     @property
     def is_triangle(self) -> bool:
-        """Whether causality alone, without an offset, decides by the place in the block."""
+        """Whether causality alone, without an offset, decides by the index in the block."""
         return self.causal and self.past == 0 and self.valid is None
 
     def without_causal(self) -> "Visibility":

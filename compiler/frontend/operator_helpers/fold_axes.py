@@ -52,7 +52,7 @@ class FixedAxes:
 class AxesOfData:
     """Axes that are data: `folded` has for each axis of the shape a size that is 1 where it is folded, else 0.
 
-    Folding scatters each element to its place. `dropped` axes are gone in the result.
+    Folding scatters each element to its index. `dropped` axes are gone in the result.
     """
 
     ir: Builder
@@ -74,7 +74,7 @@ class AxesOfData:
         sizes: list[Dim] = [0] * (len(self.shape) - self.dropped)
         before: Dim = 0
         for size, one in zip(self.shape, self.folded, strict=True):
-            sizes = [total + size * (1 - one) * _is(before, place) for place, total in enumerate(sizes)]
+            sizes = [total + size * (1 - one) * _is(before, axis) for axis, total in enumerate(sizes)]
             before = before + 1 - one
         return tuple(sizes)
 
@@ -86,18 +86,18 @@ class AxesOfData:
         ir = self.ir
         if x.dtype.is_bool:
             return ir.cast(self.kept(ir.cast(x, U8), SCATTER_KINDS[kind]), x.dtype)
-        places = [
+        coordinates = [
             ir.unsqueeze(ir.mul(ir.iota(x.shape, axis, I64), ir.size(1 - one)), [x.rank])
             for axis, one in enumerate(self.folded)
         ]
         start = ir.full(self.kept_shape, _identity(kind, x.dtype), x.dtype)
-        return ir.scatter_nd(start, ir.concatenate(places, x.rank), x, SCATTER_KINDS[kind])
+        return ir.scatter_nd(start, ir.concatenate(coordinates, x.rank), x, SCATTER_KINDS[kind])
 
 
 def axes_of_data(axes: Value, x: Value, ir: Builder, *, keepdims: bool, none_is_all: bool) -> AxesOfData:
     """The fold over `axes`: i64[n], which data gives; of no axes, over all of them where `none_is_all`.
 
-    n must be a number unless `keepdims`, for it decides the rank of the result.
+    n must be an integer unless `keepdims`, for it decides the rank of the result.
     """
     rank, given = x.rank, axes.shape[0]
     wrapped = ir.unsqueeze(ir.wrap_negative(axes, rank), [1])

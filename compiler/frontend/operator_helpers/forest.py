@@ -73,10 +73,10 @@ def reached_leaves(forest: Forest, x: Value, node: Node, ir: Builder) -> Value:
     }
 
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-        (place,) = carried
-        picked = {name: nested.gather(table, place, 0) for name, table in tables.items()}
+        (current,) = carried
+        picked = {name: nested.gather(table, current, 0) for name, table in tables.items()}
         seen = nested.gather_along(x, picked["features"], 1)
-        holds = _holds(forest, seen, picked["thresholds"], place, nested)
+        holds = _holds(forest, seen, picked["thresholds"], current, nested)
         return nested.constant(np.array(True)), nested.select(holds, picked["when_true"], picked["when_false"])
 
     limit = ir.scalar(depth, I64)
@@ -93,17 +93,17 @@ def _expect_features(forest: Forest, x: Value, node: Node) -> None:
             node.fail("tree-feature", message, rule=f"ONNX {node.operator}, nodes_featureids")
 
 
-def _holds(forest: Forest, x: Value, threshold: Value, place: Value, ir: Builder) -> Value:
+def _holds(forest: Forest, x: Value, threshold: Value, node: Value, ir: Builder) -> Value:
     """bool[N, R]: the outcome of the comparison of each node."""
     used = np.unique(forest.modes[forest.when_true != forest.when_false])
-    modes = None if used.size < 2 else ir.gather(ir.constant(forest.modes), place, 0)
+    modes = None if used.size < 2 else ir.gather(ir.constant(forest.modes), node, 0)
     holds = _compared(int(used[0]) if used.size else LEQ, x, threshold, ir)
     for mode in used[1:]:
         assert modes is not None, used
         holds = ir.select(ir.equal(modes, int(mode)), _compared(int(mode), x, threshold, ir), holds)
     # Of the comparisons only "not equal" holds for a missing value by itself.
     if x.dtype.is_float and (forest.nan_is_true.any() or NEQ in used):
-        tracks = ir.gather(ir.constant(forest.nan_is_true), place, 0)
+        tracks = ir.gather(ir.constant(forest.nan_is_true), node, 0)
         holds = ir.select(ir.is_nan(x), tracks, holds)
     return holds
 
@@ -127,9 +127,9 @@ def aggregated(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder
     """T[N, E]: the sum, average, least or greatest of what the leaves give each target; 0 where none gives anything."""
     trees = leaves.shape[1]
     node_count = int(votes.nodes.max(initial=-1)) + 1
-    numbers = np.zeros(node_count, np.int64)
-    numbers[votes.nodes] += 1
-    if votes.target_count > 1 and numbers.max(initial=0) <= 1 and len(np.unique(votes.nodes)) == len(votes.nodes):
+    vote_counts = np.zeros(node_count, np.int64)
+    vote_counts[votes.nodes] += 1
+    if votes.target_count > 1 and vote_counts.max(initial=0) <= 1 and len(np.unique(votes.nodes)) == len(votes.nodes):
         result = _scattered(leaves, votes, function, x, ir)
     else:
         result = _reduced(leaves, votes, function, x, ir)
@@ -157,9 +157,9 @@ def _reduced(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder) 
 def _row_of_node(voting: np.ndarray, leaves: Value, votes: Votes, ir: Builder) -> Value:
     """i64[N, R]: which row of a table of voting nodes each leaf has; the last is that of nodes without a vote."""
     size = int(votes.nodes.max(initial=-1)) + 2
-    numbers = np.full(size, len(voting), np.int64)
-    numbers[voting] = np.arange(len(voting))
-    return ir.gather(ir.constant(numbers), ir.min(leaves, size - 1), 0)
+    rows = np.full(size, len(voting), np.int64)
+    rows[voting] = np.arange(len(voting))
+    return ir.gather(ir.constant(rows), ir.min(leaves, size - 1), 0)
 
 
 def _scattered(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder) -> Value:

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import SequenceType, Type
 
 LONGEST_KNOWN = 64
-"""Sequences of more elements than this are not followed element by element."""
+"""Sequences of more elements than this are not followed element by element. An estimate: models have up to a dozen."""
 
 
 def required(name: str, node: Node) -> Value:
@@ -41,7 +41,7 @@ def element_type(sequence: Value) -> Type:
 
 
 def known_elements(sequence: Value) -> tuple[Value, ...] | None:
-    """The elements, where the sequence is made of them at one place."""
+    """The elements, where one op makes the sequence of them."""
     op = sequence.op
     is_made = op is not None and op.name == "host" and op.text("function") == "sequence_construct"
     return op.operands if op is not None and is_made and len(op.operands) <= LONGEST_KNOWN else None
@@ -51,23 +51,23 @@ def construct(elements: Sequence[Value], node: Node, ir: Builder) -> Value:
     """The sequence of these elements, of which there is one at least."""
     element = elements[0].type
     for other in elements[1:]:
-        found = joined_element(element, other.type)
-        if found is None:
+        common = joined_element(element, other.type)
+        if common is None:
             node.fail("element-types", f"elements are {element} and {other.type}", rule=f"ONNX {node.operator}")
-        element = found
+        element = common
     return ir.host("sequence_construct", elements, (SequenceType(element),), {})[0]
 
 
 def known_position(value: Value | None, ir: Builder) -> int | None:
-    """The number that a position is, where it is known."""
+    """The integer that a position is, where it is known."""
     known = None if value is None else ir.known(value)
     return known[0] if known is not None and len(known) == 1 and isinstance(known[0], int) else None
 
 
-def expect_position(place: int | None, low: int, high: int, node: Node) -> None:
+def expect_position(known: int | None, low: int, high: int, node: Node) -> None:
     """ModelError where a known position is outside [low, high]; a graph within may be one that never runs so."""
-    if place is not None and not low <= place <= high and "." not in node.location.graph:
-        message = f"position {place} is outside [{low}, {high}]" if low <= high else "there is no element"
+    if known is not None and not low <= known <= high and "." not in node.location.graph:
+        message = f"position {known} is outside [{low}, {high}]" if low <= high else "there is no element"
         node.fail("sequence-position", message, rule=f"ONNX {node.operator}, position")
 
 

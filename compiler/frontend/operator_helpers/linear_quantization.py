@@ -36,8 +36,8 @@ def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: No
     message = "a scale or zero point does not fit axis {}"
     blocks = floordiv(shape[axis] + block - 1, block)
     sizes = [
-        ir.require_equal(own, blocks if place == axis else size, message.format(place), "quantization-blocks")
-        for place, (own, size) in enumerate(zip(value.shape, shape, strict=True))
+        ir.require_equal(own, blocks if checked == axis else size, message.format(checked), "quantization-blocks")
+        for checked, (own, size) in enumerate(zip(value.shape, shape, strict=True))
     ]
     value = ir.unsqueeze(ir.with_shape(value, sizes), [axis + 1])
     repeated = ir.broadcast_to(value, (*sizes[: axis + 1], block, *sizes[axis + 1 :]))

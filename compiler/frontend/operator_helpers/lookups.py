@@ -1,4 +1,4 @@
-"""Looking up elements among constant keys: numbers by a binary search that compiles, texts on the host."""
+"""Looking up elements among constant keys: integers and floats by a binary search that compiles, texts on the host."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from onnxc.compiler.ir.types import TensorType
 
 
 def positions(x: Value, keys: np.ndarray, ir: Builder) -> Value:
-    """i64[...]: the place of each element of x among `keys`, a vector of its type; their number where it is none.
+    """i64[...]: the index of each element of x among `keys`, a vector of its type; their count where it is none.
 
-    The last of equal keys counts; NaN is found where it is a key.
+    The last of equal keys counts; NaN is the key NaN, where there is one.
     """
     if x.dtype.is_string:
         type = TensorType(I64, x.shape)
@@ -19,15 +19,15 @@ def positions(x: Value, keys: np.ndarray, ir: Builder) -> Value:
     missing = ir.full(x.shape, keys.size, I64)
     is_nan = keys != keys
     order = np.argsort(keys[~is_nan], kind="stable")
-    places = np.flatnonzero(~is_nan)[order]
-    ordered = keys[places]
+    original = np.flatnonzero(~is_nan)[order]
+    ordered = keys[original]
     if ordered.size:
         # As many keys as are not above the element come before: the last of equal ones is the last of them.
-        place = ir.sub(_count_up_to(x, ordered, ir), 1)
-        nearest = ir.max(place, 0)
-        found = ir.equal(ir.gather(ir.constant(ordered), nearest, 0), x)
-        found = ir.and_(found, ir.less_equal(0, place))
-        missing = ir.select(found, ir.gather(ir.constant(places.astype(np.int64)), nearest, 0), missing)
+        last = ir.sub(_count_up_to(x, ordered, ir), 1)
+        nearest = ir.max(last, 0)
+        is_key = ir.equal(ir.gather(ir.constant(ordered), nearest, 0), x)
+        is_key = ir.and_(is_key, ir.less_equal(0, last))
+        missing = ir.select(is_key, ir.gather(ir.constant(original.astype(np.int64)), nearest, 0), missing)
     if is_nan.any():
         missing = ir.select(ir.is_nan(x), int(np.flatnonzero(is_nan)[-1]), missing)
     return missing
@@ -50,18 +50,18 @@ def _count_up_to(x: Value, ordered: np.ndarray, ir: Builder) -> Value:
 
 
 def looked_up(x: Value, keys: np.ndarray, values: np.ndarray, default: np.ndarray, ir: Builder) -> Value:
-    """T[...]: the element of `values` at the place of the key that each element of x is, `default` where there is none.
+    """T[...]: the element of `values` at the index of the key that each element of x is, `default` where there is none.
 
     `default` has rank 0.
     """
     return picked(positions(x, keys, ir), values, default, ir)
 
 
-def picked(places: Value, values: np.ndarray, default: np.ndarray, ir: Builder) -> Value:
-    """T[...]: the elements of `values` at places of which the one after the last stands for `default`."""
+def picked(indices: Value, values: np.ndarray, default: np.ndarray, ir: Builder) -> Value:
+    """T[...]: the elements of `values` at indices of which the one after the last stands for `default`."""
     table = np.concatenate([values, default.reshape(1)])
     assert dtype_of(table.dtype) is not None, table.dtype
-    return ir.gather(ir.constant(table), places, 0)
+    return ir.gather(ir.constant(table), indices, 0)
 
 
 def texts(values: tuple[str, ...] | list[str]) -> np.ndarray:

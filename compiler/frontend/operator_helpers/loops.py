@@ -20,7 +20,8 @@ BodyBuilder = Callable[[Builder, Value, Sequence[Value]], tuple[Value, ...]]
 
 LONGEST_LOOP = 2**63 - 1
 GENERALISATIONS = 4
-"""How often the types of carried values are widened before a loop is given up: each time at least one size is."""
+"""How often the types of carried values are widened before a loop is given up: each time at least one size is.
+An estimate: sizes that depend on each other in longer chains are in no model that is known here."""
 
 
 def while_loop(
@@ -42,7 +43,7 @@ def while_loop(
         node.lower_subgraph.forget()
         nested = ir.nested()
         iteration = nested.parameter("iteration", TensorType(I64, ()))
-        parameters = [nested.parameter(f"carried{place}", type) for place, type in enumerate(types)]
+        parameters = [nested.parameter(f"carried{ordinal}", type) for ordinal, type in enumerate(types)]
         carried = [
             refilled(value, nested) if empty else parameter
             for value, empty, parameter in zip(initial, unfilled, parameters, strict=True)
@@ -78,7 +79,7 @@ def while_loop(
 
 
 def _known_trips(ir: Builder, limit: Value, condition: Value, kept: Value) -> Dim | None:
-    """How often the body runs, where that is told by a known limit and a condition that always holds."""
+    """How often the body runs, where that is decided by a known limit and a condition that always holds."""
     known = ir.known(limit)
     if known is None or known == (LONGEST_LOOP,) or ir.known(condition) != (1,) or ir.known(kept) != (1,):
         return None

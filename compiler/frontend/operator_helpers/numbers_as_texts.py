@@ -19,5 +19,5 @@ def numbers_in(x: Value, dtype: DType, node: Node, ir: Builder) -> Value:
     if dtype.is_complex:
         node.unsupported(f"a cast from {x.dtype} to {dtype}")
     read = F64 if dtype.is_float or dtype.is_bool else U64 if dtype == U64 else I64
-    numbers = ir.host("numbers_from_strings", (x,), (TensorType(read, x.shape),), {"dtype": read})[0]
-    return ir.cast(numbers, dtype)
+    read_elements = ir.host("numbers_from_strings", (x,), (TensorType(read, x.shape),), {"dtype": read})[0]
+    return ir.cast(read_elements, dtype)

@@ -72,7 +72,7 @@ def read_activations(node: Node, defaults: Sequence[str], directions: int) -> tu
         message = f"activations names {len(names)} functions, expected {needed}"
         node.fail("activation-count", message, rule=f"ONNX {node.operator}, attribute activations")
     alphas, betas = (iter(node.floats(f"activation_{name}", ())) for name in ("alpha", "beta"))
-    found = []
+    activations = []
     for name in names:
         row = BY_LOWER_NAME.get(name.lower())
         if row is None:
@@ -80,6 +80,6 @@ def read_activations(node: Node, defaults: Sequence[str], directions: int) -> tu
             node.fail("activation-name", message, rule=f"ONNX {node.operator}, attribute activations")
         alpha = 0.0 if row.alpha is None else next(alphas, row.alpha)
         beta = 0.0 if row.beta is None else next(betas, row.beta)
-        found.append(Activation(row.formula, alpha, beta))
+        activations.append(Activation(row.formula, alpha, beta))
     width = len(defaults)
-    return tuple(tuple(found[start : start + width]) for start in range(0, len(found), width))
+    return tuple(tuple(activations[start : start + width]) for start in range(0, len(activations), width))

@@ -88,14 +88,14 @@ def lower_recurrent(kind: Kind, node: Node, ir: Builder) -> tuple[Value | None, 
     initial = [_initial(name, x, directions, node, ir) for name in kind.states]
     lengths = _lengths(x, node, ir)
     outputs, last = [], []
-    for place, direction in enumerate(directions):
-        states = [_at(value, place, ir) for value in initial]
+    for ordinal, direction in enumerate(directions):
+        states = [_at(value, ordinal, ir) for value in initial]
         *after, output = _run(kind, direction, x, lengths, states, node, ir)
         outputs.append(output)
         last.append(after)
     y = ir.concatenate([ir.unsqueeze(output, (1,)) for output in outputs], 1)
     finals = [
-        ir.concatenate([ir.unsqueeze(states[place], (0,)) for states in last], 0) for place in range(len(initial))
+        ir.concatenate([ir.unsqueeze(states[ordinal], (0,)) for states in last], 0) for ordinal in range(len(initial))
     ]
     if _is_batch_first(node):
         y, finals = ir.transpose(y, (2, 0, 1, 3)), [ir.transpose(value, (1, 0, 2)) for value in finals]
@@ -138,23 +138,23 @@ def _directions(kind: Kind, x: Value, node: Node, ir: Builder) -> list[Direction
     clip = _clip(node)
     assert weights is not None
     assert recurrent_weights is not None
-    found = []
-    for place, is_backwards in enumerate(backwards):
-        bias = None if biases is None else _at(biases, place, ir)
-        found.append(
+    directions = []
+    for ordinal, is_backwards in enumerate(backwards):
+        bias = None if biases is None else _at(biases, ordinal, ir)
+        directions.append(
             Direction(
-                _at(weights, place, ir),
-                _at(recurrent_weights, place, ir),
+                _at(weights, ordinal, ir),
+                _at(recurrent_weights, ordinal, ir),
                 None if bias is None else ir.slice(bias, (0,), (packed,)),
                 None if bias is None else ir.slice(bias, (packed,), (packed,)),
-                None if peepholes is None else _at(peepholes, place, ir),
-                activations[place],
+                None if peepholes is None else _at(peepholes, ordinal, ir),
+                activations[ordinal],
                 hidden,
                 clip,
                 is_backwards,
             )
         )
-    return found
+    return directions
 
 
 def _clip(node: Node) -> float | None:
@@ -194,9 +194,9 @@ def _lengths(x: Value, node: Node, ir: Builder) -> Value | None:
     return ir.unsqueeze(ir.cast(value, I64), (1,))
 
 
-def _at(value: Value, place: int, ir: Builder) -> Value:
-    """Element `place` along the first axis."""
-    return ir.squeeze(ir.slice_axis(value, 0, place, 1), (0,))
+def _at(value: Value, ordinal: int, ir: Builder) -> Value:
+    """Element `ordinal` along the first axis."""
+    return ir.squeeze(ir.slice_axis(value, 0, ordinal, 1), (0,))
 
 
 # The loop
@@ -219,11 +219,11 @@ def _run(
     length = x.shape[0]
 
     def build(nested: Builder, iteration: Value, before: Sequence[Value]) -> tuple[Value, ...]:
-        place = nested.sub(nested.size(length - 1), iteration) if direction.backwards else iteration
-        after = kind.cell(direction, nested.gather(projected, place, 0), before, nested)
+        ordinal = nested.sub(nested.size(length - 1), iteration) if direction.backwards else iteration
+        after = kind.cell(direction, nested.gather(projected, ordinal, 0), before, nested)
         output = after[0]
         if lengths is not None:
-            runs = nested.less(place, lengths)
+            runs = nested.less(ordinal, lengths)
             after = tuple(nested.select(runs, new, old) for new, old in zip(after, before, strict=True))
             output = nested.select(runs, output, 0)
         return nested.constant(np.array(True)), *after, output

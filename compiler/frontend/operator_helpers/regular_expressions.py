@@ -57,18 +57,18 @@ class _Translation:
     """One walk over a pattern; `flags_of` holds, for each open group, the flag groups that are to be closed with it."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern, self.place = pattern, 0
+        self.pattern, self.position = pattern, 0
         self.flags_of: list[list[str]] = [[]]
         self.is_multiline = [False]
 
     def run(self) -> str:
         parts = []
-        while self.place < len(self.pattern):
+        while self.position < len(self.pattern):
             parts.append(self.next_part())
         return "".join(parts) + ")" * len(self.flags_of[0])
 
     def next_part(self) -> str:
-        letter = self.pattern[self.place]
+        letter = self.pattern[self.position]
         match letter:
             case "\\":
                 return self.escape(in_class=False)
@@ -77,97 +77,97 @@ class _Translation:
             case "(":
                 return self.group()
             case ")":
-                self.place += 1
+                self.position += 1
                 return self.close_group()
             case "$":
-                self.place += 1
+                self.position += 1
                 return "$" if self.is_multiline[-1] else r"\Z"
             case "|":
-                self.place += 1
+                self.position += 1
                 # A flag holds to the end of its group, over all alternatives.
                 flags = self.flags_of[-1]
                 return ")" * len(flags) + "|" + "".join(flags)
-        self.place += 1
+        self.position += 1
         return letter
 
     def refuse(self, what: str) -> NoReturn:
-        raise UnknownSyntax(f"{what} at position {self.place}")
+        raise UnknownSyntax(f"{what} at position {self.position}")
 
     def escape(self, *, in_class: bool) -> str:
-        rest = self.pattern[self.place :]
+        rest = self.pattern[self.position :]
         letter = rest[1:2]
         if rest.startswith("\\Q"):
             quoted, _, _ = rest[2:].partition("\\E")
-            self.place += 2 + len(quoted) + 2 * ("\\E" in rest)
+            self.position += 2 + len(quoted) + 2 * ("\\E" in rest)
             return re.escape(quoted)
         if letter in PERL_CLASSES:
-            self.place += 2
+            self.position += 2
             return PERL_CLASSES[letter] if in_class else f"[{PERL_CLASSES[letter]}]"
         category = CATEGORY.match(rest)
         if category is not None:
             return self.category(category, in_class=in_class)
         if letter in ESCAPES and not in_class:
-            self.place += 2
+            self.position += 2
             return ESCAPES[letter]
-        found = PLAIN_ESCAPE.match(rest)
-        if found is None:
+        plain = PLAIN_ESCAPE.match(rest)
+        if plain is None:
             self.refuse(f"\\{letter} is not known")
-        self.place += found.end()
-        code = found[1]
+        self.position += plain.end()
+        code = plain[1]
         if code.startswith("x{"):
             return re.escape(chr(int(code[2:-1], 16)))
-        return f"\\{code.zfill(3)}" if code.isdecimal() else found[0]
+        return f"\\{code.zfill(3)}" if code.isdecimal() else plain[0]
 
-    def category(self, found: re.Match[str], *, in_class: bool) -> str:
-        name = found[2] or found[4]
+    def category(self, parts: re.Match[str], *, in_class: bool) -> str:
+        name = parts[2] or parts[4]
         if len(name) > 2:
             raise NotInPython(f"\\p{{{name}}} names a script of Unicode")
-        members = letters_of(name, is_negated=(found[1] == "P") != bool(found[3]))
+        members = letters_of(name, is_negated=(parts[1] == "P") != bool(parts[3]))
         if not members:
             self.refuse(f"\\p{{{name}}} is no general category of Unicode")
-        self.place += found.end()
+        self.position += parts.end()
         return members if in_class else f"[{members}]"
 
     def character_class(self) -> str:
-        self.place += 1
+        self.position += 1
         parts = ["["]
-        if self.pattern.startswith("^", self.place):
+        if self.pattern.startswith("^", self.position):
             parts.append("^")
-            self.place += 1
+            self.position += 1
         is_first = True
-        while is_first or not self.pattern.startswith("]", self.place):
-            if self.place >= len(self.pattern):
+        while is_first or not self.pattern.startswith("]", self.position):
+            if self.position >= len(self.pattern):
                 self.refuse("a class is not closed")
             parts.append(self.class_member())
             is_first = False
-        self.place += 1
+        self.position += 1
         return "".join((*parts, "]"))
 
     def class_member(self) -> str:
-        named = re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.place)
+        named = re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.position)
         if named is not None:
             if named[1] or named[2] not in NAMED_CLASSES:
                 self.refuse(f"class {named[0]} is not known")
-            self.place = named.end()
+            self.position = named.end()
             return NAMED_CLASSES[named[2]]
-        letter = self.pattern[self.place]
+        letter = self.pattern[self.position]
         if letter == "\\":
             return self.escape(in_class=True)
-        self.place += 1
+        self.position += 1
         return "\\" + letter if letter in "[&~|" else letter
 
     def group(self) -> str:
-        rest = self.pattern[self.place :]
+        rest = self.pattern[self.position :]
         named, flags = GROUP_NAME.match(rest), FLAGS.match(rest)
         if named is not None:
-            self.place += named.end()
+            self.position += named.end()
             self.open_group()
             return f"(?P<{named[1]}>"
         if flags is not None:
             return self.flags(flags)
         if rest.startswith("(?"):
             self.refuse(f"{rest[:4]} is no group of RE2")
-        self.place += 1
+        self.position += 1
         self.open_group()
         return "("
 
@@ -181,11 +181,11 @@ class _Translation:
         self.is_multiline.pop()
         return ")" * (len(self.flags_of.pop()) + 1)
 
-    def flags(self, found: re.Match[str]) -> str:
-        on, off, end = found[1], (found[2] or "-")[1:], found[3]
+    def flags(self, parts: re.Match[str]) -> str:
+        on, off, end = parts[1], (parts[2] or "-")[1:], parts[3]
         if "U" in on + off:
             raise NotInPython("flag U makes repetitions lazy")
-        self.place += found.end()
+        self.position += parts.end()
         text = f"(?{on}{'-' + off if off else ''}:"
         if end == ":":
             self.open_group()

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
 from onnxc.compiler.ir.module import Value
 
-# The most taps that are added one by one; more are a reduction.
+# The most taps that are added one by one, those of cubic interpolation; more are a reduction.
 UNROLLED_TAPS = 4
 
 Region = tuple[Value, Value]
@@ -26,8 +26,8 @@ Region = tuple[Value, Value]
 class ResizedAxis:
     """An axis of `size` elements that becomes one of `length`.
 
-    `scale` and `width`, f64[], are what was asked for: `width` is size * scale, and not always a whole number. `ratio`
-    is the scale where it is a known number.
+    `scale` and `width`, f64[], are what was asked for: `width` is size * scale, and not always an integer. `ratio`
+    is the scale where it is known.
     """
 
     axis: int
@@ -75,10 +75,10 @@ def _pytorch_half_pixel(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
 
 
 def _align_corners(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
-    """With the width that was asked for, as the standard's tests have it, not the whole number it becomes."""
+    """With the width that was asked for, as the standard's tests have it, not the integer it becomes."""
     between = ir.sub(axis.width, 1.0)
-    place = ir.div(ir.mul(i, _last(axis, ir)), between)
-    return ir.select(ir.equal(between, 0.0), 0.0, place)
+    coordinate = ir.div(ir.mul(i, _last(axis, ir)), between)
+    return ir.select(ir.equal(between, 0.0), 0.0, coordinate)
 
 
 def _asymmetric(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
@@ -94,9 +94,9 @@ def _tf_crop_and_resize(i: Value, axis: ResizedAxis, ir: Builder) -> Value:
     assert axis.region is not None, axis
     (start, end), last, length = axis.region, _last(axis, ir), _float(axis.length, ir)
     step = ir.div(ir.mul(ir.sub(end, start), last), ir.sub(length, 1.0))
-    places = ir.add(ir.mul(start, last), ir.mul(i, step))
+    coordinates = ir.add(ir.mul(start, last), ir.mul(i, step))
     middle = ir.mul(ir.mul(ir.add(start, end), 0.5), last)
-    return ir.select(ir.less(1.0, length), places, middle)
+    return ir.select(ir.less(1.0, length), coordinates, middle)
 
 
 TRANSFORMS: Mapping[str, Callable[[Value, ResizedAxis, Builder], Value]] = {
@@ -121,22 +121,22 @@ def _last(axis: ResizedAxis, ir: Builder) -> Value:
 # The element nearest to a coordinate
 
 
-def _rounded(place: Value, up: Callable[[Value], Value], ir: Builder) -> Value:
+def _rounded(coordinate: Value, up: Callable[[Value], Value], ir: Builder) -> Value:
     """The floor, or one more where `up` of the fraction holds."""
-    floor = ir.floor(place)
-    return ir.add(floor, ir.cast(up(ir.sub(place, floor)), F64))
+    floor = ir.floor(coordinate)
+    return ir.add(floor, ir.cast(up(ir.sub(coordinate, floor)), F64))
 
 
-def _simple(place: Value, axis: ResizedAxis, ir: Builder) -> Value:
+def _simple(coordinate: Value, axis: ResizedAxis, ir: Builder) -> Value:
     """The element before, or the one after where the axis shrinks: what ONNX Runtime does where the text is silent."""
-    return ir.select(ir.less(axis.scale, 1.0), ir.ceil(place), ir.floor(place))
+    return ir.select(ir.less(axis.scale, 1.0), ir.ceil(coordinate), ir.floor(coordinate))
 
 
 NEAREST: Mapping[str, Callable[[Value, ResizedAxis, Builder], Value]] = {
-    "round_prefer_floor": lambda place, axis, ir: _rounded(place, lambda rest: ir.less(0.5, rest), ir),
-    "round_prefer_ceil": lambda place, axis, ir: _rounded(place, lambda rest: ir.less_equal(0.5, rest), ir),
-    "floor": lambda place, axis, ir: ir.floor(place),
-    "ceil": lambda place, axis, ir: ir.ceil(place),
+    "round_prefer_floor": lambda coordinate, axis, ir: _rounded(coordinate, lambda rest: ir.less(0.5, rest), ir),
+    "round_prefer_ceil": lambda coordinate, axis, ir: _rounded(coordinate, lambda rest: ir.less_equal(0.5, rest), ir),
+    "floor": lambda coordinate, axis, ir: ir.floor(coordinate),
+    "ceil": lambda coordinate, axis, ir: ir.ceil(coordinate),
     "simple": _simple,
 }
 
@@ -155,20 +155,20 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
         if _repeats(axis, sampling):
             result = _repeated(result, axis, ir)
             continue
-        places = TRANSFORMS[sampling.transform](ir.iota((axis.length,), 0, F64), axis, ir)
+        coordinates = TRANSFORMS[sampling.transform](ir.iota((axis.length,), 0, F64), axis, ir)
         if sampling.extrapolation is not None:
-            outside.append((axis.axis, _is_outside(places, axis, ir)))
+            outside.append((axis.axis, _is_outside(coordinates, axis, ir)))
         if sampling.mode == "nearest":
-            places = ir.cast(NEAREST[sampling.nearest](places, axis, ir), I64)
-            result = ir.gather(result, _clamped(places, axis, ir), axis.axis)
+            coordinates = ir.cast(NEAREST[sampling.nearest](coordinates, axis, ir), I64)
+            result = ir.gather(result, _clamped(coordinates, axis, ir), axis.axis)
         else:
-            result = _interpolated(result, places, axis, sampling, node, ir)
+            result = _interpolated(result, coordinates, axis, sampling, node, ir)
     if dtype.is_integer and sampling.mode != "nearest":
         result = ir.round(result)
     result = ir.cast(result, dtype)
-    for place, mask in outside:
+    for data_axis, mask in outside:
         fill = zero(dtype, ir) if dtype.is_string else ir.cast(ir.scalar(sampling.extrapolation or 0.0, F32), dtype)
-        result = ir.select(ir.broadcast(mask, (place,), result.shape), fill, result)
+        result = ir.select(ir.broadcast(mask, (data_axis,), result.shape), fill, result)
     return result
 
 
@@ -178,12 +178,12 @@ def _computed_in(dtype: DType) -> DType:
     return F64 if dtype == F64 or (dtype.is_integer and dtype.bits >= 32) else F32
 
 
-def _is_outside(places: Value, axis: ResizedAxis, ir: Builder) -> Value:
-    return ir.or_(ir.less(places, 0.0), ir.less(_last(axis, ir), places))
+def _is_outside(coordinates: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.or_(ir.less(coordinates, 0.0), ir.less(_last(axis, ir), coordinates))
 
 
-def _clamped(places: Value, axis: ResizedAxis, ir: Builder) -> Value:
-    return ir.clamp(places, 0, ir.sub(ir.size(axis.size), 1))
+def _clamped(coordinates: Value, axis: ResizedAxis, ir: Builder) -> Value:
+    return ir.clamp(coordinates, 0, ir.sub(ir.size(axis.size), 1))
 
 
 def _repeats(axis: ResizedAxis, sampling: Sampling) -> bool:
@@ -197,15 +197,17 @@ def _repeats(axis: ResizedAxis, sampling: Sampling) -> bool:
 def _repeated(x: Value, axis: ResizedAxis, ir: Builder) -> Value:
     """Each element several times, one after the other: an index map, where a gather would be data."""
     assert axis.ratio is not None
-    place, count = axis.axis, int(axis.ratio)
-    kept = [*range(place + 1), *range(place + 2, x.rank + 1)]
-    spread = ir.broadcast(x, kept, (*x.shape[: place + 1], count, *x.shape[place + 1 :]))
-    return ir.reshape(spread, (*x.shape[:place], axis.length, *x.shape[place + 1 :]))
+    own, count = axis.axis, int(axis.ratio)
+    kept = [*range(own + 1), *range(own + 2, x.rank + 1)]
+    spread = ir.broadcast(x, kept, (*x.shape[: own + 1], count, *x.shape[own + 1 :]))
+    return ir.reshape(spread, (*x.shape[:own], axis.length, *x.shape[own + 1 :]))
 
 
-def _interpolated(x: Value, places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> Value:
-    """The weighted sum of the elements around each of `places`."""
-    indices, weights = _taps(places, axis, sampling, node, ir)
+def _interpolated(
+    x: Value, coordinates: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder
+) -> Value:
+    """The weighted sum of the elements near each of `coordinates`."""
+    indices, weights = _taps(coordinates, axis, sampling, node, ir)
     weights = ir.cast(weights, x.dtype)
     count = indices.shape[1]
     if isinstance(count, int) and count <= UNROLLED_TAPS:
@@ -225,15 +227,15 @@ def _tap(x: Value, indices: Value, weights: Value, tap: int, axis: int, ir: Buil
     return ir.mul(gathered, ir.broadcast(weight, (axis,), gathered.shape))
 
 
-def _taps(places: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Value]:
-    """i64[length, taps], f64[length, taps]: the elements around each of `places`, and their weights.
+def _taps(coordinates: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """i64[length, taps], f64[length, taps]: the elements near each of `coordinates`, and their weights.
 
     With `antialias` the kernel is stretched where the axis shrinks, and reaches as many more elements.
     """
-    base = ir.floor(places)
+    base = ir.floor(coordinates)
     first, count, stretch = _window(axis, sampling, node, ir)
     offsets = ir.add(ir.iota((axis.length, count), 1, F64), first)
-    rest = ir.unsqueeze(ir.sub(places, base), (1,))
+    rest = ir.unsqueeze(ir.sub(coordinates, base), (1,))
     weights = KERNELS[sampling.mode](ir.abs(ir.mul(ir.sub(offsets, rest), stretch)), sampling.coefficient, ir)
     indices = ir.cast(ir.add(ir.unsqueeze(base, (1,)), offsets), I64)
     clamped = _clamped(indices, axis, ir)
@@ -250,7 +252,7 @@ def _window(axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> t
     one = ir.scalar(1.0, F64)
     if not sampling.antialias:
         return ir.scalar(1.0 - sampling.support, F64), 2 * sampling.support, one
-    # An axis of size 0 has a scale of 0, and no places.
+    # An axis of size 0 has a scale of 0, and no coordinates.
     stretch = ir.select(ir.equal(axis.scale, 0.0), 1.0, ir.min(axis.scale, 1.0))
     if axis.ratio is not None:
         first = math.floor(-sampling.support / min(axis.ratio or 1.0, 1.0)) + 1

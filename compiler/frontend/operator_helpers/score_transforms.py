@@ -17,17 +17,17 @@ ZERO_SCORE = 1e-7
 
 
 def class_labels(node: Node, integers: str = "classlabels_ints", words: str = "classlabels_strings") -> np.ndarray:
-    """The labels of the classes, at least one: i64 or texts, of which one and only one attribute tells."""
-    numbers, names = node.ints(integers, ()), node.strings(words, ())
-    if bool(numbers) == bool(names):
-        given = "both {} and {} are given" if numbers else "neither {} nor {} is given"
+    """The labels of the classes, at least one: i64 or texts, of which one and only one attribute gives."""
+    ids, names = node.ints(integers, ()), node.strings(words, ())
+    if bool(ids) == bool(names):
+        given = "both {} and {} are given" if ids else "neither {} nor {} is given"
         node.fail("class-labels", given.format(integers, words), rule=f"ONNX {node.operator}, classlabels_*")
-    return texts(names) if names else np.array(numbers, np.int64)
+    return texts(names) if names else np.array(ids, np.int64)
 
 
-def labelled(places: Value, labels: np.ndarray, ir: Builder) -> Value:
-    """The label at each place."""
-    return ir.gather(ir.constant(labels), places, 0)
+def labelled(indices: Value, labels: np.ndarray, ir: Builder) -> Value:
+    """The label at each index."""
+    return ir.gather(ir.constant(labels), indices, 0)
 
 
 def transformed(scores: Value, node: Node, ir: Builder) -> Value:

@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.module import Value
 
 LONGEST_VECTOR = 1 << 16
-"""How many sizes, axes or parts a vector may tell."""
+"""How many sizes, axes or parts a vector may give. An estimate, far above what models have."""
 
 
 def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, ir: Builder, code: str) -> Value:
@@ -37,7 +37,7 @@ def of_shape(value: Value, shape: Sequence[Dim | None], name: str, node: Node, i
 def as_vector(
     value: Value, name: str, node: Node, ir: Builder, length: int | None = None, code: str = "not-a-vector"
 ) -> Value:
-    """The input `name` as i64[n] for a number n, which must be `length`, else the error is `code`.
+    """The input `name` as i64[n] for an integer n, which must be `length`, else the error is `code`.
 
     One of rank 0 comes as a vector of one element.
     """
@@ -56,7 +56,7 @@ def as_vector(
 
 
 def vector_input(name: str, node: Node, ir: Builder, length: int | None = None, code: str = "not-a-vector") -> Value:
-    """The input `name`, a vector, as i64[n] for a number n (see `as_vector`); a scalar is none."""
+    """The input `name`, a vector, as i64[n] for an integer n (see `as_vector`); a scalar is none."""
     value = node.input(name)
     if value.rank != 1:
         node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX {node.operator}, {name}")
@@ -89,9 +89,9 @@ def zero(dtype: DType, ir: Builder) -> Value:
     return ir.constant(np.array("", object)) if dtype.is_string else ir.scalar(0, dtype)
 
 
-def element(vector: Value, place: int, ir: Builder) -> Value:
-    """Element `place` of a vector, at rank 0."""
-    return ir.reshape(ir.slice(vector, (place,), (1,)), ())
+def element(vector: Value, ordinal: int, ir: Builder) -> Value:
+    """Element `ordinal` of a vector, at rank 0."""
+    return ir.reshape(ir.slice(vector, (ordinal,), (1,)), ())
 
 
 def known_integers(value: Value, ir: Builder) -> tuple[int, ...] | None:
@@ -131,7 +131,7 @@ def read_lengths(
     """The elements of the input `name`, `count` of them, as sizes, which are never negative.
 
     `hints` are what is known of them already, by default what can be seen of `value`. Raises ModelError with `code`
-    where one is certainly negative or their number is not `count`; where only data tells, the call raises InputError.
+    where one is certainly negative or their count is not `count`; where only data tells, the call raises InputError.
     """
     vector = as_vector(value, name, node, ir, count, code)
     known = partly_known(vector, ir) if hints is None else tuple(hints)
@@ -166,6 +166,6 @@ def wrapped_axes(axes: Value, rank: int, ir: Builder) -> Value:
 
 
 def spread_over_axes(values: Value, axes: Value, defaults: Sequence[int], ir: Builder) -> Value:
-    """i64[rank]: `defaults`, with `values` at the places `axes`, which only data tells."""
+    """i64[rank]: `defaults`, with `values` at the indices `axes`, which only data tells."""
     base = ir.constant(np.array(defaults, np.int64))
     return ir.scatter_along(base, wrapped_axes(axes, len(defaults), ir), values, 0, "set")

@@ -24,7 +24,7 @@ class SlidingWindow:
     low: tuple[Dim, ...]
     high: tuple[Dim, ...]
     given_high: tuple[Dim, ...]
-    places: tuple[Dim, ...]
+    positions: tuple[Dim, ...]
 
 
 def kernel_of(node: Node, rank: int) -> tuple[int, ...]:
@@ -46,19 +46,19 @@ def sliding_window(node: Node, ir: Builder, sizes: Sequence[Dim], kernel: Sequen
     spans = [(kernel[axis] - 1) * dilations[axis] + 1 for axis in axes]
     low, high = padding(node, sizes, spans, strides)
     ceil = node.flag("ceil_mode", False) and auto_pad(node) == "NOTSET"
-    places: list[Dim] = []
+    positions: list[Dim] = []
     reached = list(high)
     for axis in axes:
         room = sizes[axis] + low[axis] + high[axis] - spans[axis]
         if not at_least(room, -strides[axis]):
             message = f"a window of {spans[axis]} does not fit into axis {axis + 2}"
             _expect_at_least(room, -strides[axis], message, node, ir)
-        places.append(floordiv(room, strides[axis]) + 1)
+        positions.append(floordiv(room, strides[axis]) + 1)
         if ceil:
             started = floordiv(sizes[axis] + low[axis] - 1, strides[axis]) + 1
-            places[axis] = minimum(floordiv(room + strides[axis] - 1, strides[axis]) + 1, started)
-            reached[axis] = maximum(0, (places[axis] - 1) * strides[axis] + spans[axis] - sizes[axis] - low[axis])
-    return SlidingWindow(tuple(kernel), strides, dilations, low, tuple(reached), high, tuple(places))
+            positions[axis] = minimum(floordiv(room + strides[axis] - 1, strides[axis]) + 1, started)
+            reached[axis] = maximum(0, (positions[axis] - 1) * strides[axis] + spans[axis] - sizes[axis] - low[axis])
+    return SlidingWindow(tuple(kernel), strides, dilations, low, tuple(reached), high, tuple(positions))
 
 
 def _expect_at_least(left: Dim, right: Dim, message: str, node: Node, ir: Builder) -> None:
@@ -95,7 +95,7 @@ def given_padding(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def expect_one_padding(node: Node) -> None:
-    """Raises ModelError where both `auto_pad` and `pads` tell how much padding there is."""
+    """Raises ModelError where both `auto_pad` and `pads` say how much padding there is."""
     mode, pads = auto_pad(node), node.ints("pads", ())
     if mode != "NOTSET" and any(pads):
         message = f"pads is {list(pads)} and auto_pad is {mode}"
@@ -105,7 +105,7 @@ def expect_one_padding(node: Node) -> None:
 def padding(
     node: Node, sizes: Sequence[Dim], spans: Sequence[Dim], strides: Sequence[int]
 ) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
-    """The padding before and after each axis, as given, or so that the result has ceil(size / stride) places."""
+    """The padding before and after each axis, as given, or so that the result has ceil(size / stride) elements."""
     mode, given = auto_pad(node), given_padding(node, len(sizes))
     if mode == "NOTSET":
         return given

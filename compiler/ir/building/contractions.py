@@ -13,7 +13,7 @@ class ContractionBuilder(PointwiseBuilder):
     """Makes ops that sum or compare along axes; sizes that must be equal are guarded where that is not decided."""
 
     def reduce(self, x: Value, kind: str, axes: Sequence[int], keepdims: bool = False) -> Value:
-        """`x` folded over `axes` by sum, prod, min, max, and, or; of nothing, the identity."""
+        """`x` folded over `axes` by sum, prod, min, max, and, or; of no elements, its identity."""
         axes = tuple(sorted(axes))
         reduced = self._one("reduce", x, kind=kind, axes=axes) if axes else x
         return self.unsqueeze(reduced, axes) if keepdims else reduced
@@ -81,7 +81,7 @@ class ContractionBuilder(PointwiseBuilder):
         *,
         dimensions: str | None = None,
     ) -> Value:
-        """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation; `dimensions` tells another order."""
+        """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation; `dimensions` names another order."""
         dimensions = dimensions or channels_first(x.rank - 2)
         labels = parse_dimensions(dimensions)
         if (len(labels.x.order), len(labels.w.order)) != (x.rank, w.rank):
@@ -119,7 +119,7 @@ class ContractionBuilder(PointwiseBuilder):
         dilations: Sequence[int],
         arg: bool = False,
     ) -> Value:
-        """The fold of each window, over all axes; with `arg`, the place of its maximum within the axes after 1."""
+        """The fold of each window, over all axes; with `arg`, the index of its maximum within the axes after 1."""
         attributes: dict[str, Attribute] = {
             "kind": kind,
             "window": tuple(window),

@@ -22,7 +22,7 @@ class IndexedBuilder(PointwiseBuilder):
         return self._one("gather_nd", data, indices, batch_dims=batch_dims)
 
     def scatter_along(self, data: Value, indices: Value, updates: Value, axis: int, kind: str) -> Value:
-        """`data` with `updates` set, added, ... at places along an axis."""
+        """`data` with `updates` set, added, ... at indices along an axis."""
         return self._one("scatter_along", data, indices, updates, axis=axis, kind=kind)
 
     def scatter_nd(self, data: Value, indices: Value, updates: Value, kind: str) -> Value:
@@ -39,13 +39,13 @@ class IndexedBuilder(PointwiseBuilder):
 
     def sort(self, x: Value, axis: int, descending: bool = False) -> tuple[Value, Value]:
         """Values in order along an axis, and where each was."""
-        values, places = self.op("sort", [x], {"axis": axis, "descending": descending})
-        return values, places
+        values, indices = self.op("sort", [x], {"axis": axis, "descending": descending})
+        return values, indices
 
     def top_k(self, x: Value, k: Dim, axis: int, largest: bool = True) -> tuple[Value, Value]:
         """The k largest or smallest along an axis in order, and where each was."""
-        values, places = self.op("top_k", [x], {"k": k, "axis": axis, "largest": largest})
-        return values, places
+        values, indices = self.op("top_k", [x], {"k": k, "axis": axis, "largest": largest})
+        return values, indices
 
     def non_zero(self, x: Value) -> Value:
         """i64[rank, n]: the coordinates of what is not zero."""

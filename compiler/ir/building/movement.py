@@ -13,7 +13,7 @@ class MovementBuilder(SizeBuilder):
     """Makes movements; one that moves nothing is its operand."""
 
     def reshape(self, x: Value, shape: Sequence[Dim]) -> Value:
-        """The same elements in row-major order; the numbers of elements must be equal, guarded if not decided."""
+        """The same elements in row-major order; the element counts must be equal, guarded if not decided."""
         if x.shape == tuple(shape):
             return x
         before, after = product(x.shape), product(shape)
@@ -52,7 +52,7 @@ class MovementBuilder(SizeBuilder):
         return self.slice_axis(x, axis, x.shape[axis] - 1, x.shape[axis], -1)
 
     def pad(self, x: Value, low: Sequence[Dim], high: Sequence[Dim], value: Operand = 0) -> Value:
-        """`value` around `x`."""
+        """`value` before and after `x`."""
         if set(low) | set(high) <= {0}:
             return x
         fill = value if isinstance(value, Value) else self.scalar(value, x.dtype)
@@ -66,10 +66,10 @@ class MovementBuilder(SizeBuilder):
         for value in values[1:]:
             if value.rank != len(shape):
                 self.fail("concat-rank", "the ranks differ", [str(other.type) for other in values])
-            for place in range(len(shape)):
-                if place != axis:
-                    shape[place] = self.require_equal(
-                        shape[place], value.shape[place], f"axis {place} differs", "concat-sizes"
+            for other_axis in range(len(shape)):
+                if other_axis != axis:
+                    shape[other_axis] = self.require_equal(
+                        shape[other_axis], value.shape[other_axis], f"axis {other_axis} differs", "concat-sizes"
                     )
         fitted = [self.with_shape(value, (*shape[:axis], value.shape[axis], *shape[axis + 1 :])) for value in values]
         return self.op("concatenate", fitted, {"axis": axis})[0]

@@ -26,9 +26,9 @@ def _factor(
 ) -> Value:
     """The gradient of the factor `x` of an einsum with the factor `other` and the result `letters`."""
     kept = "".join(letter for letter in x_letters if letter in letters + other_letters)
-    found = build.dot(gradient, build.cast(other, gradient.dtype), f"{letters},{other_letters}->{kept}")
-    places = [x_letters.index(letter) for letter in kept]
-    return build.cast(build.broadcast(found, places, x.shape), x.dtype)
+    product = build.dot(gradient, build.cast(other, gradient.dtype), f"{letters},{other_letters}->{kept}")
+    axes = [x_letters.index(letter) for letter in kept]
+    return build.cast(build.broadcast(product, axes, x.shape), x.dtype)
 
 
 @derivative("convolution")
@@ -43,11 +43,11 @@ def convolution(step: Step, build: Builder) -> Gradients:
     shape = _Convolution.of(step.op, x, w, gradient)
     image = filters = None
     if step.wanted[0]:
-        found = _image_gradient(gradient, build.cast(w, gradient.dtype), shape, build)
-        image = build.cast(build.transpose(found, labels.x.inverse), x.dtype)
+        ordered = _image_gradient(gradient, build.cast(w, gradient.dtype), shape, build)
+        image = build.cast(build.transpose(ordered, labels.x.inverse), x.dtype)
     if step.wanted[1]:
-        found = _filter_gradient(gradient, build.cast(x, gradient.dtype), shape, build)
-        filters = build.cast(build.transpose(found, labels.w.inverse), w.dtype)
+        ordered = _filter_gradient(gradient, build.cast(x, gradient.dtype), shape, build)
+        filters = build.cast(build.transpose(ordered, labels.w.inverse), w.dtype)
     return image, filters
 
 
@@ -58,7 +58,7 @@ class _Convolution:
     groups: int
     image: tuple[Dim, ...]
     kernel: tuple[Dim, ...]
-    places: tuple[Dim, ...]
+    positions: tuple[Dim, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     input_dilations: tuple[int, ...]
@@ -86,8 +86,8 @@ class _Convolution:
         return (self.kernel[axis] - 1) * self.dilations[axis]
 
     def span(self, axis: int) -> Dim:
-        """How far the last place is from the first."""
-        return (self.places[axis] - 1) * self.strides[axis]
+        """How far the last position of the kernel is from the first."""
+        return (self.positions[axis] - 1) * self.strides[axis]
 
     def extent(self, axis: int) -> Dim:
         """How far the last element of the image is from the first, zeros between them counted."""
@@ -97,7 +97,7 @@ class _Convolution:
 def _image_gradient(gradient: Value, w: Value, shape: _Convolution, build: Builder) -> Value:
     """[N, M, *O], [M, C/groups, *K] -> [N, C, *S]
 
-    Element s of the padded image meets place o through tap s - o * stride, so g, spread by the strides, is convolved
+    Element s of the padded image meets position o through tap s - o * stride, so g, spread by the strides, is convolved
     with the kernel backwards, and its elements are taken at `low` and every input dilation after that.
     """
     filters = _flipped(w, shape.groups, build)
@@ -129,8 +129,8 @@ def _flipped(w: Value, groups: int, build: Builder) -> Value:
 def _filter_gradient(gradient: Value, x: Value, shape: _Convolution, build: Builder) -> Value:
     """[N, M, *O], [N, C, *S] -> [M, C/groups, *K]
 
-    Tap k meets element o * stride + k * dilation at place o, so strides and dilations change parts: a convolution of x
-    with g as the kernel, in which the batch is what is summed.
+    Tap k meets element o * stride + k * dilation at position o, so strides and dilations change parts: a convolution of
+    x with g as the kernel, in which the batch is what is summed.
     """
     batch, channels = x.shape[:2]
     each = floordiv(channels, shape.groups)
@@ -138,9 +138,9 @@ def _filter_gradient(gradient: Value, x: Value, shape: _Convolution, build: Buil
     swapped = build.transpose(grouped, (2, 1, 0, *range(3, grouped.rank)))
     image = build.with_shape(swapped, (each, batch * shape.groups, *shape.image))
     kernel = build.transpose(gradient, (1, 0, *range(2, gradient.rank)))
-    found = build.convolution(
+    correlation = build.convolution(
         image, kernel, shape.dilations, shape.low, shape.high, shape.strides, shape.groups, shape.input_dilations
     )
     # What the strides leave over at the end could hold further taps.
-    taps = build.slice(found, (0,) * found.rank, (*found.shape[:2], *shape.kernel))
+    taps = build.slice(correlation, (0,) * correlation.rank, (*correlation.shape[:2], *shape.kernel))
     return build.transpose(taps, (1, 0, *range(2, taps.rank)))

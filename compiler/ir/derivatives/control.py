@@ -62,8 +62,8 @@ def _flowing_to(
 ) -> list[Value]:
     """The gradients of the wanted among `values`, zeros where nothing flows."""
     xs = [value for value, is_wanted in zip(values, wanted, strict=True) if is_wanted]
-    found = pull_back(results, seeds, xs, build)
-    return [zeros_like(x, build) if gradient is None else gradient for x, gradient in zip(xs, found, strict=True)]
+    gradients = pull_back(results, seeds, xs, build)
+    return [zeros_like(x, build) if gradient is None else gradient for x, gradient in zip(xs, gradients, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Loop:
         return self.step.operands[2 + len(self.floats) :]
 
     def captured(self, gather: Op) -> int:
-        """The number of the capture that one of `parts` picks from."""
+        """The ordinal of the capture that one of `parts` picks from."""
         return self.body.parameters[1 + len(self.floats) :].index(gather.operands[0])
 
     def first_gradients(self, build: Builder) -> list[Value]:
@@ -118,7 +118,7 @@ class _Loop:
 
 
 def _only_gathers(parameter: Value, body: Block) -> tuple[Op, ...]:
-    """The uses of a parameter, where all of them gather a number of its elements that is the same each time."""
+    """The uses of a parameter, where all of them gather as many of its elements each time."""
     users = [op for op in body.ops if parameter in op.operands]
     picks = all(op.name == "gather" and op.operands[1].tensor.is_static for op in users)
     return tuple(users) if picks and parameter not in body.results else ()
@@ -128,7 +128,7 @@ def _only_gathers(parameter: Value, body: Block) -> tuple[Op, ...]:
 def while_(step: Step, build: Builder) -> Gradients:
     """From the last iteration to the first: g of what is carried, and the sum of what flows to the captures
 
-    What flows to parts of a capture is stacked, with their places, and added at once after the loop.
+    What flows to parts of a capture is stacked, with their indices, and added at once after the loop.
     """
     _expect_kept_shapes(step.op)
     loop = _Loop.of(step)
@@ -142,40 +142,40 @@ def while_(step: Step, build: Builder) -> Gradients:
     types += [TensorType(value.dtype, (Size.symbol(symbol), *value.shape)) for value in stacks]
     made = build.while_(build.size(trips), build.scalar(True, BOOL), state, passed, closed, types, symbol)
     last = iter(made)
-    found = [next(last) if is_there else None for is_there in (*loop.floats, *loop.whole)]
+    totals = [next(last) if is_there else None for is_there in (*loop.floats, *loop.whole)]
     for gather in loop.parts:
-        number, axis = loop.captured(gather), gather.int("axis")
-        gradient, places = next(last), next(last)
+        ordinal, axis = loop.captured(gather), gather.int("axis")
+        gradient, indices = next(last), next(last)
         inward = build.transpose(gradient, (*range(1, axis + 1), 0, *range(axis + 1, gradient.rank)))
-        part = added_at(loop.captures[number], places, inward, axis, build)
-        before = found[len(loop.floats) + number]
-        found[len(loop.floats) + number] = part if before is None else build.add(before, part)
-    return None, None, *found
+        part = added_at(loop.captures[ordinal], indices, inward, axis, build)
+        before = totals[len(loop.floats) + ordinal]
+        totals[len(loop.floats) + ordinal] = part if before is None else build.add(before, part)
+    return None, None, *totals
 
 
 def _iteration_back(loop: _Loop, kept: Sequence[Value], trips: Size, types: Sequence[Type], build: Builder) -> Block:
     """(iteration, gradients...) -> (true, gradients..., scanned...), of the iteration that is as far from the last one.
 
-    The scanned results are, for each of the parts of captures, what flows to it and its places.
+    The scanned results are, for each of the parts of captures, what flows to it and its indices.
     """
     inner, gradients = build.nested(), loop.step.gradients
     iteration = inner.parameter("iteration", TensorType(I64, ()))
-    parameters = [inner.parameter(f"gradient{place}", type) for place, type in enumerate(types)]
-    place = inner.sub(inner.size(trips - 1), iteration)
-    before = [inner.gather(values, place, 0) for values in kept]
+    parameters = [inner.parameter(f"gradient{ordinal}", type) for ordinal, type in enumerate(types)]
+    forward = inner.sub(inner.size(trips - 1), iteration)
+    before = [inner.gather(values, forward, 0) for values in kept]
     arguments = _independent(loop.captures, loop.whole, inner)
-    copies = copy_values(loop.body, (place, *before, *arguments), inner)
+    copies = copy_values(loop.body, (forward, *before, *arguments), inner)
     carried = iter(parameters)
     seeds: list[Value | None] = [next(carried) if is_float else None for is_float in loop.floats]
-    seeds += [None if scan is None else inner.gather(scan, place, 0) for scan in gradients[len(kept) :]]
+    seeds += [None if scan is None else inner.gather(scan, forward, 0) for scan in gradients[len(kept) :]]
     results = [copies[result] for result in loop.body.results[1:]]
     parts = [copies[gather.result] for gather in loop.parts]
     wanted = (*loop.floats, *loop.whole, *(True for _ in parts))
-    found = iter(_flowing_to(results, seeds, [*before, *arguments, *parts], wanted, inner))
-    own = [next(found) for is_float in loop.floats if is_float]
-    sums = [inner.add(total, next(found)) for total in carried]
+    flows = iter(_flowing_to(results, seeds, [*before, *arguments, *parts], wanted, inner))
+    own = [next(flows) for is_float in loop.floats if is_float]
+    sums = [inner.add(total, next(flows)) for total in carried]
     stacks = [
-        value for gather, flow in zip(loop.parts, found, strict=True) for value in (flow, copies[gather.operands[1]])
+        value for gather, flow in zip(loop.parts, flows, strict=True) for value in (flow, copies[gather.operands[1]])
     ]
     return inner.block((iteration, *parameters), (inner.scalar(True, BOOL), *own, *sums, *stacks))
 
@@ -199,7 +199,7 @@ def _kept_values(op: Op, build: Builder) -> tuple[tuple[Value, ...], Size]:
     initial, captures = rest[:count], rest[count:]
     inner = build.nested()
     iteration = inner.parameter("iteration", TensorType(I64, ()))
-    parameters = [inner.parameter(f"carried{place}", value.type) for place, value in enumerate(initial)]
+    parameters = [inner.parameter(f"carried{ordinal}", value.type) for ordinal, value in enumerate(initial)]
     results = copy_block(op.blocks[0], (iteration, *parameters, *captures), inner)
     body = inner.block((iteration, *parameters), (*results[: 1 + count], *parameters))
     passed, (closed,) = close_blocks([body])

@@ -27,13 +27,13 @@ def broadcast(step: Step, build: Builder) -> Gradients:
     added = [axis for axis in range(step.y.rank) if axis not in axes]
     order = sorted(range(step.x.rank), key=lambda axis: axes[axis])
     result = build.reduce(step.gradient, "sum", added)
-    for place, axis in enumerate(order):
-        result = sum_to_size(result, place, step.x.shape[axis], build)
+    for new_axis, axis in enumerate(order):
+        result = sum_to_size(result, new_axis, step.x.shape[axis], build)
     return (build.transpose(result, [order.index(axis) for axis in range(step.x.rank)]),)
 
 
 def sum_to_size(x: Value, axis: int, size: Dim, build: Builder) -> Value:
-    """`x` with its axis of `size` elements, or of the one that was repeated, as only the call may tell."""
+    """`x` with its axis of `size` elements, or of the one that was repeated, as only the call may decide."""
     before = x.shape[axis]
     if before == size:
         return x
@@ -47,7 +47,7 @@ def sum_to_size(x: Value, axis: int, size: Dim, build: Builder) -> Value:
 
 @derivative("slice")
 def slice_(step: Step, build: Builder) -> Gradients:
-    """g at the places that were taken, zeros at the others"""
+    """g at the elements that were taken, zeros at the others"""
     result = step.gradient
     rows = zip(step.op.dims("starts"), step.op.ints("steps"), step.x.shape, step.y.shape, strict=True)
     for axis, (start, stride, size, count) in enumerate(rows):
@@ -88,8 +88,8 @@ def pad(step: Step, build: Builder) -> Gradients:
     if not step.wanted[1]:
         return inside, None
     is_fill = build.pad(build.full(x.shape, 0, x.dtype), low, step.op.dims("high"), 1)
-    around = build.select(build.equal(is_fill, 0), 0, step.gradient)
-    return inside, build.reduce(around, "sum", range(x.rank))
+    outside = build.select(build.equal(is_fill, 0), 0, step.gradient)
+    return inside, build.reduce(outside, "sum", range(x.rank))
 
 
 @derivative("concatenate")

@@ -6,6 +6,6 @@ from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, deriva
 
 @derivative("sort", "top_k")
 def ordered(step: Step, build: Builder) -> Gradients:
-    """g at the places that the second result tells"""
-    places = step.op.results[1]
-    return (build.scatter_along(zeros_like(step.x, build), places, step.gradient, step.op.int("axis"), "add"),)
+    """g at the indices that the second result gives"""
+    indices = step.op.results[1]
+    return (build.scatter_along(zeros_like(step.x, build), indices, step.gradient, step.op.int("axis"), "add"),)

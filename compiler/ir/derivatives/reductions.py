@@ -59,30 +59,30 @@ def scan_axis(step: Step, build: Builder) -> Gradients:
 
 
 def _running_product(x: Value, gradient: Value, axis: int, kind: str, exclusive: bool, build: Builder) -> Value:
-    """Σ over the places i after place k of g[i] times the factors before i other than k.
+    """Σ over the indices i after index k of g[i] times the factors before i other than k.
 
     The factors between k and i are a matrix for each row, so memory grows with the square of the axis.
     """
     size, last = x.shape[axis], x.rank
     before = build.scan_axis(x, "prod", axis, exclusive=True)
-    # Axis `axis` is the place k that is left out, axis `last` the place i up to which is multiplied.
-    places = [*range(axis), last, *range(axis + 1, last)]
+    # Axis `axis` is the index k that is left out, axis `last` the index i up to which is multiplied.
+    order = [*range(axis), last, *range(axis + 1, last)]
     matrix = (*x.shape, size)
-    left_out, place = build.iota(matrix, axis, I64), build.iota(matrix, last, I64)
-    factors = build.select(build.less(left_out, place), build.broadcast(x, places, matrix), 1)
+    left_out, last_factor = build.iota(matrix, axis, I64), build.iota(matrix, last, I64)
+    factors = build.select(build.less(left_out, last_factor), build.broadcast(x, order, matrix), 1)
     between = build.scan_axis(factors, "prod", last, exclusive=exclusive)
-    reaches = build.less(left_out, place) if exclusive else build.less_equal(left_out, place)
-    terms = build.select(reaches, build.mul(build.broadcast(gradient, places, matrix), between), 0)
+    reaches = build.less(left_out, last_factor) if exclusive else build.less_equal(left_out, last_factor)
+    terms = build.select(reaches, build.mul(build.broadcast(gradient, order, matrix), between), 0)
     return build.mul(before, build.reduce(terms, "sum", [last]))
 
 
 def _running_extremum(x: Value, gradient: Value, axis: int, kind: str, exclusive: bool, build: Builder) -> Value:
-    """g to the first element that is as extreme as any up to its place."""
+    """g to the first element that is as extreme as any up to its index."""
     before = build.scan_axis(x, kind, axis, exclusive=True)
     is_new = build.less(before, x) if kind == "max" else build.less(x, before)
-    place = build.iota(x.shape, axis, I64)
-    found = build.scan_axis(build.select(is_new, place, 0), "max", axis, exclusive)
+    index = build.iota(x.shape, axis, I64)
+    source = build.scan_axis(build.select(is_new, index, 0), "max", axis, exclusive)
     if exclusive:
-        # The first result is a constant, and its place the least integer.
-        found, gradient = build.max(found, 0), build.select(build.equal(place, 0), 0, gradient)
-    return build.scatter_along(build.full(x.shape, 0, x.dtype), found, gradient, axis, "add")
+        # The first result is a constant, and its index the least integer.
+        source, gradient = build.max(source, 0), build.select(build.equal(index, 0), 0, gradient)
+    return build.scatter_along(build.full(x.shape, 0, x.dtype), source, gradient, axis, "add")

@@ -27,19 +27,19 @@ def _sum(step: Step, build: Builder) -> Value:
 
 
 def _extremum(step: Step, build: Builder) -> Value:
-    """A window of padding alone has no element, and the place that is told for it gets nothing."""
+    """A window of padding alone has no element, and the index that is given for it gets nothing."""
     op, x = step.op, step.x
     signed = build.neg(x) if op.text("kind") == "min" else x
     lead = 0 if _leaves_first_two_axes(op) else 2
     images = build.unsqueeze(signed, (0, 1)) if lead else signed
-    places = _over_windows("max", images, op, lead, build, arg=True)
+    indices = _over_windows("max", images, op, lead, build, arg=True)
     holds = _over_windows("sum", build.full((1, 1, *images.shape[2:]), 1, x.dtype), op, lead, build)
     gradient = build.unsqueeze(step.gradient, (0, 1)) if lead else step.gradient
     gradient = build.select(build.less(0, holds), gradient, 0)
     rows, count = images.shape[:2], product(gradient.shape[2:])
     zeros = build.full((*rows, product(images.shape[2:])), 0, x.dtype)
-    flat_places, flat = (build.with_shape(value, (*rows, count)) for value in (places, gradient))
-    return build.with_shape(build.scatter_along(zeros, flat_places, flat, 2, "add"), x.shape)
+    flat_indices, flat = (build.with_shape(value, (*rows, count)) for value in (indices, gradient))
+    return build.with_shape(build.scatter_along(zeros, flat_indices, flat, 2, "add"), x.shape)
 
 
 def _leaves_first_two_axes(op: Op) -> bool:

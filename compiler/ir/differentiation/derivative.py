@@ -98,5 +98,5 @@ def zeros_like(x: Value, build: Builder) -> Value:
 
 
 def independent(x: Value, build: Builder) -> Value:
-    """`x` as a value of its own, by which what depends on it here is told from what depends on it elsewhere."""
+    """`x` as a value of its own, so that what depends on it here is kept apart from what depends on it elsewhere."""
     return build.op("reshape", [x], {"shape": x.shape})[0]

@@ -23,5 +23,5 @@ def gradients(y: Value, xs: Sequence[Value], build: Builder, seed: Value | None 
         assert carries_gradient(value.type), f"{value.type} has no gradient"
     seed = build.full(y.shape, 1, y.dtype) if seed is None else seed
     assert seed.type == y.type, (seed, y)
-    found = pull_back([y], [seed], xs, build)
-    return tuple(zeros_like(x, build) if value is None else value for x, value in zip(xs, found, strict=True))
+    gradients_of_xs = pull_back([y], [seed], xs, build)
+    return tuple(zeros_like(x, build) if value is None else value for x, value in zip(xs, gradients_of_xs, strict=True))

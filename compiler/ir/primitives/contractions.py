@@ -51,11 +51,11 @@ def _dot_axes(op: Op) -> tuple[AxisLink, ...]:
     left, right, result = parse_equation(op.attributes["equation"])
     links = []
     for letter in dict.fromkeys(left + right):
-        places = tuple(term.index(letter) if letter in term else None for term in (left, right))
+        operand_axes = tuple(term.index(letter) if letter in term else None for term in (left, right))
         if letter in result:
-            links.append(AxisLink("map", places, (result.index(letter),)))
+            links.append(AxisLink("map", operand_axes, (result.index(letter),)))
         else:
-            links.append(AxisLink("reduce", places, (None,), "sum"))
+            links.append(AxisLink("reduce", operand_axes, (None,), "sum"))
     return tuple(links)
 
 
@@ -72,7 +72,7 @@ SPATIAL_LABELS = string.digits + string.ascii_uppercase
 
 @dataclass(frozen=True)
 class _Axes:
-    """Where the axes of a tensor stand; `order` names two, which a subclass tells, and then the spatial axes."""
+    """Where the axes of a tensor stand; `order` names two, which a subclass gives, and then the spatial axes."""
 
     order: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""Indexed access: elements picked, or replaced, at places that data gives.
+"""Indexed access: elements picked, or replaced, at indices that data gives.
 
 Indices are i64 and non-negative; one outside its axis is clamped here and reported as an InputError by the call.
 """
@@ -30,9 +30,9 @@ def _gather(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[B
 
 def _gather_axes(op: Op) -> tuple[AxisLink, ...]:
     data, indices, axis = *op.operands, op.int("axis")
-    links = [AxisLink("map", (place, None), (place,)) for place in range(axis)]
-    links += [AxisLink("map", (None, place), (axis + place,)) for place in range(indices.rank)]
-    links += [AxisLink("map", (place, None), (place + indices.rank - 1,)) for place in range(axis + 1, data.rank)]
+    links = [AxisLink("map", (at, None), (at,)) for at in range(axis)]
+    links += [AxisLink("map", (None, at), (axis + at,)) for at in range(indices.rank)]
+    links += [AxisLink("map", (at, None), (at + indices.rank - 1,)) for at in range(axis + 1, data.rank)]
     return (*links, AxisLink("gather", (axis, None), (None,)))
 
 
@@ -49,8 +49,8 @@ def _gather_along(operands: Sequence[Type], attributes: Attributes, blocks: Sequ
 def _gather_along_axes(op: Op) -> tuple[AxisLink, ...]:
     data, indices, axis = *op.operands, op.int("axis")
     links = [AxisLink("map", (None, axis), (axis,)), AxisLink("gather", (axis, None), (None,))]
-    same = (place for place in range(data.rank) if place != axis and data.shape[place] == indices.shape[place])
-    return (*links, *(AxisLink("map", (place, place), (place,)) for place in same))
+    same = (at for at in range(data.rank) if at != axis and data.shape[at] == indices.shape[at])
+    return (*links, *(AxisLink("map", (at, at), (at,)) for at in same))
 
 
 def _gather_nd(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
@@ -68,11 +68,11 @@ def _gather_nd_axes(op: Op) -> tuple[AxisLink, ...]:
     data, indices, batch = *op.operands, op.int("batch_dims")
     depth = indices.shape[-1]
     assert isinstance(depth, int)
-    links = [AxisLink("map", (place, place), (place,)) for place in range(batch)]
-    links += [AxisLink("map", (None, place), (place,)) for place in range(batch, indices.rank - 1)]
+    links = [AxisLink("map", (at, at), (at,)) for at in range(batch)]
+    links += [AxisLink("map", (None, at), (at,)) for at in range(batch, indices.rank - 1)]
     shift = indices.rank - 1 - batch - depth
-    links += [AxisLink("map", (place, None), (place + shift,)) for place in range(batch + depth, data.rank)]
-    return (*links, *(AxisLink("gather", (place, None), (None,)) for place in range(batch, batch + depth)))
+    links += [AxisLink("map", (at, None), (at + shift,)) for at in range(batch + depth, data.rank)]
+    return (*links, *(AxisLink("gather", (at, None), (None,)) for at in range(batch, batch + depth)))
 
 
 def _scatter_kind(attributes: Attributes) -> None:

@@ -1,4 +1,4 @@
-"""Movement primitives: every result element is one operand element (or the padding value), at another place."""
+"""Movement primitives: every result element is one operand element (or the padding value), at another index."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ def dims_of(attributes: Attributes, name: str) -> tuple[Dim, ...]:
 def ints_of(attributes: Attributes, name: str) -> tuple[int, ...]:
     """The attribute `name` as plain integers; TypeRuleError where it is something else."""
     value = attributes.get(name)
-    if not isinstance(value, tuple) or not all(isinstance(number, int) for number in value):
+    if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
         raise TypeRuleError(f"{name} is {value}, not a tuple of integers")
-    return tuple(number for number in value if isinstance(number, int))
+    return tuple(item for item in value if isinstance(item, int))
 
 
 def int_of(attributes: Attributes, name: str) -> int:
@@ -57,10 +57,10 @@ def _reshape(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[
 def _reshape_axes(op: Op) -> tuple[AxisLink, ...]:
     """Axes that stay whole: the same size, and the same number of elements before them."""
     old, new = op.operands[0].shape, op.results[0].shape
-    places = {product(new[:axis]): axis for axis in reversed(range(len(new)))}
+    axis_after = {product(new[:axis]): axis for axis in reversed(range(len(new)))}
     links = []
     for axis, size in enumerate(old):
-        target = places.get(product(old[:axis]))
+        target = axis_after.get(product(old[:axis]))
         while target is not None and target < len(new) and new[target] == 1 and size != 1:
             target += 1
         if target is not None and target < len(new) and new[target] == size:
@@ -146,9 +146,9 @@ def _concatenate(operands: Sequence[Type], attributes: Attributes, blocks: Seque
         raise TypeRuleError("takes at least one operand")
     axis = axis_of(attributes, values[0].rank)
     for value in values:
-        others = [size for place, size in enumerate(value.known_shape) if place != axis]
+        others = [size for other, size in enumerate(value.known_shape) if other != axis]
         if value.dtype != values[0].dtype or others != [
-            size for place, size in enumerate(values[0].known_shape) if place != axis
+            size for other, size in enumerate(values[0].known_shape) if other != axis
         ]:
             raise TypeRuleError(f"operands do not fit together: {', '.join(map(str, values))}")
     total = sum_of(value.known_shape[axis] for value in values)

@@ -1,4 +1,4 @@
-"""Ordering: sorting along an axis, the largest or smallest k, and the places of what is not zero."""
+"""Ordering: sorting along an axis, the largest or smallest k, and the indices of what is not zero."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Reductions: axes folded away, running folds along an axis, and the place of an extremum."""
+"""Reductions: axes folded away, running folds along an axis, and the index of an extremum."""
 
 from collections.abc import Sequence
 

@@ -35,7 +35,7 @@ def _reduce_window(operands: Sequence[Type], attributes: Attributes, blocks: Seq
 
 
 def _arg_reduce_window(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
-    """T[N, C, *S] -> i64: the row-major place, within S, of the extremum of each window; the first of equals.
+    """T[N, C, *S] -> i64: the row-major index, within S, of the extremum of each window; the first of equals.
 
     The axes lie in the order of the labels `dimensions`; S is in the order of its digits.
     """
@@ -54,7 +54,7 @@ def _window_axes(op: Op) -> tuple[AxisLink, ...]:
 
 
 def _arg_window_axes(op: Op) -> tuple[AxisLink, ...]:
-    """As `reduce_window`, but the places in a window are counted over all of S, so no axis of S can be split."""
+    """As `reduce_window`, but the indices in a window are counted over all of S, so no axis of S can be split."""
     labels = parse_image_labels(op.attributes["dimensions"])
     others = (labels.batch, labels.channel)
     return tuple(link for link in _window_axes(op) if link.kind == "window" or link.results[0] in others)

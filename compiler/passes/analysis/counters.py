@@ -1,11 +1,11 @@
-"""Counters: integer tensors whose elements are known from their place, start + Σ stride * coordinate."""
+"""Counters: integer tensors whose elements are known from their index, start + Σ stride * coordinate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.passes.analysis.matching import made_by, moved_axes, number_of
+from onnxc.compiler.passes.analysis.matching import made_by, moved_axes, splat_of
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ def counter_of(value: Value) -> Counter | None:
     op = value.op
     if op is None or not value.dtype.is_integer:
         return None
-    number = number_of(value)
-    if number is not None:
-        return Counter(int(number), {})
+    splat = splat_of(value)
+    if splat is not None:
+        return Counter(int(splat), {})
     match op.name:
         case "sizes":
             return Counter(op.dims("values")[0], {}) if len(op.dims("values")) == 1 else None
@@ -43,12 +43,12 @@ def _moved(op: Op, inner: Counter) -> Counter | None:
     if op.name == "slice":
         return _sliced(op, inner)
     x = op.operands[0]
-    places = dict(enumerate(op.ints("axes"))) if op.name == "broadcast" else moved_axes(x.shape, op.result.shape)
-    if places is None:
+    targets = dict(enumerate(op.ints("axes"))) if op.name == "broadcast" else moved_axes(x.shape, op.result.shape)
+    if targets is None:
         return None
-    strides = {places[axis]: stride for axis, stride in inner.strides.items() if x.shape[axis] != 1}
+    strides = {targets[axis]: stride for axis, stride in inner.strides.items() if x.shape[axis] != 1}
     undecided = op.name == "broadcast" and any(
-        x.shape[axis] != op.result.shape[places[axis]] for axis in inner.strides if x.shape[axis] != 1
+        x.shape[axis] != op.result.shape[targets[axis]] for axis in inner.strides if x.shape[axis] != 1
     )
     return None if undecided else Counter(inner.start, strides, inner.limit)
 
@@ -82,7 +82,7 @@ def counts_along(value: Value, size: Dim) -> int | None:
 
 
 def made_of_counters(value: Value) -> tuple[Value, ...] | None:
-    """The coordinates that `value`, with one of them in each place of its last axis, is joined from."""
+    """The coordinates that `value`, with one of them at each index of its last axis, is joined from."""
     joined = made_by(value, "concatenate")
     if joined is None or joined.int("axis") != value.rank - 1:
         return None

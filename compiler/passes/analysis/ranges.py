@@ -1,4 +1,4 @@
-"""Ranges: numbers between which the elements of a value certainly lie, NaN aside.
+"""Ranges: bounds between which the elements of a value certainly lie, NaN aside.
 
 Read off the ops above the value, a few levels up; None on a side where nothing is known.
 """
@@ -17,10 +17,10 @@ from onnxc.compiler.ir.module import Op, Value
 Number = int | float
 
 DEPTH = 12
-"""How many ops up a range is looked for."""
+"""How many ops up a range is looked for. An estimate: a range unknown costs a rewrite, never a wrong one."""
 
 SCANNED = 1 << 16
-"""The most elements of a constant that are looked at."""
+"""The most elements of a constant that are looked at: so many of f32 take 0.13 ms, converted to f64."""
 
 
 LONGEST_AXIS = (1 << 31) - 1
@@ -47,19 +47,19 @@ def range_of(value: Value, bounds: Bounds) -> Range:
 
 
 class _Search:
-    """One question, with the ranges found so far."""
+    """One question, with the ranges known so far."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self.found: dict[Value, Range] = {}
+        self.known: dict[Value, Range] = {}
 
     def range(self, value: Value, depth: int) -> Range:
         if value.dtype.is_bool:
             return Range(0, 1)
-        if value not in self.found:
+        if value not in self.known:
             computed = UNKNOWN if value.op is None or not depth else self._of_op(value.op, depth - 1)
-            self.found[value] = _representable(computed, value.dtype)
-        return self.found[value]
+            self.known[value] = _representable(computed, value.dtype)
+        return self.known[value]
 
     def _of_op(self, op: Op, depth: int) -> Range:
         match op.name:
@@ -88,25 +88,25 @@ class _Search:
         return Range(lower_bound(dim, capped), upper_bound(dim, capped))
 
     def _reduced(self, op: Op, depth: int) -> Range:
-        found = self.range(op.operands[0], depth)
+        operand = self.range(op.operands[0], depth)
         if op.text("kind") == "sum" and op.result.dtype.is_float:
-            return Range(0.0 if found.low is not None and found.low >= 0 else None, None)
+            return Range(0.0 if operand.low is not None and operand.low >= 0 else None, None)
         sizes = [lower_bound(op.operands[0].shape[axis], self.bounds) for axis in op.ints("axes")]
         inhabited = all(size is not None and size >= 1 for size in sizes)
-        return found if inhabited and op.text("kind") in ("min", "max") else UNKNOWN
+        return operand if inhabited and op.text("kind") in ("min", "max") else UNKNOWN
 
 
-def _representable(found: Range, dtype: DType) -> Range:
-    """`found` rounded as floats of `dtype` are; of integers all that there are, where they may have wrapped."""
+def _representable(exact: Range, dtype: DType) -> Range:
+    """`exact` rounded as floats of `dtype` are; of integers all that there are, where they may have wrapped."""
     if dtype.is_float:
-        return Range(_rounded(found.low, dtype), _rounded(found.high, dtype))
+        return Range(_rounded(exact.low, dtype), _rounded(exact.high, dtype))
     if not dtype.is_integer:
         return UNKNOWN
     least = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
-    low, high = found.low, found.high
+    low, high = exact.low, exact.high
     if low is None or high is None or low < least or high >= least + 2**dtype.bits:
         return Range(least, least + 2**dtype.bits - 1)
-    return found
+    return exact
 
 
 def _of_array(array: np.ndarray) -> Range:
@@ -126,16 +126,16 @@ def _union(ranges: list[Range]) -> Range:
     )
 
 
-def _cast(op: Op, found: Range) -> Range:
-    """Between numbers that the new type holds; rounding may move a bound past one that it does not hold exactly."""
+def _cast(op: Op, exact: Range) -> Range:
+    """Between bounds that the new type holds; rounding may move a bound past one that it does not hold exactly."""
     source, target = op.operands[0].dtype, op.result.dtype
     if source.is_float and target.is_integer:
-        low = None if found.low is None or math.isinf(found.low) else min(math.trunc(found.low), 0)
-        high = None if found.high is None or math.isinf(found.high) else max(math.trunc(found.high), 0)
+        low = None if exact.low is None or math.isinf(exact.low) else min(math.trunc(exact.low), 0)
+        high = None if exact.high is None or math.isinf(exact.high) else max(math.trunc(exact.high), 0)
         return Range(low, high)
     if target.is_float:
-        return Range(_rounded(found.low, target), _rounded(found.high, target))
-    return found
+        return Range(_rounded(exact.low, target), _rounded(exact.high, target))
+    return exact
 
 
 def _rounded(bound: Number | None, dtype: DType) -> Number | None:

@@ -1,4 +1,4 @@
-"""What is known about the symbols of sizes at a place of the program: ranges, and which are equal to what."""
+"""What is known about the symbols of sizes at a point of the program: ranges, and which are equal to what."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

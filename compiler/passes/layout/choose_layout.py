@@ -5,7 +5,7 @@ Each convolution becomes transpose, convolution, transpose; the rules of `moved_
 whatever can compute in the order in which things lie, until it meets the first one of the next convolution.
 
 Between convolutions nothing is left to move. The transposes that stay are views: at inputs and outputs of the graph,
-which the caller wants in the order that the model declares, and around what needs one order of axes. A kernel reads the
+which the caller wants in the order that the model declares, and beside what needs one order of axes. A kernel reads the
 three channels of an image through such a view; padding them to what its loads want is a matter of its weights.
 """
 

@@ -40,18 +40,18 @@ def contract_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     """dot(flatten(transpose(x)), w) = dot(flatten(x), w with its rows in that order) for a constant w"""
     left, right, result = parse_equation(op.text("equation"))
     terms = (left, right)
-    for place, operand in enumerate(op.operands):
+    for side, operand in enumerate(op.operands):
         flat = _flattened(operand)
         if flat is None:
             continue
-        letter, other = terms[place][flat.axis], terms[1 - place]
+        letter, other = terms[side][flat.axis], terms[1 - side]
         if letter not in other or letter in result:
             continue
-        rows = _reordered(op.operands[1 - place], other.index(letter), flat, build)
+        rows = _reordered(op.operands[1 - side], other.index(letter), flat, build)
         if rows is None:
             continue
-        x, letters = build.with_shape(flat.x, flat.shape), "".join(terms[place][axis] for axis in flat.lying)
-        if place == 0:
+        x, letters = build.with_shape(flat.x, flat.shape), "".join(terms[side][axis] for axis in flat.lying)
+        if side == 0:
             return build.dot(x, rows, f"{letters},{right}->{result}", op.dtype())
         return build.dot(rows, x, f"{left},{letters}->{result}", op.dtype())
     return None
@@ -69,14 +69,14 @@ def _flattened(value: Value) -> Flattened | None:
         return None
     ((before, axis),) = joined
     dense = sorted(permutation[old] for old, size in enumerate(seen) if size != 1)
-    places = [dense.index(permutation[old]) for old in before]
+    positions = [dense.index(permutation[old]) for old in before]
     sizes = tuple(size for size in (seen[old] for old in before) if isinstance(size, int))
-    if len(sizes) != len(before) or max(places) - min(places) >= len(places):
+    if len(sizes) != len(before) or max(positions) - min(positions) >= len(positions):
         return None
     starts = {after[0]: min(permutation[old] for old in group) for group, after in groups}
     # An axis of size 1 is anywhere.
     lying = sorted(range(value.rank), key=lambda each: starts.get(each, -1))
-    order = tuple(int(each) for each in np.argsort(places))
+    order = tuple(int(each) for each in np.argsort(positions))
     shape = tuple(value.shape[each] for each in lying)
     return Flattened(moved.operands[0], axis, sizes, order, tuple(lying), shape)
 
@@ -96,5 +96,5 @@ def _reordered(value: Value, axis: int, flat: Flattened, build: Builder) -> Valu
 def _with_rows(array: np.ndarray, axis: int, sizes: Sequence[int], order: Sequence[int]) -> np.ndarray:
     before, after = array.shape[:axis], array.shape[axis + 1 :]
     split = array.reshape(prod(before), *sizes, prod(after))
-    moved = split.transpose(0, *(1 + place for place in order), 1 + len(sizes))
+    moved = split.transpose(0, *(1 + position for position in order), 1 + len(sizes))
     return np.ascontiguousarray(moved).reshape(array.shape)

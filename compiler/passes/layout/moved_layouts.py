@@ -87,7 +87,7 @@ def layout_of(value: Value) -> Layout | None:
 
 def _common(operands: Sequence[Value]) -> Layout | None:
     """The layout that most of `operands` lie in; one that costs more moves than it saves is none."""
-    layout = next((found for found in map(layout_of, operands) if found is not None), None)
+    layout = next((layout for layout in map(layout_of, operands) if layout is not None), None)
     if layout is None:
         return None
     lying = sum(layout_of(operand) == layout for operand in operands)
@@ -153,7 +153,7 @@ def normalize_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     layout, axis = layout_of(op.operands[0]), op.int("axis")
     if layout is None or sorted(layout.permutation[axis:]) != list(range(axis, layout.rank)):
         return None
-    order = [place - axis for place in layout.order[axis:]]
+    order = [stored - axis for stored in layout.order[axis:]]
     x, *factors = op.operands
     moved = [_transposed(factor, order, build) for factor in factors]
     return layout.seen(build.op(op.name, [layout.stored(x, build), *moved], op.attributes)[0], build)
@@ -187,8 +187,8 @@ def arg_reduce_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     if layout is None:
         return None
     x = layout.stored(op.operands[0], build)
-    found = build.arg_reduce(x, op.text("kind"), layout.permutation[axis], op.flag("last"))
-    return _in_order(found, [place for place in range(layout.rank) if place != axis], layout, build)
+    indices = build.arg_reduce(x, op.text("kind"), layout.permutation[axis], op.flag("last"))
+    return _in_order(indices, [other for other in range(layout.rank) if other != axis], layout, build)
 
 
 def _in_order(x: Value, kept: Sequence[int], layout: Layout, build: Builder) -> Value:
@@ -201,7 +201,7 @@ def _in_order(x: Value, kept: Sequence[int], layout: Layout, build: Builder) -> 
 def arg_reduce_window_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     """arg_reduce_window(transpose(x)) = transpose(arg_reduce_window(x as [N, 1, *S, C]) / C)
 
-    Places are counted over all axes after 1 inside too, C among them: kernels read no other order.
+    Indices are counted over all axes after 1 inside too, C among them: kernels read no other order.
     """
     layout = layout_of(op.operands[0])
     if layout is None or layout.channels != 1 or op.ints("window")[1] != 1 or op.ints("strides")[1] != 1:
@@ -213,9 +213,9 @@ def arg_reduce_window_as_it_lies(op: Op, build: Rewriter) -> Value | None:
     for name, unit in (("window", 1), ("strides", 1), ("dilations", 1), ("low", 0), ("high", 0)):
         first, *rest = layout.of(op.dims(name))
         attributes[name] = (first, unit, *rest)
-    places = build.op("arg_reduce_window", [build.unsqueeze(x, [1])], attributes)[0]
+    indices = build.op("arg_reduce_window", [build.unsqueeze(x, [1])], attributes)[0]
     count = build.size(x.shape[-1])
-    return layout.seen(build.squeeze(build.div(places, count), [1]), build)
+    return layout.seen(build.squeeze(build.div(indices, count), [1]), build)
 
 
 @rule("gather")
@@ -269,12 +269,11 @@ def reshape_as_it_lies(op: Op, build: Rewriter) -> Value | None:
 
 def _lying(groups: Sequence[AxisGroup], permutation: Sequence[int]) -> list[int] | None:
     """The new axes in the order in which their elements lie; None where a group does not lie together and in order."""
-    places = {
-        axis: place for place, axis in enumerate(sorted(permutation[old] for before, _ in groups for old in before))
-    }
+    moved = sorted(permutation[old] for before, _ in groups for old in before)
+    positions = {axis: position for position, axis in enumerate(moved)}
     runs = []
     for before, after in groups:
-        run = [places[permutation[axis]] for axis in before]
+        run = [positions[permutation[axis]] for axis in before]
         if run != list(range(run[0], run[0] + len(run))):
             return None
         runs.append((run[0], after))

@@ -1,4 +1,4 @@
-"""Rotary embeddings taken apart into pointwise ops, which are part of the kernels around them."""
+"""Rotary embeddings taken apart into pointwise ops, which are part of the kernels they are fused into."""
 
 from onnxc.compiler.ir.decompositions import decompose
 from onnxc.compiler.ir.module import Module, Op

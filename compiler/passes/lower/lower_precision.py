@@ -1,6 +1,6 @@
 """Precision lowering: f32 tensors become f16 or bf16 where that is what moves through memory and matrix units.
 
-What the caller sees keeps its types, as do integers, sizes and f64. Constants are rounded here and now; a finite number
+What the caller sees keeps its types, as do integers, sizes and f64. Constants are rounded here and now; a finite one
 beyond the range becomes the largest one, so that a mask of -3.4e38 does not become an infinity. `precision_policy` says
 which primitive is computed how.
 """
@@ -21,10 +21,10 @@ from onnxc.compiler.passes.analysis.matching import UNIFORM_LIMIT, constant_of, 
 from onnxc.compiler.passes.lower.precision_policy import Decisions, decide, is_f32, is_pointwise, policy_of
 
 LARGEST: Mapping[str, float] = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
-"""The largest finite numbers."""
+"""The largest finite values."""
 
 LEAST: Mapping[str, float] = {"f16": 6.104e-5, "bf16": 1.1755e-38}
-"""The least numbers that keep all digits."""
+"""The least values that keep all digits."""
 
 
 KEEPS_LARGE = ("add", "sub", "mul", "neg", "abs", "sqrt", "select", "min", "max")
@@ -52,7 +52,7 @@ class _Lowering:
         self.decisions: Decisions = decide(block)
         self.values: dict[Value, Value] = {value: value for value in block.parameters}
         self.casts: dict[tuple[Value, DType], Value] = {}
-        # What may hold numbers beyond the range of `dtype`, such as masks, or below it, such as an epsilon.
+        # What may hold elements beyond the range of `dtype`, such as masks, or below it, such as an epsilon.
         self.large: set[Value] = set()
         self.small: set[Value] = set()
 
@@ -128,7 +128,7 @@ class _Lowering:
         return self.dtype if any(low) and (is_f32(op.results[0]) or all(low)) else F32
 
     def _reads_large(self, op: Op) -> bool:
-        """Whether an operand holds a number beyond the range, other than as a bound."""
+        """Whether an operand holds an element beyond the range, other than as a bound."""
         if op.name in ("min", "max"):
             return any(self.values[operand] in self.large for operand in op.operands)
         return any(self._is_large(self.values[operand]) for operand in op.operands if is_f32(operand))
@@ -148,7 +148,7 @@ class _Lowering:
         return any(_is_neutral(operand) and self._is_small(operand) for operand in operands)
 
     def _is_small(self, value: Value) -> bool:
-        """Whether `value` is a number, or near one, of which the 16 bits would keep little or nothing."""
+        """Whether `value` is a constant, or near one, of which the 16 bits would keep little or nothing."""
         source = _source(value)
         array = constant_of(source)
         if array is None:
@@ -167,11 +167,11 @@ class _Lowering:
     def _as_new(self, value: Value, dtype: DType) -> Value:
         if value.dtype == dtype:
             return value
-        found = self.casts.get((value, dtype))
-        if found is None:
-            found = self._narrowed(value) if dtype == self.dtype else self.build.cast(value, dtype)
-            self.casts[value, dtype] = found
-        return found
+        cast = self.casts.get((value, dtype))
+        if cast is None:
+            cast = self._narrowed(value) if dtype == self.dtype else self.build.cast(value, dtype)
+            self.casts[value, dtype] = cast
+        return cast
 
     def _narrowed(self, value: Value) -> Value:
         """`value` rounded; behind movement, what is moved is rounded, so that views stay views."""

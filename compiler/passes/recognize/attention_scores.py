@@ -10,20 +10,21 @@ from onnxc.compiler.ir.dims import Bounds, Dim, at_least
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter
 from onnxc.compiler.passes.analysis.counters import Counter, counter_of
-from onnxc.compiler.passes.analysis.matching import constant_of, is_number, made_by, number_of, unbroadcast
+from onnxc.compiler.passes.analysis.matching import constant_of, is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.passes.analysis.ranges import range_of
 
 ABSORBS = -1e30
-"""A score added to a number below this, in f32, is that number."""
+"""A score added to a constant below this, in f32, is that constant: neighbours are 7e22 apart there."""
 
 HIDES = -1e4
-"""A number below this leaves nothing of a score in a row that has another."""
+"""A summand below this leaves nothing of a score in a row that has another: e^x is 0 in f32 from -104 down, so it hides
+scores up to 9896 above the others. The least that exporters write is -10000."""
 
 FINITE = (
     *("add", "sub", "mul", "div", "neg", "abs", "min", "max", "select", "cast"),
     *("broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "gather", "gather_along", "gather_nd"),
 )
-"""Operations whose results are finite where their operands are, but for overflow; a division by a number, too."""
+"""Operations whose results are finite where their operands are, but for overflow; a division by a constant, too."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _softmax_of(weights: Value, build: Rewriter) -> tuple[Op | None, bool]:
         return made_by(weights, "softmax"), False
     condition, value, other = choice.operands
     compared = made_by(condition, "equal")
-    if compared is None or compared.operands != (value, value) or not is_number(other, 0):
+    if compared is None or compared.operands != (value, value) or not is_splat(other, 0):
         return None, False
     return made_by(value, "softmax") if build.uses(weights) == 1 else None, True
 
@@ -89,7 +90,7 @@ class _Chain:
         return op
 
     def masks(self, value: Value, axis: int) -> tuple[Value, list[Mask]]:
-        """What is added to the product, or chosen in its place."""
+        """What is added to the product, or chosen instead of it."""
         masks: list[Mask] = []
         while (op := made_by(value, "add", "select")) is not None:
             inner = next((operand for operand in op.operands if _leads_to_product(operand)), None)
@@ -104,19 +105,19 @@ class _Chain:
 
     def _summand(self, op: Op, inner: Value) -> Mask | None:
         other = op.operands[1] if op.operands[0] == inner else op.operands[0]
-        number = number_of(other)
-        # One finite number for all scores cancels in the softmax.
-        return None if number is not None and abs(number) < inf else Mask(other, cautious=False)
+        splat = splat_of(other)
+        # One finite summand for all scores cancels in the softmax.
+        return None if splat is not None and abs(splat) < inf else Mask(other, cautious=False)
 
     def _choice(self, op: Op, inner: Value, axis: int) -> Mask | None:
         """condition ? score : low, as a summand: condition ? 0 : low"""
         condition, a, b = op.operands
-        low = number_of(b if a == inner else a)
+        low = splat_of(b if a == inner else a)
         if low is None or isnan(low) or low > HIDES or condition == inner:
             self.reason = "what is chosen in place of a score is not a large negative number"
             return None
         source, axes = unbroadcast(condition)
-        zero, hidden = (self.build.full(source.shape, number, inner.dtype) for number in (0, low))
+        zero, hidden = (self.build.full(source.shape, summand, inner.dtype) for summand in (0, low))
         mask = self.build.select(source, zero, hidden) if a == inner else self.build.select(source, hidden, zero)
         spread = self.build.broadcast(mask, axes, condition.shape)
         return Mask(spread, cautious=low > ABSORBS)
@@ -125,7 +126,7 @@ class _Chain:
         """c of c * tanh(score / c), or 0; what is left is the argument of the tanh."""
         op = made_by(value, "mul")
         curve = None if op is None else made_by(op.operands[0], "tanh")
-        cap = None if op is None else number_of(op.operands[1])
+        cap = None if op is None else splat_of(op.operands[1])
         if curve is None or cap is None or cap <= 0:
             return value, 0.0
         self._step(value, "mul")
@@ -133,14 +134,14 @@ class _Chain:
         return curve.operands[0], float(cap)
 
     def scaled(self, value: Value) -> tuple[Value, float]:
-        """The product, and the numbers it is multiplied by."""
+        """The product, and the factor it is multiplied by."""
         scale = 1.0
         while (op := made_by(value, "mul", "div")) is not None:
-            number = number_of(op.operands[1])
-            if not number:
+            factor = splat_of(op.operands[1])
+            if not factor:
                 break
             self._step(value, "mul", "div")
-            scale = scale * number if op.name == "mul" else scale / number
+            scale = scale * factor if op.name == "mul" else scale / factor
             value = op.operands[0]
         return value, scale
 
@@ -169,7 +170,7 @@ def is_harmless(masks: Sequence[Mask], axis: int, bounds: Bounds) -> bool:
 
 
 def _is_finite(mask: Value, bounds: Bounds, depth: int = 12) -> bool:
-    """Whether no element of `mask` is infinite or NaN, but where arithmetic on finite numbers overflows.
+    """Whether no element of `mask` is infinite or NaN, but where arithmetic on finite elements overflows.
 
     Exporters compute (1 - m) * lowest from a mask m of integers, which for any other m than 0 and 1 would overflow.
     """
@@ -183,7 +184,7 @@ def _is_finite(mask: Value, bounds: Bounds, depth: int = 12) -> bool:
     low, high = range_of(mask, bounds).low, range_of(mask, bounds).high
     if low is not None and high is not None and -inf < low and high < inf:
         return True
-    if op.name == "div" and number_of(op.operands[1]) in (0, None):
+    if op.name == "div" and splat_of(op.operands[1]) in (0, None):
         return False
     return op.name in FINITE and all(_is_finite(operand, bounds, depth - 1) for operand in op.operands)
 
@@ -200,7 +201,7 @@ def _leaves_something(mask: Value, axis: int, bounds: Bounds) -> bool:
 
 
 def _shows_first(mask: Value, axis: int, bounds: Bounds) -> bool:
-    """Whether `mask` does not hide the first place of any row: t <= s + n with n >= 0 shows t = 0."""
+    """Whether `mask` does not hide the first column of any row: t <= s + n with n >= 0 shows t = 0."""
     source, axes = unbroadcast(mask)
     band = _band_of(source)
     if band is None or axis not in axes or set(band.column.strides) - {axes.index(axis)}:
@@ -220,7 +221,7 @@ def is_causal(mask: Value, rows: int, columns: int) -> bool:
     if array is not None:
         return _is_causal_array(array, rows_first=axes.index(rows) < axes.index(columns))
     band = _band_of(source)
-    if band is None or not is_number(band.shown, 0) or band.hidden > ABSORBS:
+    if band is None or not is_splat(band.shown, 0) or band.hidden > ABSORBS:
         return False
     along = {axes[axis]: stride for axis, stride in band.column.strides.items()}
     down = {axes[axis]: stride for axis, stride in band.row.strides.items()}
@@ -237,7 +238,7 @@ def _is_causal_array(array: np.ndarray, *, rows_first: bool) -> bool:
 
 @dataclass(frozen=True)
 class _Band:
-    """A choice by place: `shown` where column <= row, both counters over the axes of the choice, else `hidden`."""
+    """A choice by index: `shown` where column <= row, both counters over the axes of the choice, else `hidden`."""
 
     column: Counter
     row: Counter
@@ -247,30 +248,30 @@ class _Band:
 
 
 def _band_of(value: Value) -> _Band | None:
-    """`value` as a choice between what two counters show and what they hide, a low number."""
+    """`value` as a choice between what two counters show and what they hide, a low constant."""
     choice = made_by(value, "select")
     if choice is None:
         return None
     condition, shown, other = choice.operands
-    source, places = unbroadcast(condition)
+    source, axes = unbroadcast(condition)
     compared = made_by(source, "less", "less_equal")
     if compared is None:
         return None
     first, second = compared.operands
     strict = compared.name == "less"
-    hidden = number_of(other)
+    hidden = splat_of(other)
     if hidden is None or hidden > HIDES:
         # Where the comparison holds something is hidden; what it shows is the opposite.
-        shown, hidden, first, second, strict = other, number_of(shown), second, first, not strict
-    column, row = _placed(first, places), _placed(second, places)
+        shown, hidden, first, second, strict = other, splat_of(shown), second, first, not strict
+    column, row = _counter_in(first, axes), _counter_in(second, axes)
     if hidden is None or hidden > HIDES or column is None or row is None:
         return None
     return _Band(column, row, row.start - column.start - strict, shown, float(hidden))
 
 
-def _placed(value: Value, places: Sequence[int]) -> Counter | None:
-    """How `value` counts, along the axes `places` of a broadcast of it."""
+def _counter_in(value: Value, axes: Sequence[int]) -> Counter | None:
+    """How `value` counts, along `axes` of a broadcast of it."""
     counter = counter_of(value)
     if counter is None:
         return None
-    return Counter(counter.start, {places[axis]: stride for axis, stride in counter.strides.items()})
+    return Counter(counter.start, {axes[axis]: stride for axis, stride in counter.strides.items()})

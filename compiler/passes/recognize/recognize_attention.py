@@ -14,7 +14,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, made_by, number_of, unbroadcast
+from onnxc.compiler.passes.analysis.matching import axis_groups, made_by, splat_of, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
 
@@ -60,12 +60,12 @@ class _Parts:
 @rule("dot")
 def weigh_values(op: Op, build: Rewriter) -> Value | Refusal | None:
     """dot(softmax(scale * dot(q, k) + mask), v) = attention(q, k, v, mask)"""
-    for place in (0, 1):
-        scores = scores_of(op.operands[place], build)
+    for side in (0, 1):
+        scores = scores_of(op.operands[side], build)
         if isinstance(scores, Refusal):
             return scores
         if scores is not None:
-            parts = _parts(op, place, scores)
+            parts = _parts(op, side, scores)
             return parts if parts is None or isinstance(parts, Refusal) else _fused(op, scores, parts, build)
     return None
 
@@ -73,12 +73,12 @@ def weigh_values(op: Op, build: Rewriter) -> Value | Refusal | None:
 # Which letter is what
 
 
-def _parts(op: Op, place: int, scores: Scores) -> _Parts | Refusal | None:
+def _parts(op: Op, side: int, scores: Scores) -> _Parts | Refusal | None:
     """The parts, where the two products are those of an attention."""
     a, b, letters = parse_equation(scores.product.text("equation"))
     outer = parse_equation(op.text("equation"))
-    names = _common_names(outer[place], letters, "".join(outer))
-    v = _Tensor(op.operands[1 - place], "".join(names[letter] for letter in outer[1 - place]))
+    names = _common_names(outer[side], letters, "".join(outer))
+    v = _Tensor(op.operands[1 - side], "".join(names[letter] for letter in outer[1 - side]))
     result = "".join(names[letter] for letter in outer[2])
     column = letters[scores.axis]
     sides = [_Tensor(value, term) for value, term in zip(scores.product.operands, (a, b), strict=True)]
@@ -149,10 +149,10 @@ def _unscaled(tensor: _Tensor) -> tuple[_Tensor, float]:
     """What the tensor is a multiple of, and how many times."""
     value, factor = tensor.value, 1.0
     while (op := made_by(value, "mul", "div")) is not None:
-        number = number_of(op.operands[1])
-        if not number:
+        splat = splat_of(op.operands[1])
+        if not splat:
             break
-        factor = factor * number if op.name == "mul" else factor / number
+        factor = factor * splat if op.name == "mul" else factor / splat
         value = op.operands[0]
     return replace(tensor, value=value), factor
 
@@ -184,17 +184,17 @@ def _groups(tensor: _Tensor, heads: str, build: Builder) -> tuple[_Tensor, Dim] 
     spread = None if merged is None else made_by(merged.operands[0], "broadcast")
     if spread is None or not heads or heads not in tensor.letters:
         return None
-    place, shape = tensor.letters.index(heads), spread.result.shape
+    heads_axis, shape = tensor.letters.index(heads), spread.result.shape
     runs = {after: before for before, after in axis_groups(shape, tensor.value.shape) or ()}
-    if len(runs.get((place,), ())) != 2 or sum(map(len, runs.values())) != len(runs) + 1:
+    if len(runs.get((heads_axis,), ())) != 2 or sum(map(len, runs.values())) != len(runs) + 1:
         return None
-    group, repeated = runs[place,]
+    group, repeated = runs[heads_axis,]
     x, axes = unbroadcast(spread.result)
     own = [(axis, size) for axis, size in zip(axes, x.shape, strict=True) if size != 1]
     if any(axis == repeated for axis, _ in own) or all(axis != group for axis, _ in own):
         return None
     targets = {before[0]: after[0] for after, before in runs.items()}
-    smaller = (*tensor.value.shape[:place], shape[group], *tensor.value.shape[place + 1 :])
+    smaller = (*tensor.value.shape[:heads_axis], shape[group], *tensor.value.shape[heads_axis + 1 :])
     dense = build.with_shape(x, [size for _, size in own])
     return replace(tensor, value=build.broadcast(dense, [targets[axis] for axis, _ in own], smaller)), shape[group]
 

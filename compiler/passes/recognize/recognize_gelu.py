@@ -6,7 +6,7 @@ from math import pi, sqrt
 from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import is_near, made_by, number_of
+from onnxc.compiler.passes.analysis.matching import is_near, made_by, splat_of
 from onnxc.compiler.passes.notes import note_refusal
 
 CUBIC = 0.044715
@@ -22,7 +22,7 @@ def multiply_by_gate(op: Op, build: Rewriter) -> Value | Refusal | None:
     """x * (1 + erf(x / √2)) / 2 = gelu(x), x * (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 = gelu(x) by tanh"""
     if not op.result.dtype.is_float or op.result.dtype.bits < 16:
         return None
-    factors, number = _factors(op.result, build, depth=4)
+    factors, constant = _factors(op.result, build, depth=4)
     gates = [factor for factor in factors if made_by(factor, "add") is not None]
     for gate in gates:
         rest = list(factors)
@@ -32,7 +32,7 @@ def multiply_by_gate(op: Op, build: Rewriter) -> Value | Refusal | None:
             continue
         inner, half = opened
         approximate = _argument(inner, rest[0])
-        if approximate is not None and is_near(number * half, 0.5, op.result.dtype):
+        if approximate is not None and is_near(constant * half, 0.5, op.result.dtype):
             if build.uses(gate) > 1:
                 return Refusal("the gate is used elsewhere, too")
             return build.gelu(rest[0], approximate)
@@ -40,19 +40,19 @@ def multiply_by_gate(op: Op, build: Rewriter) -> Value | Refusal | None:
 
 
 def _factors(value: Value, build: Rewriter, depth: int) -> tuple[list[Value], float]:
-    """The factors of a product of products, and the product of those that are numbers."""
+    """The factors of a product of products, and the product of those that are constants."""
     op = made_by(value, "mul", "div")
-    number = number_of(value)
-    if number is not None:
-        return [], float(number)
+    constant = splat_of(value)
+    if constant is not None:
+        return [], float(constant)
     if op is None or not depth:
         return [value], 1.0
     if op.name == "div":
-        divisor = number_of(op.operands[1])
+        divisor = splat_of(op.operands[1])
         if not divisor:
             return [value], 1.0
-        factors, number = _factors(op.operands[0], build, depth - 1)
-        return factors, number / divisor
+        factors, constant = _factors(op.operands[0], build, depth - 1)
+        return factors, constant / divisor
     left, right = (_factors(operand, build, depth - 1) for operand in op.operands)
     return left[0] + right[0], left[1] * right[1]
 
@@ -63,13 +63,13 @@ def _gate(value: Value) -> tuple[Op, float] | None:
     if total is None:
         return None
     scaled, one = total.operands
-    number = number_of(one)
+    splat = splat_of(one)
     product = made_by(scaled, "mul")
-    factor = 1.0 if product is None else number_of(product.operands[1])
+    factor = 1.0 if product is None else splat_of(product.operands[1])
     inner = made_by(scaled if product is None else product.operands[0], "erf", "tanh")
-    if inner is None or number is None or factor is None or not is_near(factor, number, value.dtype):
+    if inner is None or splat is None or factor is None or not is_near(factor, splat, value.dtype):
         return None
-    return inner, float(number)
+    return inner, float(splat)
 
 
 def _argument(inner: Op, x: Value) -> str | None:
@@ -80,8 +80,8 @@ def _argument(inner: Op, x: Value) -> str | None:
     scaled = made_by(argument, "mul")
     if scaled is None:
         return None
-    factors, number = _product(argument)
-    if not is_near(number, sqrt(2 / pi), dtype):
+    factors, constant = _product(argument)
+    if not is_near(constant, sqrt(2 / pi), dtype):
         return None
     if len(factors) == 1 and _is_cubic_sum(factors[0], x):
         return "tanh"
@@ -92,10 +92,10 @@ def _argument(inner: Op, x: Value) -> str | None:
 
 
 def _product(value: Value) -> tuple[list[Value], float]:
-    """The factors of a product, and the product of those that are numbers."""
-    number = number_of(value)
-    if number is not None:
-        return [], float(number)
+    """The factors of a product, and the product of those that are constants."""
+    constant = splat_of(value)
+    if constant is not None:
+        return [], float(constant)
     op = made_by(value, "mul")
     if op is None:
         return [value], 1.0
@@ -108,8 +108,8 @@ def _is_multiple(value: Value, x: Value, expected: float) -> bool:
     op = made_by(value, "mul", "div")
     if op is None or op.operands[0] != x:
         return False
-    number = number_of(op.operands[1])
-    return is_near(number, expected if op.name == "mul" else 1 / expected, x.dtype)
+    splat = splat_of(op.operands[1])
+    return is_near(splat, expected if op.name == "mul" else 1 / expected, x.dtype)
 
 
 def _is_cubic_sum(value: Value, x: Value) -> bool:
@@ -119,7 +119,7 @@ def _is_cubic_sum(value: Value, x: Value) -> bool:
 
 def _is_square_sum(value: Value, x: Value) -> bool:
     """Whether `value` is 1 + 0.044715 x²."""
-    return any(_is_power(other, x, 2, CUBIC) for first, other in _orders(value) if number_of(first) == 1)
+    return any(_is_power(other, x, 2, CUBIC) for first, other in _orders(value) if splat_of(first) == 1)
 
 
 def _orders(value: Value) -> Sequence[tuple[Value, Value]]:
@@ -129,13 +129,13 @@ def _orders(value: Value) -> Sequence[tuple[Value, Value]]:
 
 def _is_power(value: Value, x: Value, exponent: int, expected: float) -> bool:
     """Whether `value` is `expected` * x^exponent, as a product or a power."""
-    factors, number = _product(value)
-    if not is_near(number, expected, x.dtype):
+    factors, constant = _product(value)
+    if not is_near(constant, expected, x.dtype):
         return False
     if factors == [x] * exponent:
         return True
     power = made_by(factors[0], "pow") if len(factors) == 1 else None
-    return power is not None and power.operands[0] == x and number_of(power.operands[1]) == exponent
+    return power is not None and power.operands[0] == x and splat_of(power.operands[1]) == exponent
 
 
 @rule("cast")

@@ -1,14 +1,14 @@
 """Layer normalisation, from the means, differences and roots that exporters write.
 
 It grows from the inside: the standardisation becomes a `layer_norm` that scales by one and shifts by zero, and then
-takes in the scale, the shift and the casts around it. Instance and group normalisation are found so, too.
+takes in the scale, the shift and the casts above and below it. Instance and group normalisation are recognized so, too.
 """
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import as_trailing, is_number, made_by, repeated_over
+from onnxc.compiler.passes.analysis.matching import as_trailing, is_splat, made_by, repeated_over
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.moments import mean_of, mean_square_of, normalizer_of, plus_epsilon
 
@@ -22,16 +22,16 @@ def recognize_layer_norm(module: Module) -> Module:
 def standardize(op: Op, build: Rewriter) -> Value | Refusal | None:
     """(x - mean) / √(mean((x - mean)²) + ε) = layer_norm(x, 1, 0, ε) over trailing axes"""
     for centred, factor in (op.operands, reversed(op.operands)) if op.name == "mul" else (op.operands,):
-        found = _standardized(centred, factor, divides=op.name == "div")
-        if found is None:
+        parts = _standardized(centred, factor, divides=op.name == "div")
+        if parts is None:
             continue
-        x, axes, epsilon = found
+        x, axes, epsilon = parts
         axis = x.rank - len(axes)
         if axes != tuple(range(axis, x.rank)):
             return Refusal(f"axes {list(axes)} are not the last of {x.type}")
         if build.uses(centred) > 3 or build.uses(factor) > 1:
             return Refusal("the difference from the mean or the deviation is used elsewhere, too")
-        one, zero = (build.full(x.shape[axis:], number, x.dtype) for number in (1, 0))
+        one, zero = (build.full(x.shape[axis:], constant, x.dtype) for constant in (1, 0))
         return build.layer_norm(x, one, zero, axis, epsilon)
     return None
 
@@ -54,10 +54,10 @@ def _standardized(centred: Value, factor: Value, *, divides: bool) -> tuple[Valu
 def _axes_of_mean(x: Value, value: Value) -> tuple[tuple[int, ...], ...]:
     """The axes over which `value` is the mean of `x`, if it is one: of none, or of one tuple of axes."""
     op = made_by(value, "broadcast")
-    found = None if op is None else mean_of(op.operands[0])
-    if found is None or found[0] != x or repeated_over(value, found[1]) is None:
+    mean = None if op is None else mean_of(op.operands[0])
+    if mean is None or mean[0] != x or repeated_over(value, mean[1]) is None:
         return ()
-    return (found[1],)
+    return (mean[1],)
 
 
 @rule("mul")
@@ -65,10 +65,10 @@ def scale_layer_norm(op: Op, build: Rewriter) -> Value | None:
     """layer_norm(x, 1, 0) * w = layer_norm(x, w, 0) for w of the normalised axes"""
     for value, other in (op.operands, reversed(op.operands)):
         norm = made_by(value, "layer_norm")
-        if norm is None or build.uses(value) > 1 or not is_number(norm.operands[2], 0):
+        if norm is None or build.uses(value) > 1 or not is_splat(norm.operands[2], 0):
             continue
         scale = as_trailing(other, norm.int("axis"), build)
-        if scale is not None and is_number(norm.operands[1], 1):
+        if scale is not None and is_splat(norm.operands[1], 1):
             return build.layer_norm(norm.operands[0], scale, norm.operands[2], norm.int("axis"), norm.float("epsilon"))
     return None
 
@@ -78,7 +78,7 @@ def shift_layer_norm(op: Op, build: Rewriter) -> Value | None:
     """layer_norm(x, w, 0) + b = layer_norm(x, w, b) for b of the normalised axes"""
     for value, other in (op.operands, reversed(op.operands)):
         norm = made_by(value, "layer_norm")
-        if norm is None or build.uses(value) > 1 or not is_number(norm.operands[2], 0):
+        if norm is None or build.uses(value) > 1 or not is_splat(norm.operands[2], 0):
             continue
         bias = as_trailing(other, norm.int("axis"), build)
         if bias is not None:
@@ -104,8 +104,8 @@ def narrowed(value: Value, cast: Op, build: Builder) -> Value | None:
     """`value` of f32 in the 16-bit type that `cast` makes, where it has nothing to lose: it was in it, or is 0 or 1."""
     if value.dtype != F32:
         return None
-    for number in (0, 1):
-        if is_number(value, number):
-            return build.full(value.shape, number, cast.dtype())
+    for constant in (0, 1):
+        if is_splat(value, constant):
+            return build.full(value.shape, constant, cast.dtype())
     widened = made_by(value, "cast")
     return widened.operands[0] if widened is not None and widened.operands[0].dtype == cast.dtype() else None

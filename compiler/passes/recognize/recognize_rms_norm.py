@@ -3,7 +3,7 @@
 from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import as_trailing, is_number, made_by, repeated_over
+from onnxc.compiler.passes.analysis.matching import as_trailing, is_splat, made_by, repeated_over
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.moments import mean_square_of, normalizer_of, plus_epsilon
 from onnxc.compiler.passes.recognize.recognize_layer_norm import narrowed
@@ -18,10 +18,10 @@ def recognize_rms_norm(module: Module) -> Module:
 def divide_by_root_mean_square(op: Op, build: Rewriter) -> Value | Refusal | None:
     """x / √(mean(x²) + ε) = rms_norm(x, 1, ε) over trailing axes"""
     for x, factor in (op.operands, reversed(op.operands)) if op.name == "mul" else (op.operands,):
-        found = _normalized(x, factor, divides=op.name == "div")
-        if found is None:
+        parts = _normalized(x, factor, divides=op.name == "div")
+        if parts is None:
             continue
-        axes, epsilon = found
+        axes, epsilon = parts
         axis = x.rank - len(axes)
         if axes != tuple(range(axis, x.rank)):
             return Refusal(f"axes {list(axes)} are not the last of {x.type}")
@@ -36,10 +36,10 @@ def _normalized(x: Value, factor: Value, *, divides: bool) -> tuple[tuple[int, .
     op = made_by(factor, "broadcast")
     radicand = None if op is None else normalizer_of(op.operands[0], divides=divides)
     summed = None if radicand is None else plus_epsilon(radicand)
-    found = None if summed is None else mean_square_of(summed[0])
-    if summed is None or found is None or found[0] != x or repeated_over(factor, found[1]) is None:
+    mean = None if summed is None else mean_square_of(summed[0])
+    if summed is None or mean is None or mean[0] != x or repeated_over(factor, mean[1]) is None:
         return None
-    return found[1], summed[1]
+    return mean[1], summed[1]
 
 
 @rule("mul")
@@ -47,7 +47,7 @@ def scale_rms_norm(op: Op, build: Rewriter) -> Value | None:
     """rms_norm(x, 1) * w = rms_norm(x, w) for w of the normalised axes"""
     for value, other in (op.operands, reversed(op.operands)):
         norm = made_by(value, "rms_norm")
-        if norm is None or build.uses(value) > 1 or not is_number(norm.operands[1], 1):
+        if norm is None or build.uses(value) > 1 or not is_splat(norm.operands[1], 1):
             continue
         scale = as_trailing(other, norm.int("axis"), build)
         if scale is not None:

@@ -58,8 +58,8 @@ def _is_half(value: Value, x: Value, start: Dim, size: Dim) -> bool:
     if value.shape != (*x.shape[:-1], size):
         return False
     (source, starts, steps), (base, offsets, strides) = _sliced(value), _sliced(x)
-    places = (*offsets[:-1], offsets[-1] + strides[-1] * start)
-    return source == base and starts == places and steps == strides
+    wanted = (*offsets[:-1], offsets[-1] + strides[-1] * start)
+    return source == base and starts == wanted and steps == strides
 
 
 def _sliced(value: Value) -> tuple[Value, tuple[Dim, ...], tuple[int, ...]]:
@@ -106,15 +106,15 @@ def _half_of_broadcast(op: Op, axis: int, shape: Sequence[Dim], build: Builder) 
     x, axes = op.operands[0], op.ints("axes")
     if axis not in axes:
         return build.broadcast(x, axes, shape)
-    place = axes.index(axis)
-    inner = first_of_equal_halves(x, place, build) if x.shape[place] == op.result.shape[axis] else None
+    x_axis = axes.index(axis)
+    inner = first_of_equal_halves(x, x_axis, build) if x.shape[x_axis] == op.result.shape[axis] else None
     return None if inner is None else build.broadcast(inner, axes, shape)
 
 
 def _half_of_reshape(op: Op, axis: int, shape: Sequence[Dim], build: Builder) -> Value | None:
     """Of a reshape that only adds or drops units."""
-    places = moved_axes(op.operands[0].shape, op.result.shape) or {}
-    before = next((old for old, new in places.items() if new == axis), None)
+    targets = moved_axes(op.operands[0].shape, op.result.shape) or {}
+    before = next((old for old, new in targets.items() if new == axis), None)
     inner = None if before is None else first_of_equal_halves(op.operands[0], before, build)
     return None if inner is None else build.with_shape(inner, shape)
 
@@ -125,6 +125,6 @@ def _half_of_gather(op: Op, axis: int, build: Builder) -> Value | None:
     picked = range(op.int("axis"), op.int("axis") + indices.rank)
     if axis in picked:
         return None
-    place = axis if axis < picked.start else axis - indices.rank + 1
-    inner = first_of_equal_halves(data, place, build)
+    x_axis = axis if axis < picked.start else axis - indices.rank + 1
+    inner = first_of_equal_halves(data, x_axis, build)
     return None if inner is None else build.gather(inner, indices, op.int("axis"))

@@ -6,7 +6,7 @@ Without the subtraction of the maximum it is left alone: that overflows where th
 from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import bare, is_number, made_by, repeated_over
+from onnxc.compiler.passes.analysis.matching import bare, is_splat, made_by, repeated_over
 from onnxc.compiler.passes.notes import note_refusal
 
 
@@ -40,7 +40,7 @@ def _summed_axis(e: Value, total: Value, *, inverted: bool) -> int | None:
     source = bare(spread.operands[0])
     if inverted:
         inverse = made_by(source, "div")
-        if inverse is None or not is_number(inverse.operands[0], 1):
+        if inverse is None or not is_splat(inverse.operands[0], 1):
             return None
         source = bare(inverse.operands[1])
     return _reduced_axis(source, "sum", e, total)

@@ -14,7 +14,8 @@ from onnxc.compiler.ir.rewriter import map_bodies
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "equal")
 
 SAMPLES = 64
-"""How many elements of an array tell it from most others, before all of them are compared."""
+"""How many elements of an array are compared first; unlike arrays of weights differ in one of them. An estimate: more
+would cost time for each array, fewer only a comparison of whole arrays now and then."""
 
 
 def eliminate_common_subexpressions(module: Module) -> Module:
@@ -27,13 +28,13 @@ class _Merge:
 
     def __init__(self) -> None:
         self.values: dict[Value, Value] = {}
-        self.numbers: dict[Value, int] = {}
+        self.ordinals: dict[Value, int] = {}
         self.seen: dict[Hashable, Op] = {}
         self.arrays: dict[Hashable, list[np.ndarray]] = {}
 
     def block(self, block: Block) -> Block:
         for parameter in block.parameters:
-            self._number(parameter)
+            self._assign_ordinal(parameter)
         ops = tuple(self._kept(block))
         return Block(block.parameters, ops, tuple(self.values.get(result, result) for result in block.results))
 
@@ -44,12 +45,12 @@ class _Merge:
             first = current if key is None else self.seen.setdefault(key, current)
             for old, new in zip(op.results, first.results, strict=True):
                 self.values[old] = new
-                self._number(new)
+                self._assign_ordinal(new)
             if first is current:
                 yield current
 
-    def _number(self, value: Value) -> None:
-        self.numbers.setdefault(value, len(self.numbers))
+    def _assign_ordinal(self, value: Value) -> None:
+        self.ordinals.setdefault(value, len(self.ordinals))
 
     def _renewed(self, op: Op) -> Op:
         operands = tuple(self.values.get(operand, operand) for operand in op.operands)
@@ -64,7 +65,7 @@ class _Merge:
             return ("guard", *(op.attributes[name] for name in ("relation", "left", "right")))
         if PRIMITIVES[op.name].effects or op.blocks or op.name == "host" or bound_symbols(op):
             return None
-        operands = [self.numbers[operand] for operand in op.operands]
+        operands = [self.ordinals[operand] for operand in op.operands]
         if op.name in COMMUTATIVE:
             operands.sort()
         attributes = tuple((name, self._attribute_key(value)) for name, value in sorted(op.attributes.items()))
@@ -84,15 +85,15 @@ class _Merge:
         return value
 
     def _array_key(self, array: np.ndarray) -> Hashable:
-        """The same for arrays with the same bits; most are told apart by a few elements."""
+        """The same for arrays with the same bits; most differ in the few that are compared first."""
         if array.dtype.kind == "O":
             return (array.shape, tuple(array.reshape(-1).tolist()))
         sample = array.reshape(-1)[:: max(1, array.size // SAMPLES)]
         key = (array.dtype, array.shape, sample.tobytes())
         alike = self.arrays.setdefault(key, [])
-        for place, other in enumerate(alike):
+        for ordinal, other in enumerate(alike):
             if other is array or np.array_equal(_bits(other), _bits(array)):
-                return (key, place)
+                return (key, ordinal)
         alike.append(array)
         return (key, len(alike) - 1)
 

@@ -1,7 +1,7 @@
 """Batch normalisation: factors and summands per channel go into the constants of the convolution or product before.
 
 x * a + b per channel after a convolution with constant weights w is a convolution with w * a, plus b. Chains of such
-steps become one multiplication and one addition first. The results round in other places than those of the chain.
+steps become one multiplication and one addition first. Rounding happens after other steps than in the chain.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
 
+# An estimate: exporters write four steps at most (scale, shift, mean and deviation), and a longer chain folds in parts.
 LONGEST_CHAIN = 8
 
 
@@ -26,7 +27,7 @@ def fold_batch_norm(module: Module) -> Module:
 
 @dataclass(frozen=True)
 class Affine:
-    """source * factor + offset, in f64, for one number or one per size of `axis` of the source."""
+    """source * factor + offset, in f64, for one scalar or one element per index of `axis` of the source."""
 
     source: Value
     axis: int | None
@@ -68,10 +69,10 @@ def _chain(op: Op, build: Rewriter) -> Affine | None:
     axis: int | None = None
     value = op.result
     while (step := made_by(value, "add", "sub", "mul", "div")) is not None and len(steps) < LONGEST_CHAIN:
-        found = _per_channel(step.operands[1], axis)
-        if found is None or (value != op.result and build.uses(value) > 1):
+        constant = _per_channel(step.operands[1], axis)
+        if constant is None or (value != op.result and build.uses(value) > 1):
             break
-        axis, array = found
+        axis, array = constant
         steps.append((step, array))
         value = step.operands[0]
     if not steps or not op.result.dtype.is_float:
@@ -101,7 +102,7 @@ def _per_channel(value: Value, axis: int | None) -> tuple[int | None, np.ndarray
     array = constant_of(source)
     if array is None:
         return None
-    own = [place for place, size in zip(axes, array.shape, strict=True) if size != 1]
+    own = [own_axis for own_axis, size in zip(axes, array.shape, strict=True) if size != 1]
     if len(own) > 1 or (own and axis not in (None, own[0])):
         return None
     dense = array.reshape(-1).astype(np.float64) if own else array.reshape(()).astype(np.float64)
@@ -126,12 +127,12 @@ def _scaled_dot(op: Op, affine: Affine, build: Rewriter) -> Value | None:
     if affine.axis is None:
         return None
     letter = result[affine.axis]
-    for place, (term, other) in enumerate(((left, right), (right, left))):
-        weights = _own_constant(op.operands[place], build)
+    for side, (term, other) in enumerate(((left, right), (right, left))):
+        weights = _own_constant(op.operands[side], build)
         if weights is None or letter not in term or letter in other:
             continue
         operands = list(op.operands)
-        operands[place] = build.constant(_scaled(weights, affine.factor, term.index(letter)))
+        operands[side] = build.constant(_scaled(weights, affine.factor, term.index(letter)))
         return build.op("dot", operands, op.attributes)[0]
     return None
 
@@ -161,7 +162,7 @@ def _plus(value: Value, affine: Affine, build: Builder) -> Value:
 
 
 def _spread(array: np.ndarray, axis: int | None, like: Value, build: Builder) -> Value:
-    """`array`, one number or one per size of `axis`, in the type of `like`."""
+    """`array`, one scalar or one element per index of `axis`, in the type of `like`."""
     constant = build.constant(np.asarray(array).astype(like.dtype.numpy))
     axes: Sequence[int] = () if axis is None or not array.ndim else (axis,)
     return build.broadcast(constant, axes, like.shape)

@@ -1,7 +1,7 @@
 """Constant folding: ops on constants become constants, where that does not make the program larger.
 
-What repeats a number (a broadcast, a counter) stays what it is, however it is used: a light model of one scalar per
-weight stays light.
+What repeats a scalar (a broadcast, a counter) stays what it is, however it is used: a model file of one scalar per
+weight stays small.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from onnxc.compiler.passes.analysis.matching import constant_of, made_by
 from onnxc.compiler.passes.notes import note
 
 SMALL_BYTES = 64 * 1024
-"""A result up to this size may be larger than its operands."""
+"""A result up to this size may be larger than its operands. An estimate: in no model is it much beside the weights."""
 
 WORK_PER_OP = 1 << 26
 """Bound of the elementary operations that folding one op takes; the limits have one for all of them. They are counted,
@@ -97,7 +97,7 @@ def _stored(value: Value) -> np.ndarray | None:
 
 
 def _work(op: Op) -> int | None:
-    """About how many elementary operations `op` takes; None where its shapes are not all numbers."""
+    """About how many elementary operations `op` takes; None where its shapes are not static."""
     types = [value.type for value in (*op.operands, *op.results)]
     if not all(isinstance(type, TensorType) and type.is_static for type in types):
         return None

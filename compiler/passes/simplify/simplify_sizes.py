@@ -71,7 +71,7 @@ def _relation(guard: Op, facts: SizeFacts) -> Fact:
 
 
 def _plain(guard: Op) -> Op:
-    """min(n, x) broadcasts with x exactly where x <= n, for a number n >= 2; max(n, x) is x exactly where x >= n"""
+    """min(n, x) broadcasts with x exactly where x <= n, for an integer n >= 2; max(n, x) is x exactly where x >= n"""
     relation, left, right = guard.text("relation"), guard.dim("left"), guard.dim("right")
     for size, other in ((left, right), (right, left)):
         limit = _limit(size, other)
@@ -151,7 +151,7 @@ class _Walk:
         self.values.update(zip(op.results, results, strict=True))
 
     def _block(self, block: Block) -> Block:
-        """A nested block under the facts of its place; what it learns itself ends with it."""
+        """A nested block under the facts of the op that owns it; what it learns itself ends with it."""
         inner = _Walk(_Builder(self.build.symbols), self.facts, said=set(self.said))
         parameters = [Parameter(value.producer.name, self.facts.type(value.type)).value for value in block.parameters]
         inner.values.update(zip(block.parameters, parameters, strict=True))

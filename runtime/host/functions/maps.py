@@ -31,14 +31,14 @@ def dense_from_map(operands: Values, attributes: Attributes) -> tuple[HostValue,
 
 @function("sparse_from_map")
 def sparse_from_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
-    """map from i64  ->  dtype[1, size], each value at the place that its key is; keys beyond the end are left out"""
+    """map from i64  ->  dtype[1, size], each value at the index that its key is; keys beyond the end are left out"""
     x, size = as_map(operands[0]), integer(attributes, "size")
     least = min(map(_as_integer, x), default=0)
     if least < 0:
         raise InputError(f"CastMap: key {least} of a sparse map is negative", code="map-key")
     dtype = element_type(attributes)
     absent = np.array(NO_TEXT, object) if dtype.hasobject else np.array(0, dtype)
-    return (_converted([x.get(place, absent) for place in range(size)], _reader(attributes), dtype),)
+    return (_converted([x.get(index, absent) for index in range(size)], _reader(attributes), dtype),)
 
 
 def _as_integer(key: MapKey) -> int:

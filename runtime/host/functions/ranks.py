@@ -25,7 +25,7 @@ def squeeze_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, .
 def expect_shape(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...] of a rank that only data tells  ->  itself, if it has `shape`, in which -1 stands for any size"""
     x, shape = as_array(operands[0]), integers(attributes, "shape")
-    fits = x.ndim == len(shape) and all(size in (-1, found) for size, found in zip(shape, x.shape, strict=True))
+    fits = x.ndim == len(shape) and all(size in (-1, own) for size, own in zip(shape, x.shape, strict=True))
     if not fits:
         expected = ", ".join("?" if size < 0 else str(size) for size in shape)
         message = f"a value has the shape {list(x.shape)}, the model declares [{expected}]"

@@ -34,14 +34,14 @@ def at(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
 def insert(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """sequence, value, position: I[]?  ->  the sequence with the value before that position, or at its end"""
     sequence, value = as_sequence(operands[0]), operands[1]
-    place = len(sequence)
+    position = len(sequence)
     if len(operands) > 2:
-        # One place more than there are elements: the end itself.
+        # One position more than there are elements: the end itself.
         wanted = int(as_array(operands[2]).item())
-        place = wanted + len(sequence) if wanted < 0 else wanted
-        if not 0 <= place <= len(sequence):
+        position = wanted + len(sequence) if wanted < 0 else wanted
+        if not 0 <= position <= len(sequence):
             raise _no_such(wanted, len(sequence), "SequenceInsert")
-    return ((*sequence[:place], value, *sequence[place:]),)
+    return ((*sequence[:position], value, *sequence[position:]),)
 
 
 @function("sequence_erase")
@@ -49,8 +49,8 @@ def erase(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """sequence, position: I[]?  ->  the sequence without the element there, or without its last"""
     sequence = as_sequence(operands[0])
     wanted = operands[1] if len(operands) > 1 else np.array(-1)
-    place = _position(wanted, len(sequence), "SequenceErase")
-    return ((*sequence[:place], *sequence[place + 1 :]),)
+    position = _position(wanted, len(sequence), "SequenceErase")
+    return ((*sequence[:position], *sequence[position + 1 :]),)
 
 
 def _position(value: HostValue, count: int, operator: str) -> int:

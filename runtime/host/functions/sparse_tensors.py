@@ -10,7 +10,7 @@ from onnxc.runtime.sparse_tensor import SparseTensor
 
 @function("sparse_from_dense")
 def sparse_from_dense(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
-    """x: T[...]  ->  sparse(T[...]) of the elements whose bits are not those of 0, by their place in row-major order"""
+    """x: T[...]  ->  sparse(T[...]) of the elements whose bits are not those of 0, by their index in row-major order"""
     x = as_array(operands[0])
     flat = np.ascontiguousarray(x).reshape(-1)
     bits = flat != "" if flat.dtype.hasobject else flat.view(np.uint8).reshape(flat.size, flat.itemsize).any(axis=1)

@@ -44,8 +44,8 @@ def split(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
 def full_match(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...]  ->  bool[...], whether `pattern` matches all of the text"""
     x, pattern = as_texts(operands[0]), re.compile(text(attributes, "pattern"))
-    found = [pattern.fullmatch(str(element)) is not None for element in x.flat]
-    return (np.array(found, np.bool_).reshape(x.shape),)
+    matches = [pattern.fullmatch(str(element)) is not None for element in x.flat]
+    return (np.array(matches, np.bool_).reshape(x.shape),)
 
 
 def _lower(word: str) -> str:

@@ -9,11 +9,11 @@ from onnxc.runtime.host.values import HostValue, as_texts
 
 @function("text_positions")
 def text_positions(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
-    """x: string[...], keys: string[k]  ->  i64[...], the place of each text among the keys, k where it is none
+    """x: string[...], keys: string[k]  ->  i64[...], the index of each text among the keys, k where it is none
 
     The last of equal keys counts.
     """
     x, keys = (as_texts(operand) for operand in operands)
-    places = {key: place for place, key in enumerate(keys.tolist())}
-    found = [places.get(element, keys.size) for element in x.ravel().tolist()]
-    return (np.array(found, np.int64).reshape(x.shape),)
+    index_of = {key: index for index, key in enumerate(keys.tolist())}
+    indices = [index_of.get(element, keys.size) for element in x.ravel().tolist()]
+    return (np.array(indices, np.int64).reshape(x.shape),)

@@ -101,7 +101,7 @@ def _by_heads(x: Value, name: str, node: Node, ir: Builder) -> Value:
 
 
 def _expect_no_heads(q: Value, node: Node) -> None:
-    """Raises ModelError where an attribute tells the number of heads beside operands of which they are an axis."""
+    """Raises ModelError where an attribute gives the number of heads beside operands of which they are an axis."""
     if node.since >= 25 and (node.has("q_num_heads") or node.has("kv_num_heads")):
         message = f"Q is {q.type}, whose heads are an axis, and an attribute tells their number"
         node.fail("attention-heads", message, rule=f"{RULE}, attributes q_num_heads and kv_num_heads")
@@ -162,7 +162,7 @@ def _expect_whole_cache(node: Node) -> None:
 
 
 def _is_composite(operands: _Operands, node: Node) -> bool:
-    """Whether the composite computes it: no output but Y, one type, and heads and width that are numbers."""
+    """Whether the composite computes it: no output but Y, one type, and heads and width that are integers."""
     q, v = operands.q, operands.v
     return (
         not node.wants(3)

@@ -98,7 +98,7 @@ def _tokens(node: Node, ir: Builder) -> _Token:
         if operand is not None and operand.rank != 3:
             _fail(node, SHAPE, f"an operand is {operand.type}, not of rank 3")
     batch, length, _ = query.shape
-    batch, key_width, value_width = _told_by_state(batch, node)
+    batch, key_width, value_width = _sizes_of_state(batch, node)
     query = of_shape(query, (batch, length, _packed(heads, key_width)), "query", node, ir, SHAPE)
     key = of_shape(key, (batch, length, _packed(groups, key_width)), "key", node, ir, SHAPE)
     value = of_shape(value, (batch, length, _packed(groups, value_width)), "value", node, ir, SHAPE)
@@ -120,8 +120,8 @@ def _tokens(node: Node, ir: Builder) -> _Token:
     )
 
 
-def _told_by_state(batch: Dim, node: Node) -> tuple[Dim, Dim | None, Dim | None]:
-    """The batch and the widths of keys and values, as far as past_state has them as numbers."""
+def _sizes_of_state(batch: Dim, node: Node) -> tuple[Dim, Dim | None, Dim | None]:
+    """The batch and the widths of keys and values, as far as past_state has them as integers."""
     past = node.optional("past_state")
     if past is None or past.rank != 4:
         return batch, None, None

@@ -89,8 +89,8 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         elements = []
         for value, axis, backwards in zip(scanned, axes, directions, strict=True):
-            place = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
-            elements.append(nested.gather(value, place, axis))
+            at = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
+            elements.append(nested.gather(value, at, axis))
         expect_declared_shapes(body, (*carried, *elements), node)
         results = node.lower_subgraph(body, (*carried, *elements), nested)
         _expect_kept_shapes(carried, results, node)
@@ -98,7 +98,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
     results = while_loop(node, ir, ir.size(length), ir.constant(np.array(True)), initial, build)
     stacked = results[len(initial) :]
-    return *results[: len(initial)], *_placed(node, ir, stacked)
+    return *results[: len(initial)], *_arranged(node, ir, stacked)
 
 
 def _truth(value: Value, node: Node) -> Value:
@@ -119,9 +119,9 @@ def expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> N
 
 def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:
     """ModelError where a state certainly changes its shape from one iteration to the next."""
-    for place, (old, new) in enumerate(zip(before, after, strict=False)):
+    for ordinal, (old, new) in enumerate(zip(before, after, strict=False)):
         if _have_other_shapes(old.type, new.type) and old.dtype == new.dtype:
-            message = f"state {place} is {old.type} before an iteration and {new.type} after"
+            message = f"state {ordinal} is {old.type} before an iteration and {new.type} after"
             node.fail("carried-shape", message, rule=f"ONNX {node.operator}, attribute body")
 
 
@@ -152,14 +152,14 @@ def _flags(name: str, count: int, node: Node) -> tuple[int, ...]:
     return values
 
 
-def _placed(node: Node, ir: Builder, stacked: Sequence[Value]) -> list[Value]:
+def _arranged(node: Node, ir: Builder, stacked: Sequence[Value]) -> list[Value]:
     """The scanned outputs in the directions and along the axes that the node asks for."""
     directions = _flags("scan_output_directions", len(stacked), node)
     axes = _per_value("scan_output_axes", len(stacked), node)
-    placed = []
+    arranged = []
     for value, backwards, axis in zip(stacked, directions, axes, strict=True):
-        place = node.axes_list([axis], value.rank)[0]
+        target = node.axes_list([axis], value.rank)[0]
         x = ir.reverse(value, 0) if backwards else value
-        order = [*range(1, place + 1), 0, *range(place + 1, value.rank)]
-        placed.append(ir.transpose(x, order))
-    return placed
+        order = [*range(1, target + 1), 0, *range(target + 1, value.rank)]
+        arranged.append(ir.transpose(x, order))
+    return arranged

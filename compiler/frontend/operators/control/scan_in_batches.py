@@ -79,8 +79,8 @@ def _scan_one(batch: _Batch, index: Value, node: Node, ir: Builder) -> tuple[Val
     def build(nested: Builder, step: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         last = nested.sub(nested.sub(count, 1), step)
         backwards = nested.max(last, 0)
-        places = [backwards if direction else step for direction in batch.directions]
-        elements = [nested.gather(value, place, 0) for value, place in zip(scanned, places, strict=True)]
+        steps = [backwards if direction else step for direction in batch.directions]
+        elements = [nested.gather(value, at, 0) for value, at in zip(scanned, steps, strict=True)]
         expect_declared_shapes(node.graph("body"), (*carried, *elements), node)
         results = node.lower_subgraph(node.graph("body"), (*carried, *elements), nested)
         if own is not None:

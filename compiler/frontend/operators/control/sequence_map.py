@@ -21,7 +21,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import SequenceType, TensorType
 
 UNROLLED = 8
-"""A sequence of so many known elements is gone through without a loop."""
+"""A sequence of so many known elements is gone through without a loop. An estimate: each is a copy of the body."""
 
 
 @operator("SequenceMap", since=(17,))
@@ -57,17 +57,17 @@ def sequence_map(node: Node, ir: Builder) -> tuple[Value, ...]:
 
 def _unrolled(inputs: Sequence[Value], count: int, node: Node, ir: Builder) -> tuple[Value, ...]:
     results = []
-    for place in range(count):
-        elements = [value if (known := known_elements(value)) is None else known[place] for value in inputs]
+    for ordinal in range(count):
+        elements = [value if (known := known_elements(value)) is None else known[ordinal] for value in inputs]
         expect_declared_shapes(node.graph("body"), elements, node)
         results.append(node.lower_subgraph(node.graph("body"), elements, ir))
     return tuple(construct(column, node, ir) for column in zip(*results, strict=True))
 
 
-def _element(value: Value, place: Value, ir: Builder) -> Value:
+def _element(value: Value, position: Value, ir: Builder) -> Value:
     if not isinstance(value.type, SequenceType):
         return value
-    return ir.host("sequence_at", (value, place), (taken_out(element_type(value), ir),), {})[0]
+    return ir.host("sequence_at", (value, position), (taken_out(element_type(value), ir),), {})[0]
 
 
 def _appended(sequence: Value, value: Value, node: Node, ir: Builder) -> Value:

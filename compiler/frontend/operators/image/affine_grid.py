@@ -39,8 +39,8 @@ def _positions(spatial: tuple[Dim, ...], axis: int, align_corners: bool, ir: Bui
 
     The center of a single pixel is 0, as in PyTorch.
     """
-    place, length = ir.iota(spatial, axis, F64), ir.cast(ir.size(spatial[axis]), F64)
+    index, length = ir.iota(spatial, axis, F64), ir.cast(ir.size(spatial[axis]), F64)
     if not align_corners:
-        return ir.sub(ir.div(ir.add(ir.mul(place, 2.0), 1.0), length), 1.0)
+        return ir.sub(ir.div(ir.add(ir.mul(index, 2.0), 1.0), length), 1.0)
     step = ir.div(2.0, ir.sub(length, 1.0))
-    return ir.select(ir.less(1.0, length), ir.sub(ir.mul(place, step), 1.0), 0.0)
+    return ir.select(ir.less(1.0, length), ir.sub(ir.mul(index, step), 1.0), 0.0)

@@ -58,8 +58,8 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     return ir.transpose(sampled, (0, x.rank - 1, *range(1, x.rank - 1)))
 
 
-def _coordinate(grid: Value, place: int, ir: Builder) -> Value:
-    return ir.squeeze(ir.slice_axis(grid, grid.rank - 1, place, 1), (grid.rank - 1,))
+def _coordinate(grid: Value, ordinal: int, ir: Builder) -> Value:
+    return ir.squeeze(ir.slice_axis(grid, grid.rank - 1, ordinal, 1), (grid.rank - 1,))
 
 
 def _weighted_sum(data: Value, taps: Sequence[Sequence[_Tap]], ir: Builder) -> Value:
@@ -82,16 +82,16 @@ def _weighted_sum(data: Value, taps: Sequence[Sequence[_Tap]], ir: Builder) -> V
 def _taps(position: Value, size: Dim, mode: str, node: Node, ir: Builder) -> list[_Tap]:
     """What is read along an axis of `size` for normalised positions."""
     padding = node.choice("padding_mode", ("zeros", "border", "reflection"))
-    place, low, high = _placed(position, size, node.flag("align_corners"), ir)
-    place = ir.round(place) if mode == "nearest" else place
+    coordinate, low, high = _in_elements(position, size, node.flag("align_corners"), ir)
+    coordinate = ir.round(coordinate) if mode == "nearest" else coordinate
     length = ir.cast(ir.size(size), position.dtype)
     # The elements that a cubic reads are clamped one by one instead, as in PyTorch and ONNX Runtime.
     if padding == "border" and mode != "cubic":
-        place = ir.clamp(place, 0.0, ir.sub(length, 1.0))
+        coordinate = ir.clamp(coordinate, 0.0, ir.sub(length, 1.0))
     elif padding == "reflection":
-        place = _reflected(place, low, high, ir)
-    base, taps = ir.floor(place), []
-    rest = ir.sub(place, base)
+        coordinate = _reflected(coordinate, low, high, ir)
+    base, taps = ir.floor(coordinate), []
+    rest = ir.sub(coordinate, base)
     for offset in OFFSETS[mode]:
         element = ir.add(base, float(offset))
         element = _reflected(element, low, high, ir) if padding == "reflection" else element
@@ -104,25 +104,25 @@ def _taps(position: Value, size: Dim, mode: str, node: Node, ir: Builder) -> lis
     return taps
 
 
-def _placed(position: Value, size: Dim, align_corners: bool, ir: Builder) -> tuple[Value, Value, Value]:
+def _in_elements(position: Value, size: Dim, align_corners: bool, ir: Builder) -> tuple[Value, Value, Value]:
     """Positions in elements instead of from -1 to 1, and where the axis begins and ends: at centers, or at edges."""
     length = ir.cast(ir.size(size), position.dtype)
     from_start = ir.add(position, 1.0)
     if align_corners:
         last = ir.sub(length, 1.0)
         return ir.mul(ir.div(from_start, 2.0), last), ir.scalar(0.0, position.dtype), last
-    place = ir.div(ir.sub(ir.mul(from_start, length), 1.0), 2.0)
-    return place, ir.scalar(-0.5, position.dtype), ir.sub(length, 0.5)
+    coordinate = ir.div(ir.sub(ir.mul(from_start, length), 1.0), 2.0)
+    return coordinate, ir.scalar(-0.5, position.dtype), ir.sub(length, 0.5)
 
 
-def _reflected(place: Value, low: Value, high: Value, ir: Builder) -> Value:
-    """`place` mirrored at the borders until it lies between them."""
+def _reflected(coordinate: Value, low: Value, high: Value, ir: Builder) -> Value:
+    """`coordinate` mirrored at the borders until it lies between them."""
     span = ir.sub(high, low)
-    below = ir.less(place, low)
-    excess = ir.select(below, ir.sub(low, place), ir.sub(place, high))
+    below = ir.less(coordinate, low)
+    excess = ir.select(below, ir.sub(low, coordinate), ir.sub(coordinate, high))
     turns = ir.floor(ir.div(excess, span))
     rest = ir.sub(excess, ir.mul(turns, span))
     is_even = ir.equal(turns, ir.mul(ir.floor(ir.div(turns, 2.0)), 2.0))
     mirrored = ir.select(ir.equal(is_even, below), ir.add(low, rest), ir.sub(high, rest))
-    inside = ir.and_(ir.less_equal(low, place), ir.less_equal(place, high))
-    return ir.select(ir.less_equal(span, 0.0), low, ir.select(inside, place, mirrored))
+    inside = ir.and_(ir.less_equal(low, coordinate), ir.less_equal(coordinate, high))
+    return ir.select(ir.less_equal(span, 0.0), low, ir.select(inside, coordinate, mirrored))

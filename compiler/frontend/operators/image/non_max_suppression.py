@@ -30,9 +30,9 @@ def non_max_suppression(node: Node, ir: Builder) -> Value:
     kept = _suppressed(rows, kept, _iou_threshold(node, ir), ir)
     limit = _scalar("max_output_boxes_per_class", 0, node, ir)
     chosen = ir.and_(kept, ir.less_equal(ir.scan_axis(ir.cast(kept, I64), "sum", 2), limit))
-    places = ir.transpose(ir.non_zero(chosen), (1, 0))
-    boxes_chosen = ir.unsqueeze(ir.gather_nd(order, places), (1,))
-    return ir.concatenate([ir.slice_axis(places, 1, 0, 2), boxes_chosen], 1)
+    indices = ir.transpose(ir.non_zero(chosen), (1, 0))
+    boxes_chosen = ir.unsqueeze(ir.gather_nd(order, indices), (1,))
+    return ir.concatenate([ir.slice_axis(indices, 1, 0, 2), boxes_chosen], 1)
 
 
 def _operands(node: Node, ir: Builder) -> tuple[Value, Value]:
@@ -75,10 +75,10 @@ def _suppressed(boxes: Value, kept: Value, threshold: Value, ir: Builder) -> Val
     index, alive, rows, limit = parameters = [
         body.parameter(name, type) for name, type in zip(names, types, strict=True)
     ]
-    place = body.reshape(index, (1,))
-    overlaps = body.less(limit, _overlap(body.gather(rows, place, 2), rows, body))
+    at = body.reshape(index, (1,))
+    overlaps = body.less(limit, _overlap(body.gather(rows, at, 2), rows, body))
     later = body.less(index, body.iota(kept.shape, 2, I64))
-    loses = body.and_(body.and_(overlaps, later), body.gather(alive, place, 2))
+    loses = body.and_(body.and_(overlaps, later), body.gather(alive, at, 2))
     going = body.scalar(True, BOOL)
     block = body.block(parameters, [going, body.and_(alive, body.not_(loses))])
     (result,) = ir.while_(

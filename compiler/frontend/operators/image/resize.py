@@ -1,4 +1,4 @@
-"""Resize and Upsample: tensors resampled to other sizes, which scales or sizes tell.
+"""Resize and Upsample: tensors resampled to other sizes, which scales or sizes give.
 
 The length of a scaled axis is floor(size * scale), multiplied in f32; a region of interest does not change it, as in
 onnx's own shape inference.
@@ -125,7 +125,7 @@ def _regions(count: int, sampling: Sampling, node: Node, ir: Builder) -> Sequenc
     if roi is None:
         node.fail("resize-region", "roi is absent, which tf_crop_and_resize takes", rule="ONNX Resize, roi")
     wide = ir.cast(of_shape(roi, (2 * count,), "roi", node, ir, "resize-region"), F64)
-    return [(element(wide, place, ir), element(wide, count + place, ir)) for place in range(count)]
+    return [(element(wide, ordinal, ir), element(wide, count + ordinal, ir)) for ordinal in range(count)]
 
 
 # Scales
@@ -146,18 +146,18 @@ def _scaled(
         node.fail("resize-scale", f"scales are {ratios}, not all at least 1", rule="ONNX Upsample, scales")
     lengths = _scaled_lengths(x, axes, scales, ratios, node, ir)
     resized, wide = [], ir.cast(scales, F64)
-    for place, axis in enumerate(axes):
-        if ratios[place] != 1 or regions[place] is not None:
-            size, scale = x.shape[axis], element(wide, place, ir)
+    for ordinal, axis in enumerate(axes):
+        if ratios[ordinal] != 1 or regions[ordinal] is not None:
+            size, scale = x.shape[axis], element(wide, ordinal, ir)
             width = ir.mul(scale, ir.cast(ir.size(size), F64))
-            resized.append(ResizedAxis(axis, size, lengths[place], scale, width, ratios[place], regions[place]))
+            resized.append(ResizedAxis(axis, size, lengths[ordinal], scale, width, ratios[ordinal], regions[ordinal]))
     return resized
 
 
 def _scaled_lengths(
     x: Value, axes: Sequence[int], scales: Value, ratios: Sequence[float | None], node: Node, ir: Builder
 ) -> list[Dim]:
-    """floor(size * scale): in closed form where the scale is a simple number, else computed by the call."""
+    """floor(size * scale): in closed form where the scale is a simple fraction, else computed by the call."""
     lengths = [_scaled_length(x.shape[axis], ratio) for axis, ratio in zip(axes, ratios, strict=True)]
     if all(length is not None for length in lengths):
         return [length for length in lengths if length is not None]
@@ -191,12 +191,12 @@ def _sized(
     if policy != "stretch":
         return _in_proportion(x, axes, sizes, policy, regions, node, ir)
     resized = []
-    for place, axis in enumerate(axes):
-        size, length = x.shape[axis], lengths[place]
-        if size != length or regions[place] is not None:
+    for ordinal, axis in enumerate(axes):
+        size, length = x.shape[axis], lengths[ordinal]
+        if size != length or regions[ordinal] is not None:
             width = ir.cast(ir.size(length), F64)
             scale = ir.div(width, ir.cast(ir.size(size), F64))
-            resized.append(ResizedAxis(axis, size, length, scale, width, _ratio(length, size), regions[place]))
+            resized.append(ResizedAxis(axis, size, length, scale, width, _ratio(length, size), regions[ordinal]))
     return resized
 
 
@@ -223,15 +223,15 @@ def _in_proportion(
         rounded = ir.cast(ir.floor(ir.add(widths, 0.5)), I64)
         lengths = read_lengths(rounded, "sizes", node, ir)
     return [
-        ResizedAxis(axis, x.shape[axis], lengths[place], scale, element(widths, place, ir), None, regions[place])
-        for place, axis in enumerate(axes)
+        ResizedAxis(axis, x.shape[axis], lengths[ordinal], scale, element(widths, ordinal, ir), None, regions[ordinal])
+        for ordinal, axis in enumerate(axes)
     ]
 
 
 def _proportional_lengths(
     x: Value, axes: Sequence[int], sizes: Value, policy: str, ir: Builder
 ) -> tuple[Dim, ...] | None:
-    """The lengths where all sizes are numbers."""
+    """The lengths where all sizes are integers."""
     before, after = [x.shape[axis] for axis in axes], ir.known(sizes) or ()
     pairs = [(b, a) for b, a in zip(before, after, strict=False) if isinstance(b, int) and isinstance(a, int) and b > 0]
     if len(pairs) != len(axes):

@@ -21,8 +21,8 @@ COORDINATES = ("half_pixel", "output_half_pixel")
 class _Samples:
     """Where the samples of an axis lie: R regions of P bins of G samples.
 
-    `low` and `high`, i64[R, P, G], are the elements around a sample, `rest` its distance from `low`. A sample that
-    `counts` as one but is not `inside` the map is 0. `number`, [R], is how many of the G count.
+    `low` and `high`, i64[R, P, G], are the elements beside a sample, `rest` its distance from `low`. A sample that
+    `counts` as one but is not `inside` the map is 0. `count`, [R], is how many of the G count.
     """
 
     low: Value
@@ -30,7 +30,7 @@ class _Samples:
     rest: Value
     inside: Value
     counts: Value
-    number: Value
+    count: Value
 
 
 @operator("RoiAlign", since=(10, 16, 22))
@@ -63,47 +63,47 @@ def _expect_bins(node: Node) -> None:
             node.fail("attribute-range", message, rule=f"ONNX RoiAlign, attribute {name}")
 
 
-def _coordinate(rois: Value, place: int, ir: Builder) -> Value:
-    return ir.squeeze(ir.slice_axis(rois, 1, place, 1), (1,))
+def _coordinate(rois: Value, column: int, ir: Builder) -> Value:
+    return ir.squeeze(ir.slice_axis(rois, 1, column, 1), (1,))
 
 
 def _samples(rois: Value, start: int, size: Dim, bins: int, node: Node, ir: Builder) -> _Samples:
     """The samples along the axis whose coordinates are columns `start` and `start + 2` of `rois`."""
     shifted = node.since >= 16 and node.choice("coordinate_transformation_mode", COORDINATES) == "half_pixel"
     scale, shift = node.float("spatial_scale"), 0.5 if shifted else 0.0
-    first, last = (ir.sub(ir.mul(_coordinate(rois, place, ir), scale), shift) for place in (start, start + 2))
+    first, last = (ir.sub(ir.mul(_coordinate(rois, column, ir), scale), shift) for column in (start, start + 2))
     extent = ir.sub(last, first)
     extent = extent if shifted else ir.max(extent, 1.0)
     bin_size = ir.div(extent, float(bins))
-    number, most = _sample_number(bin_size, node, ir)
+    count, most = _sample_count(bin_size, node, ir)
     shape = (rois.shape[0], bins, most)
-    first, bin_size, spread = (ir.broadcast(value, (0,), shape) for value in (first, bin_size, number))
-    bin_place, sample = (ir.iota(shape, axis, rois.dtype) for axis in (1, 2))
+    first, bin_size, spread = (ir.broadcast(value, (0,), shape) for value in (first, bin_size, count))
+    bin_index, sample = (ir.iota(shape, axis, rois.dtype) for axis in (1, 2))
     within = ir.div(ir.mul(ir.add(sample, 0.5), bin_size), ir.cast(spread, rois.dtype))
-    place = ir.add(ir.add(first, ir.mul(bin_place, bin_size)), within)
-    return _around(place, ir.less(ir.iota(shape, 2, I64), spread), number, size, ir)
+    coordinate = ir.add(ir.add(first, ir.mul(bin_index, bin_size)), within)
+    return _neighbours(coordinate, ir.less(ir.iota(shape, 2, I64), spread), count, size, ir)
 
 
-def _sample_number(bin_size: Value, node: Node, ir: Builder) -> tuple[Value, Dim]:
+def _sample_count(bin_size: Value, node: Node, ir: Builder) -> tuple[Value, Dim]:
     """i64[R]: how many samples a bin of each region has, and the most that one has."""
     ratio = node.int("sampling_ratio")
     if ratio > 0:
         return ir.full(bin_size.shape, ratio, I64), ratio
-    number = ir.max(ir.cast(ir.ceil(bin_size), I64), 0)
-    (most,) = read_lengths(ir.max(ir.reduce(number, "max", (0,)), 0), "number of samples", node, ir)
-    return number, most
+    count = ir.max(ir.cast(ir.ceil(bin_size), I64), 0)
+    (most,) = read_lengths(ir.max(ir.reduce(count, "max", (0,)), 0), "number of samples", node, ir)
+    return count, most
 
 
-def _around(place: Value, counts: Value, number: Value, size: Dim, ir: Builder) -> _Samples:
-    """The elements around each sample; past the last element, the last one."""
-    length = ir.cast(ir.size(size), place.dtype)
-    inside = ir.and_(ir.less_equal(-1.0, place), ir.less_equal(place, length))
-    place = ir.min(ir.max(place, 0.0), ir.sub(length, 1.0))
-    base = ir.floor(place)
+def _neighbours(coordinate: Value, counts: Value, count: Value, size: Dim, ir: Builder) -> _Samples:
+    """The elements on both sides of each sample; past the last element, the last one."""
+    length = ir.cast(ir.size(size), coordinate.dtype)
+    inside = ir.and_(ir.less_equal(-1.0, coordinate), ir.less_equal(coordinate, length))
+    coordinate = ir.min(ir.max(coordinate, 0.0), ir.sub(length, 1.0))
+    base = ir.floor(coordinate)
     last = ir.sub(ir.size(size), 1)
     low = ir.clamp(ir.cast(base, I64), 0, last)
     high = ir.min(ir.add(low, 1), last)
-    return _Samples(low, high, ir.sub(place, base), inside, counts, number)
+    return _Samples(low, high, ir.sub(coordinate, base), inside, counts, count)
 
 
 def _pool(data: Value, batch: Value, rows: _Samples, columns: _Samples, mode: str, ir: Builder) -> Value:
@@ -116,12 +116,12 @@ def _pool(data: Value, batch: Value, rows: _Samples, columns: _Samples, mode: st
     for lower, right in product((False, True), (False, True)):
         row, column = rows.high if lower else rows.low, columns.high if right else columns.low
         coordinates = (where, _row(row, shape, ir), _column(column, shape, ir))
-        read = ir.gather_nd(data, ir.concatenate([ir.unsqueeze(place, (5,)) for place in coordinates], 5))
+        read = ir.gather_nd(data, ir.concatenate([ir.unsqueeze(coordinate, (5,)) for coordinate in coordinates], 5))
         weights = _row(_weight(rows, lower, ir), shape, ir), _column(_weight(columns, right, ir), shape, ir)
         weighted = ir.mul(read, ir.unsqueeze(ir.mul(*weights), (5,)))
         corners.append(ir.select(ir.unsqueeze(inside, (5,)), weighted, 0.0))
-    number = ir.mul(rows.number, columns.number)
-    return _folded(corners, ir.unsqueeze(counts, (5,)), number, mode, ir)
+    count = ir.mul(rows.count, columns.count)
+    return _folded(corners, ir.unsqueeze(counts, (5,)), count, mode, ir)
 
 
 def _row(value: Value, shape: Sequence[Dim], ir: Builder) -> Value:
@@ -136,15 +136,15 @@ def _weight(samples: _Samples, high: bool, ir: Builder) -> Value:
     return samples.rest if high else ir.sub(1.0, samples.rest)
 
 
-def _folded(corners: Sequence[Value], counts: Value, number: Value, mode: str, ir: Builder) -> Value:
+def _folded(corners: Sequence[Value], counts: Value, count: Value, mode: str, ir: Builder) -> Value:
     """The samples of each bin as one; those that do not count left out. A bin without samples is 0."""
     combine = ir.add if mode == "avg" else ir.max
     sample = combine(combine(corners[0], corners[1]), combine(corners[2], corners[3]))
     if mode == "avg":
         total = ir.reduce(ir.select(counts, sample, 0.0), "sum", (2, 4))
-        return ir.div(total, ir.broadcast(ir.cast(ir.max(number, 1), total.dtype), (0,), total.shape))
+        return ir.div(total, ir.broadcast(ir.cast(ir.max(count, 1), total.dtype), (0,), total.shape))
     most = ir.reduce(ir.select(counts, sample, float("-inf")), "max", (2, 4))
-    return ir.select(ir.broadcast(ir.less(0, number), (0,), most.shape), most, 0.0)
+    return ir.select(ir.broadcast(ir.less(0, count), (0,), most.shape), most, 0.0)
 
 
 @operator("MaxRoiPool", since=(1, 22))
@@ -164,8 +164,8 @@ def max_roi_pool(node: Node, ir: Builder) -> Value:
     rois = widened(rois, ir)
     batch = ir.cast(_coordinate(rois, 0, ir), I64)
     result = ir.gather(x, batch, 0)
-    for axis, place in ((3, 1), (2, 2)):
-        corners = [_round(ir.mul(_coordinate(rois, column, ir), scale), ir) for column in (place, place + 2)]
+    for axis, start in ((3, 1), (2, 2)):
+        corners = [_round(ir.mul(_coordinate(rois, column, ir), scale), ir) for column in (start, start + 2)]
         result = _pool_axis(result, axis, corners[0], corners[1], bins[axis - 2], ir)
     return ir.select(ir.equal(result, float("-inf")), 0.0, result)
 
@@ -179,13 +179,13 @@ def _pool_axis(x: Value, axis: int, first: Value, last: Value, bins: int, ir: Bu
     """The maxima over `bins` parts of the axis of x [R, ...] between `first` and `last`, [R] each; -inf of nothing."""
     size = x.shape[axis]
     bin_size = ir.div(ir.max(ir.add(ir.sub(last, first), 1.0), 1.0), float(bins))
-    place = ir.iota((x.shape[0], size), 1, first.dtype)
+    index = ir.iota((x.shape[0], size), 1, first.dtype)
     parts = []
-    for number in range(bins):
-        start = ir.add(ir.floor(ir.mul(bin_size, float(number))), first)
-        end = ir.add(ir.ceil(ir.mul(bin_size, float(number + 1))), first)
-        start, end = (ir.broadcast(value, (0,), place.shape) for value in (start, end))
-        inside = ir.and_(ir.less_equal(start, place), ir.less(place, end))
+    for ordinal in range(bins):
+        start = ir.add(ir.floor(ir.mul(bin_size, float(ordinal))), first)
+        end = ir.add(ir.ceil(ir.mul(bin_size, float(ordinal + 1))), first)
+        start, end = (ir.broadcast(value, (0,), index.shape) for value in (start, end))
+        inside = ir.and_(ir.less_equal(start, index), ir.less(index, end))
         kept = ir.select(ir.broadcast(inside, (0, axis), x.shape), x, float("-inf"))
         parts.append(ir.reduce(kept, "max", (axis,), keepdims=True))
     return ir.concatenate(parts, axis)

@@ -21,8 +21,8 @@ def _lowering(kind: str) -> Lowering:
         """
         x = node.input("data")
         axis = node.axis("axis", rank=x.rank)
-        place = ir.arg_reduce(x, kind, axis, last=node.flag("select_last_index", False))
-        return ir.unsqueeze(place, [axis]) if node.flag("keepdims") else place
+        index = ir.arg_reduce(x, kind, axis, last=node.flag("select_last_index", False))
+        return ir.unsqueeze(index, [axis]) if node.flag("keepdims") else index
 
     return lower
 

@@ -36,7 +36,7 @@ ROWS: dict[str, tuple[str, Sequence[int]]] = {
     "Less": ("less", (1, 7, 9, 13)),
     "LessOrEqual": ("less_equal", (12, 16)),
 }
-# Those whose operands change places: A > B is B < A.
+# Those whose operands are swapped: A > B is B < A.
 REVERSED: dict[str, tuple[str, Sequence[int]]] = {
     "Greater": ("less", (1, 7, 9, 13)),
     "GreaterOrEqual": ("less_equal", (12, 16)),

@@ -19,13 +19,12 @@ def _lowering(kind: str) -> Lowering:
         x, axis = node.input("x"), as_scalar(node.input("axis"), "axis", node, ir)
         exclusive, reverse = node.flag("exclusive"), node.flag("reverse")
         scans = [
-            ir.scan_axis(x, kind, place, exclusive=exclusive, reverse=reverse)
-            for place in _axes(x.rank, axis, node, ir)
+            ir.scan_axis(x, kind, at, exclusive=exclusive, reverse=reverse) for at in _axes(x.rank, axis, node, ir)
         ]
         chosen = ir.wrap_negative(axis, x.rank)
         result = scans[0]
-        for place, scan in enumerate(scans[1:], 1):
-            result = ir.select(ir.equal(chosen, place), scan, result)
+        for at, scan in enumerate(scans[1:], 1):
+            result = ir.select(ir.equal(chosen, at), scan, result)
         return result
 
     return lower
@@ -38,10 +37,10 @@ def _axes(rank: int, axis: Value, node: Node, ir: Builder) -> tuple[int, ...]:
         node.fail("cumulative-rank", "x has rank 0 and no axis to run along", rule=f"ONNX {node.operator}, x")
     if known is not None:
         return node.axes_list(known, rank, "axis")
-    (place,) = ir.read_sizes(axis, "axis")
+    (at,) = ir.read_sizes(axis, "axis")
     message = f"axis is outside [{-rank}, {rank - 1}]"
-    ir.guard(place, -rank, "at_least", message)
-    ir.guard(rank - 1, place, "at_least", message)
+    ir.guard(at, -rank, "at_least", message)
+    ir.guard(rank - 1, at, "at_least", message)
     return tuple(range(rank))
 
 

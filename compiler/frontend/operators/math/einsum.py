@@ -36,9 +36,9 @@ def einsum(node: Node, ir: Builder) -> Value:
     terms, result = _parse(node.string("equation"), operands, node)
     prepared = _with_common_sizes([_diagonal(term, ir) for term in terms], ir)
     total, dtype = prepared[0], operands[0].dtype
-    for place, term in enumerate(prepared[1:], start=1):
-        later = "".join(other.labels for other in prepared[place + 1 :]) + result
-        last = place == len(prepared) - 1
+    for ordinal, term in enumerate(prepared[1:], start=1):
+        later = "".join(other.labels for other in prepared[ordinal + 1 :]) + result
+        last = ordinal == len(prepared) - 1
         total = _product(total, term, result if last else None, later, dtype if last else wide_type(dtype), ir)
     summed = _sum_except(total, result, ir)
     return ir.transpose(summed.value, [summed.labels.index(label) for label in result])

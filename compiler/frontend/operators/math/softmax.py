@@ -18,8 +18,8 @@ AlongAxis = Callable[[Builder, Value, int], Value]
 
 def _hardmax(ir: Builder, x: Value, axis: int) -> Value:
     """1 at the first maximum along the axis, 0 elsewhere."""
-    place = ir.unsqueeze(ir.arg_reduce(x, "max", axis), [axis])
-    return ir.cast(ir.equal(ir.iota(x.shape, axis, I64), place), x.dtype)
+    index = ir.unsqueeze(ir.arg_reduce(x, "max", axis), [axis])
+    return ir.cast(ir.equal(ir.iota(x.shape, axis, I64), index), x.dtype)
 
 
 ROWS: dict[str, AlongAxis] = {"Softmax": Builder.softmax, "LogSoftmax": Builder.log_softmax, "Hardmax": _hardmax}

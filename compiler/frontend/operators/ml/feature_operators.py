@@ -30,11 +30,11 @@ def array_feature_extractor(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_ArrayFeatureExtractor.html
     """
-    x, places = node.inputs("X", "Y")
+    x, indices = node.inputs("X", "Y")
     if x.rank == 0:
         node.fail("features-rank", "X has no axis", rule="ONNX ArrayFeatureExtractor, X")
-    expect_in_range(places, x.shape[-1], node, ir)
-    flat = ir.reshape(places, (product(places.shape),))
+    expect_in_range(indices, x.shape[-1], node, ir)
+    flat = ir.reshape(indices, (product(indices.shape),))
     picked = ir.gather(x, flat, x.rank - 1)
     return ir.unsqueeze(picked, (0,)) if x.rank == 1 else picked
 
@@ -48,7 +48,7 @@ def binarizer(node: Node, ir: Builder) -> Value:
     x, threshold = node.input("X"), node.float("threshold")
     if x.dtype.is_float:
         return ir.cast(ir.greater(x, threshold), x.dtype)
-    # An integer is above a number where it is above the integer at or below that.
+    # An integer is above a threshold where it is above the integer at or below that.
     least, greatest = integer_bounds(x.dtype)
     if isnan(threshold) or threshold >= greatest:
         return ir.full(x.shape, 0, x.dtype)
@@ -129,7 +129,7 @@ def imputer(node: Node, ir: Builder) -> Value:
 
 @operator("OneHotEncoder", since=(1,), domain=ML)
 def one_hot_encoder(node: Node, ir: Builder) -> Value:
-    """X: T[...]  ->  f32[..., k], 1 at the place of the category that each element is
+    """X: T[...]  ->  f32[..., k], 1 at the index of the category that each element is
 
     Where `zeros` is 0, an element that is no category is an error of the call.
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html
@@ -144,13 +144,13 @@ def one_hot_encoder(node: Node, ir: Builder) -> Value:
         x, keys = ir.cast(x, I64), np.array(node.ints("cats_int64s", ()), np.int64)
     if not keys.size:
         node.fail("encoder-categories", f"there are no categories for {x.dtype}", rule="ONNX OneHotEncoder, cats_*")
-    place = positions(x, keys, ir)
+    category = positions(x, keys, ir)
     if not node.flag("zeros"):
-        flat = ir.reshape(place, (product(place.shape),))
+        flat = ir.reshape(category, (product(category.shape),))
         worst = ir.reduce(ir.concatenate([flat, ir.full((1,), 0, I64)], 0), "max", (0,), keepdims=True)
         (last,) = ir.read_sizes(worst, "category")
         ir.guard(keys.size - 1, last, "at_least", "OneHotEncoder: an element is no category")
-    hot = ir.equal(ir.unsqueeze(place, (x.rank,)), ir.iota((keys.size,), 0, I64))
+    hot = ir.equal(ir.unsqueeze(category, (x.rank,)), ir.iota((keys.size,), 0, I64))
     return ir.cast(hot, F32)
 
 
@@ -165,12 +165,12 @@ def feature_vectorizer(node: Node, ir: Builder) -> Value:
     if widths and (len(widths) != len(node.variadic()) or min(widths) < 0):
         message = f"inputdimensions is {list(widths)} for {len(node.variadic())} inputs"
         node.fail("feature-widths", message, rule="ONNX FeatureVectorizer, inputdimensions")
-    for place, value in enumerate(node.variadic()):
+    for ordinal, value in enumerate(node.variadic()):
         if value.rank not in (1, 2):
-            message = f"input {place} is {value.type}, of neither rank 1 nor 2"
+            message = f"input {ordinal} is {value.type}, of neither rank 1 nor 2"
             node.fail("features-rank", message, rule="ONNX FeatureVectorizer, X")
         part = ir.cast(value if value.rank == 2 else ir.unsqueeze(value, (0,)), F32)
-        parts.append(_of_width(part, widths[place], ir) if place < len(widths) else part)
+        parts.append(_of_width(part, widths[ordinal], ir) if ordinal < len(widths) else part)
     for part in parts[1:]:
         ir.require_equal(part.shape[0], parts[0].shape[0], "the inputs differ in their rows", "feature-rows")
     return ir.concatenate(parts, 1)

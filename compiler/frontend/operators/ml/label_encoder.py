@@ -23,17 +23,17 @@ DEFAULTS: Mapping[str, np.ndarray] = {
 
 @operator("LabelEncoder", since=(1,), domain=ML)
 def label_encoder_of_classes(node: Node, ir: Builder) -> Value:
-    """X: string[...] or i64[...]  ->  the place of each text among classes_strings, or the text at each place
+    """X: string[...] or i64[...]  ->  the index of each text among classes_strings, or the text at each index
 
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html
     """
     x, classes = node.input("X"), texts(node.strings("classes_strings", ()))
     if x.dtype.is_string:
-        places = np.arange(classes.size)
-        return looked_up(x, classes, places, np.array(node.int("default_int64")), ir)
+        indices = np.arange(classes.size)
+        return looked_up(x, classes, indices, np.array(node.int("default_int64")), ir)
     inside = ir.and_(ir.less_equal(0, x), ir.less(x, classes.size))
-    places_of = ir.select(inside, x, classes.size)
-    return picked(places_of, classes, np.array(node.string("default_string"), object), ir)
+    index_or_end = ir.select(inside, x, classes.size)
+    return picked(index_or_end, classes, np.array(node.string("default_string"), object), ir)
 
 
 @operator("LabelEncoder", since=(2, 4), domain=ML)
@@ -103,10 +103,10 @@ def category_mapper(node: Node, ir: Builder) -> Value:
     for name in ("cats_strings", "cats_int64s"):
         if not node.has(name):
             node.fail("category-pairs", f"{name} is absent", rule="ONNX CategoryMapper, cats_*")
-    words, numbers = texts(node.strings("cats_strings")), np.array(node.ints("cats_int64s"), np.int64)
-    if words.size != numbers.size:
-        message = f"{words.size} texts stand beside {numbers.size} integers"
+    words, integers = texts(node.strings("cats_strings")), np.array(node.ints("cats_int64s"), np.int64)
+    if words.size != integers.size:
+        message = f"{words.size} texts stand beside {integers.size} integers"
         node.fail("category-pairs", message, rule="ONNX CategoryMapper, cats_*")
     if x.dtype.is_string:
-        return looked_up(x, words, numbers, np.array(node.int("default_int64")), ir)
-    return looked_up(ir.cast(x, I64), numbers, words, np.array(node.string("default_string"), object), ir)
+        return looked_up(x, words, integers, np.array(node.int("default_int64")), ir)
+    return looked_up(ir.cast(x, I64), integers, words, np.array(node.string("default_string"), object), ir)

@@ -85,10 +85,10 @@ def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) ->
 
 def _voted(x: Value, kind: str, count: int, node: Node, ir: Builder) -> tuple[Votes, Value]:
     """The votes, which the attributes `kind`_* hold, and i64[N, R], the leaves that vote."""
-    forest, numbers = _read_forest(node)
+    forest, ordinals = _read_forest(node)
     trees, ids = node.ints(f"{kind}_treeids"), node.ints(f"{kind}_nodeids")
     voting = list(zip(trees, ids, strict=False))
-    unknown = [key for key in voting if key not in numbers]
+    unknown = [key for key in voting if key not in ordinals]
     targets, weights = np.array(node.ints(f"{kind}_ids"), np.int64), np.array(_floats(f"{kind}_weights", node))
     lengths = {f"{kind}_treeids": len(trees), f"{kind}_nodeids": len(ids), f"{kind}_ids": targets.size}
     lengths[f"{kind}_weights"] = weights.size
@@ -101,7 +101,7 @@ def _voted(x: Value, kind: str, count: int, node: Node, ir: Builder) -> tuple[Vo
     if not ((targets >= 0) & (targets < count)).all():
         message = f"{kind}_ids names a target outside [0, {count - 1}]"
         node.fail("tree-target", message, rule=f"ONNX {node.operator}, {kind}_ids")
-    nodes = np.array([numbers[key] for key in voting], np.int64)
+    nodes = np.array([ordinals[key] for key in voting], np.int64)
     return Votes(nodes, targets, weights, count), reached_leaves(forest, x, node, ir)
 
 
@@ -130,10 +130,10 @@ def _floats(name: str, node: Node) -> tuple[float, ...]:
 
 
 def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
-    """The forest, and the number of each node by its tree and its own id."""
+    """The forest, and the ordinal of each node by its tree and its own id."""
     trees, ids = node.ints("nodes_treeids"), node.ints("nodes_nodeids")
     keys = list(zip(trees, ids, strict=False))
-    numbers = {key: number for number, key in enumerate(keys)}
+    ordinals = {key: ordinal for ordinal, key in enumerate(keys)}
     modes = node.strings("nodes_modes")
     columns = {name: node.ints(f"nodes_{name}") for name in ("featureids", "truenodeids", "falsenodeids")}
     thresholds = np.array(_floats("nodes_values", node))
@@ -143,7 +143,7 @@ def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
     if len(set(lengths.values())) > 1:
         message = f"the attributes nodes_* differ in length: {_listed(lengths)}"
         node.fail("tree-nodes", message, rule=f"ONNX {node.operator}, nodes_*")
-    if len(numbers) != len(keys):
+    if len(ordinals) != len(keys):
         (tree, id), _ = Counter(keys).most_common(1)[0]
         node.fail("tree-nodes", f"node {id} of tree {tree} is there twice", rule=f"ONNX {node.operator}, nodes_nodeids")
     for mode in modes:
@@ -154,7 +154,7 @@ def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
     is_leaf = np.array([mode not in MODES for mode in modes])
     children = []
     for name in ("truenodeids", "falsenodeids"):
-        child = [numbers.get((tree, id), -1) for (tree, _), id in zip(keys, columns[name], strict=True)]
+        child = [ordinals.get((tree, id), -1) for (tree, _), id in zip(keys, columns[name], strict=True)]
         children.append(np.where(is_leaf, own, child))
     if min(map(np.min, children), default=0) < 0:
         message = "a node names a child that is not there"
@@ -169,20 +169,20 @@ def _read_forest(node: Node) -> tuple[Forest, dict[tuple[int, int], int]]:
         when_false=children[1],
         roots=_roots(keys, called, is_leaf, node),
     )
-    return forest, numbers
+    return forest, ordinals
 
 
 def _roots(keys: Sequence[tuple[int, int]], called: Set[int], is_leaf: np.ndarray, node: Node) -> np.ndarray:
-    """The number of the node of each tree that no other leads to: its first, or else the only branch."""
+    """The ordinal of the node of each tree that no other leads to: its first, or else the only branch."""
     trees: dict[int, list[int]] = {}
-    for number, (tree, _) in enumerate(keys):
-        trees.setdefault(tree, []).append(number)
+    for ordinal, (tree, _) in enumerate(keys):
+        trees.setdefault(tree, []).append(ordinal)
     roots = []
     for tree, own in trees.items():
-        free = [number for number in own if number not in called and not is_leaf[number]]
-        found = free if own[0] in called else own[:1]
-        if len(found) != 1:
-            message = f"of the branches of tree {tree} {len(found)} may be its root"
+        free = [ordinal for ordinal in own if ordinal not in called and not is_leaf[ordinal]]
+        candidates = free if own[0] in called else own[:1]
+        if len(candidates) != 1:
+            message = f"of the branches of tree {tree} {len(candidates)} may be its root"
             node.fail("tree-root", message, rule=f"ONNX {node.operator}, nodes_treeids")
-        roots += found
+        roots += candidates
     return np.array(roots, np.int64)

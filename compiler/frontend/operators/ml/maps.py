@@ -50,7 +50,7 @@ def zip_map(node: Node, ir: Builder) -> Value:
 
 @operator("CastMap", since=(1,), domain=ML)
 def cast_map(node: Node, ir: Builder) -> Value:
-    """X: map(i64, T)  ->  T2[1, n], its values by ascending key; with map_form SPARSE each at the place that its key is
+    """X: map(i64, T)  ->  T2[1, n], its values by ascending key; with map_form SPARSE each at the index that its key is
 
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_CastMap.html
     """

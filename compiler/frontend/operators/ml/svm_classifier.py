@@ -18,6 +18,7 @@ from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX SVMClassifier"
+# As in LIBSVM, svm.cpp: `min_prob` of svm_predict_probability, `max_iter` and `eps` of multiclass_probability.
 LEAST_PROBABILITY = 1e-7
 ITERATIONS = 100
 TOLERANCE = 0.005
@@ -79,9 +80,9 @@ def _pair_scores(x: Value, sizes: Sequence[int], node: Node, ir: Builder) -> Val
         node.fail("svm-coefficients", message, rule=f"{RULE}, coefficients, rho")
     rows, ends = coefficients.reshape(-1, total), np.cumsum((0, *sizes))
     weights = np.zeros((len(pairs), total))
-    for place, (i, j) in enumerate(pairs):
+    for ordinal, (i, j) in enumerate(pairs):
         first, second = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
-        weights[place, first], weights[place, second] = rows[j - 1, first], rows[i, second]
+        weights[ordinal, first], weights[ordinal, second] = rows[j - 1, first], rows[i, second]
     seen = kernel_values(x, support_vectors(total, node), node, ir)
     scores = ir.dot(seen, constant_of(weights, x, ir), "nv,pv->np")
     return ir.add(scores, constant_of(rho[: len(pairs)], x, ir))
@@ -143,7 +144,7 @@ def _probabilities(scores: Value, count: int, node: Node, ir: Builder) -> Value:
         node.fail("svm-probabilities", message, rule=f"{RULE}, prob_a, prob_b")
     chance = ir.sub(1, ir.sigmoid(ir.add(ir.mul(scores, a), b)))
     chance = ir.clamp(chance, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    columns = {pair: ir.slice_axis(chance, 1, place, 1) for place, pair in enumerate(pairs)}
+    columns = {pair: ir.slice_axis(chance, 1, ordinal, 1) for ordinal, pair in enumerate(pairs)}
     wins = {**columns, **{(j, i): ir.sub(1, column) for (i, j), column in columns.items()}}
     return _coupled(_quadratic_form(wins, count, ir), count, node, ir)
 

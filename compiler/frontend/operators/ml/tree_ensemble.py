@@ -45,13 +45,13 @@ def tree_ensemble(node: Node, ir: Builder) -> Value:
     # The leaves are the nodes after all branches.
     first_leaf = forest.features.size - weights.size
     votes = Votes(first_leaf + np.arange(weights.size), targets, weights.astype(np.float64), count)
-    function = FUNCTIONS[_number("aggregate_function", len(FUNCTIONS), node)]
+    function = FUNCTIONS[_choice("aggregate_function", len(FUNCTIONS), node)]
     scores = aggregated(reached_leaves(forest, x, node, ir), votes, function, x, ir)
-    transform = TRANSFORMS[_number("post_transform", len(TRANSFORMS), node)]
+    transform = TRANSFORMS[_choice("post_transform", len(TRANSFORMS), node)]
     return ir.cast(transformed_by(transform, scores, ir), given.dtype)
 
 
-def _number(name: str, limit: int, node: Node) -> int:
+def _choice(name: str, limit: int, node: Node) -> int:
     value = node.int(name)
     if not 0 <= value < limit:
         node.fail("attribute-range", f"{name} is {value}, outside [0, {limit - 1}]", rule=f"{RULE}, {name}")
@@ -84,14 +84,14 @@ def _read_forest(node: Node) -> Forest:
     # A test of k members is k tests of equality, of which k - 1 are new nodes.
     first_leaf = modes.size + sum(max(len(values) - 1, 0) for values in members.values())
     leaf_count = len(node.ints("leaf_targetids"))
-    for place, are_leaf in enumerate(are_leaves):
-        child = children[place]
+    for side, are_leaf in enumerate(are_leaves):
+        child = children[side]
         if not ((child >= 0) & (child < np.where(are_leaf, leaf_count, modes.size))).all():
             node.fail("tree-child", "a node names a child that is not there", rule=f"{RULE}, nodes_*nodeids")
-        children[place] = np.where(are_leaf, first_leaf + child, child)
+        children[side] = np.where(are_leaf, first_leaf + child, child)
     rows = [_Row(*row) for row in zip(features, splits, modes, tracks, *children, strict=True)]
-    for number, values in members.items():
-        rows += _chained(rows, number, values)
+    for ordinal, values in members.items():
+        rows += _chained(rows, ordinal, values)
     rows += [_Row(0, 0.0, 0, False, leaf, leaf) for leaf in range(first_leaf, first_leaf + leaf_count)]
     table = {field: np.array([getattr(row, field) for row in rows]) for field in FIELDS}
     return Forest(**table, roots=roots)
@@ -110,7 +110,7 @@ class _Row:
 
 
 def _members(modes: np.ndarray, node: Node) -> dict[int, list[float]]:
-    """The values that each test of membership compares with, by the number of its node."""
+    """The values that each test of membership compares with, by the ordinal of its node."""
     tests = np.flatnonzero(modes == MEMBER).tolist()
     values = node.tensor("membership_values") if node.has("membership_values") else np.empty(0)
     sets: list[list[float]] = [[]]
@@ -126,9 +126,9 @@ def _members(modes: np.ndarray, node: Node) -> dict[int, list[float]]:
     return dict(zip(tests, given, strict=True))
 
 
-def _chained(rows: list[_Row], number: int, values: list[float]) -> list[_Row]:
+def _chained(rows: list[_Row], ordinal: int, values: list[float]) -> list[_Row]:
     """Turns a test of membership into one of equality with the first value; the nodes for the other values."""
-    test, first_new = rows[number], len(rows)
+    test, first_new = rows[ordinal], len(rows)
     # Nothing equals NaN: the test of no values.
     compared = values or [float("nan")]
     falls_to = [*range(first_new, first_new + len(compared) - 1), test.when_false]
@@ -136,5 +136,5 @@ def _chained(rows: list[_Row], number: int, values: list[float]) -> list[_Row]:
         replace(test, thresholds=value, modes=EQ, when_false=target)
         for value, target in zip(compared, falls_to, strict=True)
     ]
-    rows[number] = chain[0]
+    rows[ordinal] = chain[0]
     return chain[1:]

@@ -53,6 +53,6 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
 def _windowed(padded: Value, weight: Value, length: Dim, ir: Builder) -> Value:
     """[B, C, L + k - 1], [C, 1, k]  ->  [B, C, L]: the sums of windows of however many channels."""
     kernel = weight.shape[2]
-    places = ir.add(ir.iota((length, kernel), 0, I64), ir.iota((length, kernel), 1, I64))
+    indices = ir.add(ir.iota((length, kernel), 0, I64), ir.iota((length, kernel), 1, I64))
     taps = ir.reshape(weight, (weight.shape[0], 1, kernel))
-    return ir.reduce(ir.mul(ir.gather(padded, places, 2), taps), "sum", (3,))
+    return ir.reduce(ir.mul(ir.gather(padded, indices, 2), taps), "sum", (3,))

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.module import Value
 def col2im(node: Node, ir: Builder) -> Value:
     """input: T[N, C * B, L], image_shape: i64[n], block_shape: i64[n]  ->  T[N, C, *image_shape]
 
-    B is the number of elements of a block; L counts the places of the block in the padded image, row-major.
+    B is the number of elements of a block; L counts the positions of the block in the padded image, row-major.
     Source: https://onnx.ai/onnx/operators/onnx__Col2Im.html
     """
     x = node.input("input")
@@ -40,11 +40,11 @@ def col2im(node: Node, ir: Builder) -> Value:
     for axis, count in enumerate(counts):
         if not at_least(count, 0):
             ir.guard(count, 0, "at_least", f"the block is larger than the padded image along axis {axis}")
-    places = _places(block, counts, padded, strides, dilations, ir)
-    return _added(x, places, padded, product(block), product(counts), low, image, ir)
+    offsets = _offsets(block, counts, padded, strides, dilations, ir)
+    return _added(x, offsets, padded, product(block), product(counts), low, image, ir)
 
 
-def _places(
+def _offsets(
     block: Sequence[Dim],
     counts: Sequence[Dim],
     padded: Sequence[Dim],
@@ -64,7 +64,7 @@ def _places(
 
 def _added(
     x: Value,
-    places: Value,
+    offsets: Value,
     padded: Sequence[Dim],
     elements: Dim,
     count: Dim,
@@ -72,14 +72,14 @@ def _added(
     image: Sequence[Dim],
     ir: Builder,
 ) -> Value:
-    """The blocks of `x` added at their places, without the padding."""
+    """The blocks of `x` added at their offsets, without the padding."""
     N, rows, L = x.shape
     channels = floordiv(rows, elements)
     ir.require_equal(channels * elements, rows, "axis 1 of input does not hold whole blocks", "col2im-blocks")
     ir.require_equal(L, count, "axis 2 of input is not the number of blocks", "col2im-blocks")
     shape = (N, channels, elements * count)
     updates = ir.reshape(ir.with_shape(x, (N, channels * elements, count)), shape)
-    flat = ir.broadcast(ir.reshape(places, (elements * count,)), (2,), shape)
+    flat = ir.broadcast(ir.reshape(offsets, (elements * count,)), (2,), shape)
     base = ir.full((N, channels, product(padded)), 0, x.dtype)
     summed = ir.scatter_along(base, flat, updates, 2, "add")
     return ir.slice(ir.reshape(summed, (N, channels, *padded)), (0, 0, *low), (N, channels, *image))

@@ -53,7 +53,7 @@ def _convolved(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Val
     )
     # What padding crops beyond the reach of the kernel is cut from the result.
     starts = [0, 0, *(maximum(0, -axis.low) for axis in axes)]
-    return ir.slice(result, starts, (*result.shape[:2], *(axis.places for axis in axes)))
+    return ir.slice(result, starts, (*result.shape[:2], *(axis.size for axis in axes)))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class _Axis:
     dilation: int
     low: Dim
     high: Dim
-    places: Dim
+    size: Dim
 
 
 def _axes(node: Node, x: Value, w: Value) -> list[_Axis]:
@@ -78,40 +78,38 @@ def _axes(node: Node, x: Value, w: Value) -> list[_Axis]:
             node.fail("output-padding", message, rule="ONNX ConvTranspose, attribute output_padding")
     reach = [(size - 1) * dilation for size, dilation in zip(w.shape[2:], dilations, strict=True)]
     whole = [(x.shape[2 + i] - 1) * strides[i] + extra[i] + reach[i] + 1 for i in range(count)]
-    places, before = _places(node, x, strides, whole)
+    sizes, before = _sizes(node, x, strides, whole)
     axes = []
     for i in range(count):
         low = reach[i] - before[i]
         spread = (x.shape[2 + i] - 1) * strides[i] + 1
-        axes.append(_Axis(strides[i], dilations[i], low, places[i] + reach[i] - low - spread, places[i]))
+        axes.append(_Axis(strides[i], dilations[i], low, sizes[i] + reach[i] - low - spread, sizes[i]))
     return axes
 
 
-def _places(
-    node: Node, x: Value, strides: tuple[int, ...], whole: list[Dim]
-) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
+def _sizes(node: Node, x: Value, strides: tuple[int, ...], whole: list[Dim]) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
     """The sizes of the result, and how much of the whole is cropped before it: less than nothing adds zeros."""
     mode, count = auto_pad(node), len(whole)
-    places: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
     if node.has("output_shape"):
-        places = _output_shape(node, x.rank)
+        sizes = _output_shape(node, x.rank)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         expect_one_padding(node)
-        places = tuple(size * stride for size, stride in zip(x.shape[2:], strides, strict=True))
+        sizes = tuple(size * stride for size, stride in zip(x.shape[2:], strides, strict=True))
     else:
         expect_one_padding(node)
         low, high = given_padding(node, count) if mode == "NOTSET" else ((0,) * count, (0,) * count)
-        places = tuple(whole[i] - low[i] - high[i] for i in range(count))
-        for axis, size in enumerate(places, start=2):
+        sizes = tuple(whole[i] - low[i] - high[i] for i in range(count))
+        for axis, size in enumerate(sizes, start=2):
             if at_least(-1, size):
                 message = f"the pads of axis {axis} crop {low[axis - 2] + high[axis - 2]} of {whole[axis - 2]} elements"
                 node.fail("pads-beyond-size", message, rule="ONNX ConvTranspose, attribute pads")
-        return places, low
-    cropped = [size - place for size, place in zip(whole, places, strict=True)]
+        return sizes, low
+    cropped = [total - size for total, size in zip(whole, sizes, strict=True)]
     halves = tuple(floordiv(total, 2) for total in cropped)
     if mode == "SAME_UPPER":
-        return places, halves
-    return places, tuple(total - half for total, half in zip(cropped, halves, strict=True))
+        return sizes, halves
+    return sizes, tuple(total - half for total, half in zip(cropped, halves, strict=True))
 
 
 def _output_shape(node: Node, rank: int) -> tuple[int, ...]:

@@ -41,10 +41,10 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     mask = node.optional("mask")
     if mask is not None:
         mask = of_shape(mask, (layout.batch, rows, *layout.output), "mask", node, ir, "deform-mask")
-        shape = (layout.batch, layout.offset_groups, 1, layout.taps, layout.places)
+        shape = (layout.batch, layout.offset_groups, 1, layout.taps, layout.positions)
         sampled = ir.mul(sampled, ir.reshape(ir.cast(mask, dtype), shape))
     per_group = floordiv(channels, groups)
-    columns = ir.reshape(sampled, (layout.batch, groups, per_group, layout.taps, layout.places))
+    columns = ir.reshape(sampled, (layout.batch, groups, per_group, layout.taps, layout.positions))
     filters = ir.reshape(w, (groups, floordiv(w.shape[0], groups), per_group, layout.taps))
     result = ir.reshape(ir.dot(filters, columns, "gmct,ngctp->ngmp"), (layout.batch, w.shape[0], *layout.output))
     bias = node.optional("B")
@@ -55,7 +55,7 @@ def deform_conv(node: Node, ir: Builder) -> Value:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The sizes of the operands; `taps` and `places` are the numbers of elements of `kernel` and `output`."""
+    """The sizes of the operands; `taps` and `positions` are the element counts of `kernel` and `output`."""
 
     batch: Dim
     channels: Dim
@@ -72,7 +72,7 @@ class _Layout:
         return product(self.kernel)
 
     @property
-    def places(self) -> Dim:
+    def positions(self) -> Dim:
         return product(self.output)
 
 
@@ -88,7 +88,7 @@ def _layout(x: Value, w: Value, channels: Dim, node: Node, ir: Builder) -> _Layo
         offset_groups,
         x.shape[2:],
         window.kernel,
-        window.places,
+        window.positions,
         window.strides,
         window.dilations,
         window.low,
@@ -96,23 +96,23 @@ def _layout(x: Value, w: Value, channels: Dim, node: Node, ir: Builder) -> _Layo
 
 
 def _coordinates(offset: Value, layout: _Layout, ir: Builder) -> list[Value]:
-    """For each spatial axis T[N, og, *K, *O]: where each tap of each place samples X."""
+    """For each spatial axis T[N, og, *K, *O]: where each tap of each position samples X."""
     count = len(layout.kernel)
     whole = (layout.batch, layout.offset_groups, *layout.kernel, count, *layout.output)
     moved = ir.reshape(offset, whole)
-    found = []
+    coordinates = []
     for axis in range(count):
         own = ir.squeeze(ir.slice_axis(moved, 2 + count, axis, 1), [2 + count])
-        place = ir.mul(ir.iota(own.shape, 2 + count + axis, own.dtype), layout.strides[axis])
+        position = ir.mul(ir.iota(own.shape, 2 + count + axis, own.dtype), layout.strides[axis])
         tap = ir.mul(ir.iota(own.shape, 2 + axis, own.dtype), layout.dilations[axis])
         start = ir.cast(ir.size(-layout.low[axis]), own.dtype)
-        found.append(ir.add(ir.add(ir.add(place, tap), start), own))
-    return found
+        coordinates.append(ir.add(ir.add(ir.add(position, tap), start), own))
+    return coordinates
 
 
 def _sampled(x: Value, coordinates: Sequence[Value], layout: _Layout, ir: Builder) -> Value:
     """T[N, og, C/og, |K|, |O|]: X at the coordinates, linear between its elements."""
-    groups, taps, places = layout.offset_groups, layout.taps, layout.places
+    groups, taps, positions = layout.offset_groups, layout.taps, layout.positions
     per_group = floordiv(layout.channels, groups)
     flat = ir.reshape(x, (layout.batch, groups, per_group, product(layout.sizes)))
     below = [ir.floor(coordinate) for coordinate in coordinates]
@@ -120,12 +120,12 @@ def _sampled(x: Value, coordinates: Sequence[Value], layout: _Layout, ir: Builde
     total: Value | None = None
     for corner in combinations((0, 1), repeat=len(coordinates)):
         index, weight = _corner(corner, below, beyond, layout, ir)
-        index = ir.reshape(index, (layout.batch, groups, 1, taps * places))
-        wide = ir.broadcast_to(index, (layout.batch, groups, per_group, taps * places))
+        index = ir.reshape(index, (layout.batch, groups, 1, taps * positions))
+        wide = ir.broadcast_to(index, (layout.batch, groups, per_group, taps * positions))
         part = ir.mul(ir.gather_along(flat, wide, 3), ir.reshape(weight, index.shape))
         total = part if total is None else ir.add(total, part)
     assert total is not None
-    return ir.reshape(total, (layout.batch, groups, per_group, taps, places))
+    return ir.reshape(total, (layout.batch, groups, per_group, taps, positions))
 
 
 def _corner(
@@ -135,10 +135,10 @@ def _corner(
     index, weight = ir.full(below[0].shape, 0, I64), ir.full(below[0].shape, 1, below[0].dtype)
     for axis, upper in enumerate(corner):
         size = layout.sizes[axis]
-        place = ir.add(ir.cast(below[axis], I64), upper)
+        position = ir.add(ir.cast(below[axis], I64), upper)
         share = beyond[axis] if upper else ir.sub(1, beyond[axis])
-        inside = ir.and_(ir.less_equal(0, place), ir.less(place, ir.size(size)))
+        inside = ir.and_(ir.less_equal(0, position), ir.less(position, ir.size(size)))
         weight = ir.mul(weight, ir.select(inside, share, 0))
-        clamped = ir.clamp(place, 0, ir.sub(ir.size(size), 1))
+        clamped = ir.clamp(position, 0, ir.sub(ir.size(size), 1))
         index = ir.add(ir.mul(index, ir.size(size)), ir.max(clamped, 0))
     return index, weight

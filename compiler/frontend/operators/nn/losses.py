@@ -54,9 +54,9 @@ def _loss(log_probability: Value, target: Value, weight: Value | None, node: Nod
     ignored = ir.equal(target, node.int("ignore_index")) if node.has("ignore_index") else None
     if ignored is not None:
         target = ir.select(ignored, 0, target)
-    places = ir.unsqueeze(target, [1])
+    indices = ir.unsqueeze(target, [1])
     classes = ir.with_shape(log_probability, (shape[0], log_probability.shape[1], *shape[1:]))
-    loss = ir.neg(ir.squeeze(ir.gather_along(classes, places, 1), [1]))
+    loss = ir.neg(ir.squeeze(ir.gather_along(classes, indices, 1), [1]))
     if weight is not None:
         weight = of_shape(weight, (log_probability.shape[1],), "the weights", node, ir, "loss-weights")
     weights = _weights(target, ignored, weight, loss, node, ir)

@@ -1,4 +1,4 @@
-"""MaxUnpool: values put back to the places that MaxPool took them from."""
+"""MaxUnpool: values put back to the indices that MaxPool took them from."""
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import read_lengths
@@ -11,9 +11,9 @@ from onnxc.compiler.ir.module import Value
 
 @operator("MaxUnpool", since=(9, 11, 22))
 def max_unpool(node: Node, ir: Builder) -> Value:
-    """X: T[N, C, *S], I: i64[N, C, *S], output_shape: i64[r]  ->  T[N, C, *O], zeros but for X at the flat places I
+    """X: T[N, C, *S], I: i64[N, C, *S], output_shape: i64[r]  ->  T[N, C, *O], zeros but for X at the flat indices I
 
-    The places are counted in the sizes that the attributes give; `output_shape` then adds zeros at the end, or cuts.
+    The indices are counted in the sizes that the attributes give; `output_shape` then adds zeros at the end, or cuts.
     Source: https://onnx.ai/onnx/operators/onnx__MaxUnpool.html
     """
     x, indices = node.inputs("X", "I")

@@ -16,7 +16,7 @@ MEAN_VARIANCE_EPSILON = 1e-9
 
 @operator("LRN", since=(1, 13))
 def lrn(node: Node, ir: Builder) -> Value:
-    """X: T[N, C, *S]  ->  X / (bias + alpha / size * sum of X^2 over `size` channels around) ^ beta
+    """X: T[N, C, *S]  ->  X / (bias + alpha / size * sum of X^2 over the nearest `size` channels) ^ beta
 
     Source: https://onnx.ai/onnx/operators/onnx__LRN.html
     """

@@ -20,7 +20,7 @@ from onnxc.compiler.ir.module import Value
 
 @operator("MaxPool", since=(1, 8, 10, 11, 12, 22))
 def max_pool(node: Node, ir: Builder) -> tuple[Value, ...]:
-    """X: T[N, C, *S]  ->  Y: T[N, C, *O], Indices: i64[N, C, *O], places in X as if it were flat
+    """X: T[N, C, *S]  ->  Y: T[N, C, *O], Indices: i64[N, C, *O], indices in X as if it were flat
 
     Source: https://onnx.ai/onnx/operators/onnx__MaxPool.html
     """
@@ -33,28 +33,28 @@ def max_pool(node: Node, ir: Builder) -> tuple[Value, ...]:
     largest = _fold(x, "max", kernel, window, ir)
     if not node.wants(1):
         return (largest,)
-    place = _fold(x, "max", kernel, window, ir, arg=True)
-    return largest, _flat_places(place, x.shape, ir, column_major=node.flag("storage_order", False))
+    index = _fold(x, "max", kernel, window, ir, arg=True)
+    return largest, _flat_indices(index, x.shape, ir, column_major=node.flag("storage_order", False))
 
 
-def _flat_places(place: Value, shape: Sequence[Dim], ir: Builder, *, column_major: bool) -> Value:
-    """Places in row-major order within the spatial axes, as places in the whole tensor."""
+def _flat_indices(index: Value, shape: Sequence[Dim], ir: Builder, *, column_major: bool) -> Value:
+    """Indices in row-major order within the spatial axes, as indices in the whole tensor."""
     spatial = shape[2:]
     if column_major:
-        place = _in_column_major_order(place, spatial, ir)
+        index = _in_column_major_order(index, spatial, ir)
     channel = ir.add(
-        ir.mul(ir.iota(place.shape, 0, I64), ir.size(shape[1])),
-        ir.iota(place.shape, 1, I64),
+        ir.mul(ir.iota(index.shape, 0, I64), ir.size(shape[1])),
+        ir.iota(index.shape, 1, I64),
     )
-    return ir.add(ir.mul(channel, ir.size(product(spatial))), place)
+    return ir.add(ir.mul(channel, ir.size(product(spatial))), index)
 
 
-def _in_column_major_order(place: Value, spatial: Sequence[Dim], ir: Builder) -> Value:
-    """Row-major places as those of an order in which the first axis is the innermost."""
-    total = ir.full(place.shape, 0, I64)
+def _in_column_major_order(index: Value, spatial: Sequence[Dim], ir: Builder) -> Value:
+    """Row-major indices as those of an order in which the first axis is the innermost."""
+    total = ir.full(index.shape, 0, I64)
     for axis in reversed(range(len(spatial))):
-        coordinate = ir.rem(place, ir.size(spatial[axis])) if axis else place
-        place = ir.div(place, ir.size(spatial[axis]))
+        coordinate = ir.rem(index, ir.size(spatial[axis])) if axis else index
+        index = ir.div(index, ir.size(spatial[axis]))
         total = ir.add(total, ir.mul(coordinate, ir.size(product(spatial[:axis]))))
     return total
 
@@ -77,7 +77,7 @@ def average_pool(node: Node, ir: Builder) -> Value:
 def _window_counts(
     x: Value, kernel: Sequence[int], window: SlidingWindow, ir: Builder, *, padding_counts: bool
 ) -> Value:
-    """How many elements each window has: one number where they all have all, else [1, 1, *O]."""
+    """How many elements each window has: one scalar where they all have all, else [1, 1, *O]."""
     given = [low + high for low, high in zip(window.low, window.given_high, strict=True)]
     beyond = tuple(maximum(0, reached - high) for reached, high in zip(window.high, window.given_high, strict=True))
     partial = beyond if padding_counts else window.low + window.high
@@ -87,7 +87,7 @@ def _window_counts(
         return _fold(ir.full((1, 1, *x.shape[2:]), 1, x.dtype), "sum", kernel, window, ir)
     sizes = [size + more for size, more in zip(x.shape[2:], given, strict=True)]
     none = (0,) * len(kernel)
-    padded = SlidingWindow(window.kernel, window.strides, window.dilations, none, beyond, beyond, window.places)
+    padded = SlidingWindow(window.kernel, window.strides, window.dilations, none, beyond, beyond, window.positions)
     return _fold(ir.full((1, 1, *sizes), 1, x.dtype), "sum", kernel, padded, ir)
 
 

@@ -50,7 +50,7 @@ def _granularity(x: Value, node: Node) -> tuple[int, int]:
 
 
 def _element_type(name: str, node: Node) -> DType | None:
-    """The type that an attribute numbers; None where it is absent or 0."""
+    """The type whose code an attribute gives; None where it is absent or 0."""
     return node.dtype(name) if node.int(name, 0) else None
 
 

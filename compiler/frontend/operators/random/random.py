@@ -1,6 +1,7 @@
 """RandomUniform, RandomNormal, their Like forms, Bernoulli and Multinomial, from bits that are counted, not drawn.
 
-The seed is the attribute, else the place of the node in its graph; so a program gives the same values on every call.
+The seed is the attribute, else made of the graph of the node and its ordinal there, so a program gives the same values
+on every call.
 
 Source: https://onnx.ai/onnx/operators/
 """
@@ -28,8 +29,8 @@ def seed_of(node: Node) -> int:
 
 def own_seed(node: Node) -> int:
     """A seed that no attribute gives and no other node of the model has."""
-    place = f"{node.location.graph}/{node.location.index}"
-    return 1 << 32 | crc32(place.encode())
+    node_address = f"{node.location.graph}/{node.location.index}"
+    return 1 << 32 | crc32(node_address.encode())
 
 
 def uniform(ir: Builder, shape: Sequence[Dim], seed: int, dtype: DType) -> Value:

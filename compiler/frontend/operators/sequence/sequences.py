@@ -63,11 +63,11 @@ def sequence_at(node: Node, ir: Builder) -> Value:
     position = scalar_position("position", node, ir)
     if position is None:
         node.fail("missing-input", "input position is required and absent", rule="ONNX SequenceAt")
-    elements, place = known_elements(sequence), known_position(position, ir)
+    elements, at = known_elements(sequence), known_position(position, ir)
     if elements is not None:
-        expect_position(place, -len(elements), len(elements) - 1, node)
-    if elements is not None and place is not None and -len(elements) <= place < len(elements):
-        return elements[place]
+        expect_position(at, -len(elements), len(elements) - 1, node)
+    if elements is not None and at is not None and -len(elements) <= at < len(elements):
+        return elements[at]
     return ir.host("sequence_at", (sequence, position), (taken_out(element_type(sequence), ir),), {})[0]
 
 
@@ -82,12 +82,12 @@ def sequence_insert(node: Node, ir: Builder) -> Value:
         node.fail("missing-input", "input tensor is required and absent", rule="ONNX SequenceInsert")
     _expect_dtype(sequence, value, node)
     position = scalar_position("position", node, ir)
-    elements, place = known_elements(sequence), known_position(position, ir)
+    elements, at = known_elements(sequence), known_position(position, ir)
     if elements is not None:
-        place = len(elements) if position is None else place
-        expect_position(place, -len(elements), len(elements), node)
-    if elements is not None and place is not None and -len(elements) <= place <= len(elements):
-        start = place if place >= 0 else place + len(elements)
+        at = len(elements) if position is None else at
+        expect_position(at, -len(elements), len(elements), node)
+    if elements is not None and at is not None and -len(elements) <= at <= len(elements):
+        start = at if at >= 0 else at + len(elements)
         return construct((*elements[:start], value, *elements[start:]), node, ir)
     element = value.type if is_never_filled(sequence) else joined_element(element_type(sequence), value.type)
     assert element is not None, (sequence, value)
@@ -112,12 +112,12 @@ def sequence_erase(node: Node, ir: Builder) -> Value:
     sequence = sequence_input("input_sequence", node)
     position = scalar_position("position", node, ir)
     elements = known_elements(sequence)
-    place = -1 if position is None else known_position(position, ir)
+    at = -1 if position is None else known_position(position, ir)
     if elements is not None:
-        expect_position(place, -len(elements), len(elements) - 1, node)
+        expect_position(at, -len(elements), len(elements) - 1, node)
     # What is left of one element is an empty sequence, which does not tell its type.
-    if elements is not None and place is not None and len(elements) > 1 and -len(elements) <= place < len(elements):
-        start = place % len(elements)
+    if elements is not None and at is not None and len(elements) > 1 and -len(elements) <= at < len(elements):
+        start = at % len(elements)
         return construct((*elements[:start], *elements[start + 1 :]), node, ir)
     operands = (sequence,) if position is None else (sequence, position)
     return ir.host("sequence_erase", operands, (sequence.type,), {})[0]

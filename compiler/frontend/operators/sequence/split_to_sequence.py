@@ -33,7 +33,7 @@ def split_to_sequence(node: Node, ir: Builder) -> Value:
         node.fail("not-a-vector", f"split is {lengths.type}, of rank over 1", rule="ONNX SplitToSequence, split")
     parts = _known_parts(x.shape[axis], lengths, node, ir)
     if parts is not None and 0 < len(parts) <= LONGEST_KNOWN:
-        starts = [sum(parts[:place]) for place in range(len(parts))]
+        starts = [sum(parts[:ordinal]) for ordinal in range(len(parts))]
         slices = [ir.slice_axis(x, axis, start, size) for start, size in zip(starts, parts, strict=True)]
         return construct(slices if keeps else [ir.squeeze(part, (axis,)) for part in slices], node, ir)
     shape: list[Dim] = list(x.shape)

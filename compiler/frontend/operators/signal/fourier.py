@@ -29,8 +29,8 @@ def dft(node: Node, ir: Builder) -> Value:
         return _transformed(x, -2, None, node, ir)
     axis = as_scalar(axis, "axis", node, ir)
     known = ir.known(axis)
-    number = known[0] if known is not None and isinstance(known[0], int) else None
-    return _transformed(x, number, axis, node, ir)
+    static_axis = known[0] if known is not None and isinstance(known[0], int) else None
+    return _transformed(x, static_axis, axis, node, ir)
 
 
 def _signal(node: Node) -> Value:
@@ -49,23 +49,23 @@ def _is_onesided(node: Node) -> bool:
     return value == 1
 
 
-def _transformed(x: Value, number: int | None, axis: Value | None, node: Node, ir: Builder) -> Value:
+def _transformed(x: Value, static_axis: int | None, axis: Value | None, node: Node, ir: Builder) -> Value:
     """The transform along an axis that is known, or that `axis` tells at the call."""
     is_inverse, is_onesided = node.flag("inverse"), _is_onesided(node)
     if is_onesided and not is_inverse and x.shape[-1] == 2:
         node.fail("complex-signal", f"a one-sided transform of a complex signal {x.type}", rule="ONNX DFT, onesided")
     if is_onesided and is_inverse and x.shape[-1] == 1:
         node.fail("complex-signal", f"a one-sided inverse of a real spectrum {x.type}", rule="ONNX DFT, onesided")
-    if number is None:
+    if static_axis is None:
         assert axis is not None, node
         shape, length = _of_unknown_axis(x, axis, node, ir)
     else:
-        if not -x.rank <= number < x.rank - 1 or number == -1:
-            message = f"axis is {number}, outside [{-x.rank}, -2] and [0, {x.rank - 2}]"
+        if not -x.rank <= static_axis < x.rank - 1 or static_axis == -1:
+            message = f"axis is {static_axis}, outside [{-x.rank}, -2] and [0, {x.rank - 2}]"
             node.fail("axis-out-of-range", message, rule="ONNX DFT, axis")
-        number %= x.rank
-        axis = ir.scalar(number, I64)
-        shape, length = _of_axis(x, number, node, ir)
+        static_axis %= x.rank
+        axis = ir.scalar(static_axis, I64)
+        shape, length = _of_axis(x, static_axis, node, ir)
     attributes: dict[str, Attribute] = {"inverse": is_inverse, "onesided": is_onesided}
     operands = (x, length, ir.cast(axis, I64))
     return ir.host("fourier_transform", operands, (TensorType(x.dtype, shape),), attributes)[0]

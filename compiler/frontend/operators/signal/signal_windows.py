@@ -25,7 +25,7 @@ ROWS: dict[str, Sequence[float]] = {
 
 def _lowering(factors: Sequence[float]) -> Lowering:
     def lower(node: Node, ir: Builder) -> Value:
-        """Computed in f64; t goes once around in `size` steps, or in `size` - 1 where the window is symmetric."""
+        """Computed in f64; t makes one turn in `size` steps, or in `size` - 1 where the window is symmetric."""
         length = as_scalar(node.input("size"), "size", node, ir)
         (size,) = read_lengths(length, "size", node, ir, code="window-size")
         steps = size if node.flag("periodic") else maximum(1, size - 1)

@@ -15,12 +15,12 @@ def concat(node: Node, ir: Builder) -> Value:
     if not inputs:
         node.fail("missing-input", "at least one input is required", rule="ONNX Concat, inputs")
     axis = node.axis("axis", rank=inputs[0].rank, default=1)
-    for place, value in enumerate(inputs):
+    for ordinal, value in enumerate(inputs):
         if value.rank != inputs[0].rank:
-            message = f"input {place} has rank {value.rank}, input 0 has rank {inputs[0].rank}"
+            message = f"input {ordinal} has rank {value.rank}, input 0 has rank {inputs[0].rank}"
             node.fail("concat-rank", message, rule="ONNX Concat, inputs")
         for other, (size, first) in enumerate(zip(value.shape, inputs[0].shape, strict=True)):
             if other != axis:
-                message = f"axis {other} of input {place} and of input 0 differ"
+                message = f"axis {other} of input {ordinal} and of input 0 differ"
                 ir.require_equal(size, first, message, "concat-sizes")
     return ir.concatenate(inputs, axis)

@@ -48,7 +48,7 @@ def tile(node: Node, ir: Builder) -> Value:
 
 
 def _repeats(value: Value, count: int, node: Node, ir: Builder) -> tuple[Dim, ...]:
-    """One number for each axis."""
+    """One integer for each axis."""
     vector = as_vector(value, "repeats", node, ir, count, "tile-repeats")
     return read_lengths(vector, "repeats", node, ir)
 

@@ -54,12 +54,12 @@ def expect_same_rank(data: Value, other: Value, name: str, node: Node) -> None:
 
 
 def expect_within(data: Value, indices: Value, axis: int, node: Node, ir: Builder) -> None:
-    """`indices` may not be larger than `data` but along `axis`: their own places are indices too."""
-    for place, (size, count) in enumerate(zip(data.shape, indices.shape, strict=True)):
-        message = f"axis {place} of indices is larger than that of data: {count} and {size}"
-        if place != axis and at_least(count, size + 1):
+    """`indices` may not be larger than `data` but along `axis`: their own indices count too."""
+    for checked, (size, count) in enumerate(zip(data.shape, indices.shape, strict=True)):
+        message = f"axis {checked} of indices is larger than that of data: {count} and {size}"
+        if checked != axis and at_least(count, size + 1):
             node.fail("gather-sizes", message, rule=f"ONNX {node.operator}, indices")
-        if place != axis and not at_least(size, count):
+        if checked != axis and not at_least(size, count):
             ir.guard(size, count, "at_least", message)
     expect_in_range(indices, data.shape[axis], node, ir)
 

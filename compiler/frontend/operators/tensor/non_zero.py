@@ -59,10 +59,10 @@ def compress(node: Node, ir: Builder) -> Value:
         node.fail("compress-length", message, rule="ONNX Compress, condition")
     if not at_least(size, length):
         ir.guard(size, length, "at_least", message)
-    return ir.gather(x, _true_places(condition, ir), axis)
+    return ir.gather(x, _true_indices(condition, ir), axis)
 
 
-def _true_places(condition: Value, ir: Builder) -> Value:
+def _true_indices(condition: Value, ir: Builder) -> Value:
     known = ir.known_array(condition)
     if known is not None:
         return ir.constant(np.flatnonzero(known).astype(np.int64))

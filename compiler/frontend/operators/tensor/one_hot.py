@@ -1,4 +1,4 @@
-"""OneHot: indices as vectors that are on at one place."""
+"""OneHot: indices as vectors that are on at one index."""
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar, element, of_shape, read_lengths
@@ -20,11 +20,11 @@ def one_hot(node: Node, ir: Builder) -> Value:
     axis = node.axis("axis", rank=indices.rank + 1)
     values = of_shape(values, (2,), "values", node, ir, "one-hot-values")
     (size,) = read_lengths(as_scalar(depth, "depth", node, ir), "depth", node, ir)
-    places = ir.cast(indices, I64)
+    wide = ir.cast(indices, I64)
     if node.since >= NEGATIVE_SINCE:
-        places = ir.wrap_negative(places, size)
+        wide = ir.wrap_negative(wide, size)
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
-    axes = [place for place in range(len(shape)) if place != axis]
-    hot = ir.equal(ir.broadcast(places, axes, shape), ir.iota(shape, axis, I64))
-    off, on = (ir.broadcast(element(values, place, ir), (), shape) for place in (0, 1))
+    axes = [other for other in range(len(shape)) if other != axis]
+    hot = ir.equal(ir.broadcast(wide, axes, shape), ir.iota(shape, axis, I64))
+    off, on = (ir.broadcast(element(values, ordinal, ir), (), shape) for ordinal in (0, 1))
     return ir.select(hot, on, off)

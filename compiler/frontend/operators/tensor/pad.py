@@ -1,4 +1,4 @@
-"""Pad: elements added around a tensor, or cut off where the padding is negative."""
+"""Pad: elements added before and after the elements of a tensor, or cut off where the padding is negative."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -28,7 +28,7 @@ def range_(node: Node, ir: Builder) -> Value:
     if count is None:
         (count,) = read_lengths(_count(start, limit, delta, ir), "number of elements (-1 for a delta of 0)", node, ir)
     elif isinstance(count, int) and count <= LISTED and first is not None and step is not None:
-        return ir.sizes([first[0] + place * step[0] for place in range(count)], start.dtype)
+        return ir.sizes([first[0] + index * step[0] for index in range(count)], start.dtype)
     dtype = _stash_type(node) if start.dtype in (F16, BF16) else start.dtype
     steps = ir.mul(ir.iota((count,), 0, dtype), ir.cast(delta, dtype))
     return ir.cast(ir.add(steps, ir.cast(start, dtype)), start.dtype)
@@ -41,7 +41,7 @@ def _stash_type(node: Node) -> DType:
 def _known_count(
     start: tuple[Dim, ...] | None, limit: tuple[Dim, ...] | None, delta: tuple[int, ...] | None
 ) -> Dim | None:
-    """The number of elements where start and limit are known in sizes, and delta is a number."""
+    """The number of elements where start and limit are known in sizes, and delta is an integer."""
     if start is None or limit is None or delta is None:
         return None
     distance = limit[0] - start[0] if delta[0] > 0 else start[0] - limit[0]

@@ -41,27 +41,27 @@ def reshape(node: Node, ir: Builder) -> Value:
     if known is not None:
         return ir.reshape(data, _resolved(data.shape, known, allow_zero, node))
     resolved = _resolved_by_data(data.shape, shape, allow_zero, ir)
-    hints = [_hint(data.shape, place, size, allow_zero) for place, size in enumerate(partly_known(shape, ir))]
+    hints = [_hint(data.shape, axis, size, allow_zero) for axis, size in enumerate(partly_known(shape, ir))]
     return ir.reshape(data, read_lengths(resolved, "shape", node, ir, hints=hints))
 
 
 def _resolved(old: Sequence[Dim], shape: Sequence[Dim], allow_zero: bool, node: Node) -> tuple[Dim, ...]:
-    """`shape` with the meaning of 0 and -1 put in their place."""
-    inferred = [place for place, size in enumerate(shape) if size == -1]
+    """`shape` with 0 and -1 replaced by what they mean."""
+    inferred = [axis for axis, size in enumerate(shape) if size == -1]
     if len(inferred) > 1:
         node.fail("reshape-inferred", f"shape {list(shape)} has more than one -1", rule=RULE)
     if any(isinstance(size, int) and size < -1 for size in shape):
         node.fail("reshape-size", f"shape {list(shape)} has a size below -1", rule=RULE)
     if allow_zero and inferred and 0 in shape:
         node.fail("reshape-inferred", f"shape {list(shape)} has both 0 and -1 under allowzero", rule=RULE)
-    copied = [place for place, size in enumerate(shape) if size == 0 and not allow_zero]
+    copied = [axis for axis, size in enumerate(shape) if size == 0 and not allow_zero]
     if copied and copied[-1] >= len(old):
         node.fail("reshape-copied", f"shape {list(shape)} copies axis {copied[-1]} of {len(old)}", rule=RULE)
-    resolved = [old[place] if place in copied else size for place, size in enumerate(shape)]
+    resolved = [old[axis] if axis in copied else size for axis, size in enumerate(shape)]
     if inferred:
         # Copied sizes count on both sides; leaving them out keeps the answer where one of them is 0.
-        before = product(size for place, size in enumerate(old) if place not in copied)
-        after = product(size for place, size in enumerate(resolved) if place not in (*copied, *inferred))
+        before = product(size for axis, size in enumerate(old) if axis not in copied)
+        after = product(size for axis, size in enumerate(resolved) if axis not in (*copied, *inferred))
         resolved[inferred[0]] = floordiv(before, after)
     if _contradicts(old, resolved):
         message = f"shape {list(shape)} does not have the elements of {list(old)}"
@@ -74,10 +74,10 @@ def _contradicts(old: Sequence[Dim], new: Sequence[Dim]) -> bool:
     return isinstance(before, int) and isinstance(after, int) and before != after
 
 
-def _hint(old: Sequence[Dim], place: int, size: Dim | None, allow_zero: bool) -> Dim | None:
-    """The size at `place` of the result where it does not depend on what only data tells."""
+def _hint(old: Sequence[Dim], axis: int, size: Dim | None, allow_zero: bool) -> Dim | None:
+    """The size of `axis` of the result where it does not depend on what only data tells."""
     if size == 0 and not allow_zero:
-        return old[place] if place < len(old) else None
+        return old[axis] if axis < len(old) else None
     return None if size == -1 else size
 
 
@@ -91,7 +91,7 @@ def _resolved_by_data(old: Sequence[Dim], shape: Value, allow_zero: bool, ir: Bu
     inferred = ir.equal(target, -1)
     before = ir.reduce(ir.select(copied, 1, sizes), "prod", (0,))
     after = ir.reduce(ir.select(ir.or_(copied, inferred), 1, target), "prod", (0,))
-    # "It is invalid for the specified shape to contain both a zero value and -1": no size is told, which is below 0.
+    # "It is invalid for the specified shape to contain both a zero value and -1": none is given, which is below 0.
     rest = ir.select(ir.equal(after, 0), -1, ir.div(before, after)) if allow_zero else ir.div(before, after)
     resolved = ir.select(inferred, rest, ir.select(copied, sizes, target))
     return ir.slice(resolved, (0,), (rank,))

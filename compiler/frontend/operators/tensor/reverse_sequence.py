@@ -27,6 +27,6 @@ def reverse_sequence(node: Node, ir: Builder) -> Value:
             message = f"sequence_lens has {length}, the axis of time {x.shape[time]} elements"
             node.fail("reverse-lengths", message, rule="ONNX ReverseSequence, sequence_lens")
     ends = ir.broadcast(lengths, (batch,), x.shape[:2])
-    place = ir.iota(x.shape[:2], time, I64)
-    source = ir.select(ir.less(place, ends), ir.sub(ir.sub(ends, 1), place), place)
+    index = ir.iota(x.shape[:2], time, I64)
+    source = ir.select(ir.less(index, ends), ir.sub(ir.sub(ends, 1), index), index)
     return ir.gather_along(x, ir.broadcast(source, (0, 1), x.shape), time)

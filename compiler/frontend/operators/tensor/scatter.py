@@ -1,4 +1,4 @@
-"""Scatter, ScatterElements, ScatterND and TensorScatter: elements and slices replaced at places given by index.
+"""Scatter, ScatterElements, ScatterND and TensorScatter: elements and slices replaced at given indices.
 
 Where an element is named twice, updates apply in row-major order: the last one stays.
 """
@@ -61,7 +61,7 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
 
 
 def _of_written_shape(updates: Value, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
-    """The updates, whose shape is written as indices and data tell it, even where their own sizes are numbers."""
+    """The updates, whose shape is written as indices and data have it, even where their own sizes are integers."""
     return ir.with_shape(of_shape(updates, shape, "updates", node, ir, "scatter-updates"), shape)
 
 
@@ -86,14 +86,14 @@ def tensor_scatter(node: Node, ir: Builder) -> Value:
         node.fail("tensor-scatter-update", message, rule="ONNX TensorScatter, update")
     shape = (*cache.shape[:axis], count, *cache.shape[axis + 1 :])
     update = of_shape(update, shape, "update", node, ir, "tensor-scatter-update")
-    places = _written_places(update, axis, node, ir)
+    indices = _written_indices(update, axis, node, ir)
     mode = node.choice("mode", ("linear", "circular"))
     _expect_room(length - count if mode == "linear" else None, node, ir)
     if mode == "circular":
-        places = ir.rem(places, ir.size(length))
+        indices = ir.rem(indices, ir.size(length))
     elif not at_least(length, count):
         ir.guard(length, count, "at_least", f"the update of {count} entries is longer than the cache of {length}")
-    return ir.scatter_along(cache, places, update, axis, "set")
+    return ir.scatter_along(cache, indices, update, axis, "set")
 
 
 def _expect_room(last: Dim | None, node: Node, ir: Builder) -> None:
@@ -106,11 +106,11 @@ def _expect_room(last: Dim | None, node: Node, ir: Builder) -> None:
             node.fail("tensor-scatter-indices", message, rule="ONNX TensorScatter, write_indices")
 
 
-def _written_places(update: Value, axis: int, node: Node, ir: Builder) -> Value:
-    """i64, shaped as `update`: the place along `axis` of each of its elements."""
-    places = ir.iota(update.shape, axis, I64)
+def _written_indices(update: Value, axis: int, node: Node, ir: Builder) -> Value:
+    """i64, shaped as `update`: the index along `axis` of each of its elements."""
+    indices = ir.iota(update.shape, axis, I64)
     starts = node.optional("write_indices")
     if starts is None:
-        return places
+        return indices
     starts = ir.cast(of_shape(starts, update.shape[:1], "write_indices", node, ir, "tensor-scatter-indices"), I64)
-    return ir.add(places, ir.broadcast(starts, (0,), update.shape))
+    return ir.add(indices, ir.broadcast(starts, (0,), update.shape))

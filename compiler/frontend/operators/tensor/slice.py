@@ -134,7 +134,7 @@ def extent(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
 
 @dataclass(frozen=True)
 class _Position:
-    """A place within an axis: `distance` from its start or its end, but not beyond the other."""
+    """A position within an axis: `distance` from its start or its end, but not beyond the other."""
 
     distance: Dim
     from_end: bool
@@ -196,15 +196,15 @@ def _slice_by_data(
     firsts, counts = _extents(ir.sizes([data.shape[axis] for axis in axes]), starts, ends, steps, ir)
     bound = read_lengths(ir.concatenate([firsts, counts], 0), "a number of elements (-1 for a step of 0)", node, ir)
     if known_steps is None:
-        for place, axis in enumerate(axes):
-            data = ir.gather(data, _progression(bound[len(axes) + place], firsts, steps, place, ir), axis)
+        for ordinal, axis in enumerate(axes):
+            data = ir.gather(data, _progression(bound[len(axes) + ordinal], firsts, steps, ordinal, ir), axis)
         return data
     known = zip(partly_known(starts, ir), partly_known(ends, ir), known_steps, strict=True)
     extents = [
-        (bound[place], bound[len(axes) + place])
+        (bound[ordinal], bound[len(axes) + ordinal])
         if start is None or end is None
-        else extent(data.shape[axes[place]], start, end, step)
-        for place, (start, end, step) in enumerate(known)
+        else extent(data.shape[axes[ordinal]], start, end, step)
+        for ordinal, (start, end, step) in enumerate(known)
     ]
     return _sliced(data, axes, extents, known_steps, ir)
 
@@ -224,6 +224,6 @@ def _wrapped(positions: Value, sizes: Value, ir: Builder) -> Value:
     return ir.select(ir.less(positions, 0), ir.add(positions, sizes), positions)
 
 
-def _progression(count: Dim, firsts: Value, steps: Value, place: int, ir: Builder) -> Value:
-    steps_taken = ir.mul(ir.iota((count,), 0, I64), element(steps, place, ir))
-    return ir.add(steps_taken, element(firsts, place, ir))
+def _progression(count: Dim, firsts: Value, steps: Value, ordinal: int, ir: Builder) -> Value:
+    steps_taken = ir.mul(ir.iota((count,), 0, I64), element(steps, ordinal, ir))
+    return ir.add(steps_taken, element(firsts, ordinal, ir))

@@ -82,7 +82,7 @@ def _equal_parts(size: Dim, node: Node, ir: Builder) -> list[Dim]:
 def _nearly_equal_parts(size: Dim, count: int) -> list[Dim]:
     """Parts of ceil(size / count), as far as they go."""
     part = floordiv(size + count - 1, count)
-    return [maximum(0, minimum(part, size - part * place)) for place in range(count)]
+    return [maximum(0, minimum(part, size - part * ordinal)) for ordinal in range(count)]
 
 
 def _parts(x: Value, axis: int, lengths: Sequence[Dim], node: Node, ir: Builder) -> tuple[Value, ...]:
@@ -95,5 +95,5 @@ def _parts(x: Value, axis: int, lengths: Sequence[Dim], node: Node, ir: Builder)
     if isinstance(total, int) and isinstance(size, int) and total != size:
         node.fail("split-sum", message, rule="ONNX Split, split")
     ir.require_equal(total, size, message)
-    starts = [sum(lengths[:place]) for place in range(len(lengths))]
+    starts = [sum(lengths[:ordinal]) for ordinal in range(len(lengths))]
     return tuple(ir.slice_axis(x, axis, start, length) for start, length in zip(starts, lengths, strict=True))

@@ -96,6 +96,6 @@ def unsqueeze(node: Node, ir: Builder) -> Value:
 def _unsqueeze_by_data(data: Value, axes: Value, node: Node, ir: Builder) -> Value:
     """Where the axes come is only known at run time, how many is known now."""
     rank = data.rank + vector_length(axes)
-    places = ir.slice(_kept_first(axes, rank, ir), (0,), (data.rank,))
-    shape = spread_over_axes(ir.sizes(data.shape), places, [1] * rank, ir)
+    targets = ir.slice(_kept_first(axes, rank, ir), (0,), (data.rank,))
+    shape = spread_over_axes(ir.sizes(data.shape), targets, [1] * rank, ir)
     return ir.reshape(data, read_lengths(shape, "shape", node, ir))

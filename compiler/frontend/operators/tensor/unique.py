@@ -32,7 +32,7 @@ def unique(node: Node, ir: Builder) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Equal keys as groups: the first place of each, the group of each place, and how many places each has."""
+    """Equal keys as groups: the first index of each, the group of each index, and how many indices each has."""
 
     first: Value
     inverse: Value
@@ -42,12 +42,12 @@ class _Groups:
 def _groups(keys: Value, ir: Builder) -> _Groups:
     """The groups of a vector, by ascending key."""
     ordered, order = ir.sort(keys, 0)
-    place = ir.iota(keys.shape, 0, I64)
-    before = ir.gather(ordered, ir.max(ir.sub(place, 1), 0), 0)
+    index = ir.iota(keys.shape, 0, I64)
+    before = ir.gather(ordered, ir.max(ir.sub(index, 1), 0), 0)
     same = ir.equal(ordered, before)
     if keys.dtype.is_float:
         same = ir.or_(same, ir.and_(ir.is_nan(ordered), ir.is_nan(before)))
-    begins = ir.or_(ir.equal(place, 0), ir.not_(same))
+    begins = ir.or_(ir.equal(index, 0), ir.not_(same))
     first = ir.gather(order, ir.squeeze(ir.non_zero(begins), (0,)), 0)
     group = ir.sub(ir.scan_axis(ir.cast(begins, I64), "sum", 0), 1)
     inverse = ir.scatter_along(ir.full(keys.shape, 0, I64), order, group, 0, "set")
@@ -57,17 +57,17 @@ def _groups(keys: Value, ir: Builder) -> _Groups:
 
 
 def _by_occurrence(groups: _Groups, ir: Builder) -> _Groups:
-    """`groups` in the order of their first places."""
+    """`groups` in the order of their first indices."""
     first, order = ir.sort(groups.first, 0)
-    places = ir.iota(first.shape, 0, I64)
-    moved = ir.scatter_along(ir.full(first.shape, 0, I64), order, places, 0, "set")
+    ranks = ir.iota(first.shape, 0, I64)
+    moved = ir.scatter_along(ir.full(first.shape, 0, I64), order, ranks, 0, "set")
     return _Groups(first, ir.gather(moved, groups.inverse, 0), ir.gather(groups.counts, order, 0))
 
 
 def _slice_keys(x: Value, axis: int, ir: Builder) -> Value:
     """i64[n]: for each slice along the axis, how many are less than it in the order of their elements."""
-    others = [place for place in range(x.rank) if place != axis]
-    n, m = x.shape[axis], product(x.shape[place] for place in others)
+    others = [other_axis for other_axis in range(x.rank) if other_axis != axis]
+    n, m = x.shape[axis], product(x.shape[other_axis] for other_axis in others)
     rows = ir.reshape(ir.transpose(x, (axis, *others)), (n, m))
     own, other = ir.broadcast(rows, (0, 2), (n, n, m)), ir.broadcast(rows, (1, 2), (n, n, m))
     differs = ir.not_(ir.equal(own, other))

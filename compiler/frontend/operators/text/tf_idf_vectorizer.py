@@ -1,6 +1,6 @@
 """TfIdfVectorizer: how often each of many n-grams stands in a row of tokens, weighted or not.
 
-Tokens become their places among all tokens of the pool, texts on the host; counting is arithmetic that compiles.
+Tokens become their indices among all tokens of the pool, texts on the host; counting is arithmetic that compiles.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,18 @@ from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
 
 MOST_DISTANCES = 1000
-"""How far apart the tokens of an n-gram may be: every distance is code of its own."""
+"""How far apart the tokens of an n-gram may be: every distance is code of its own. An estimate,
+far above the skips of text models."""
 
 RULE = "ONNX TfIdfVectorizer"
 
 
 @dataclass(frozen=True)
 class Grams:
-    """All n-grams of one length: their tokens [count, length] as places in the vocabulary, and their numbers."""
+    """All n-grams of one length: their tokens [count, length] as indices in the vocabulary, and their ordinals."""
 
     tokens: np.ndarray
-    numbers: np.ndarray
+    ordinals: np.ndarray
 
 
 @operator("TfIdfVectorizer", since=(9,))
@@ -49,9 +50,9 @@ def tf_idf_vectorizer(node: Node, ir: Builder) -> Value:
     total = ir.full((rows.shape[0], width), 0.0, F32)
     for length_grams in grams:
         counts = _counts(tokens, length_grams, node, ir)
-        weighted = _weighted(counts, length_grams.numbers, node, ir)
-        places = ir.broadcast_to(ir.constant(columns[length_grams.numbers]), weighted.shape)
-        total = ir.scatter_along(total, places, weighted, 1, "add")
+        weighted = _weighted(counts, length_grams.ordinals, node, ir)
+        targets = ir.broadcast_to(ir.constant(columns[length_grams.ordinals]), weighted.shape)
+        total = ir.scatter_along(total, targets, weighted, 1, "add")
     return total if x.rank == 2 else ir.squeeze(total, (0,))
 
 
@@ -82,20 +83,20 @@ def _pool(x: Value, count: int, node: Node) -> tuple[np.ndarray, Sequence[Grams]
     if not node.has(name):
         node.fail("ngram-pool", f"X is {x.dtype}, and {name} is not given", rule=f"{RULE}, {name}")
     pool = texts(node.strings(name)) if x.dtype.is_string else np.array(node.ints(name), np.int64)
-    vocabulary, places = np.unique(pool, return_inverse=True)
+    vocabulary, indices = np.unique(pool, return_inverse=True)
     starts = [*node.ints("ngram_counts"), pool.size]
-    grams, number = [], 0
+    grams, gram_count = [], 0
     for length, (start, end) in enumerate(pairwise(starts), start=1):
         if not 0 <= start <= end <= pool.size or (end - start) % length:
             message = f"ngram_counts is {starts[:-1]}, the pool has {pool.size} tokens"
             node.fail("ngram-counts", message, rule=f"{RULE}, ngram_counts")
-        tokens = places[start:end].reshape(-1, length)
-        numbers = np.arange(number, number + len(tokens))
-        number += len(tokens)
+        tokens = indices[start:end].reshape(-1, length)
+        ordinals = np.arange(gram_count, gram_count + len(tokens))
+        gram_count += len(tokens)
         if node.int("min_gram_length") <= length <= node.int("max_gram_length") and len(tokens):
-            grams.append(Grams(tokens, numbers))
-    if number != count:
-        node.fail("ngram-indexes", f"{number} n-grams have {count} indexes", rule=f"{RULE}, ngram_indexes")
+            grams.append(Grams(tokens, ordinals))
+    if gram_count != count:
+        node.fail("ngram-indexes", f"{gram_count} n-grams have {count} indexes", rule=f"{RULE}, ngram_indexes")
     return vocabulary, grams
 
 
@@ -111,17 +112,17 @@ def _counts(tokens: Value, grams: Grams, node: Node, ir: Builder) -> Value:
         node.unsupported(f"tokens may be {last} apart, beyond {MOST_DISTANCES}; give the input a shape with shapes=")
     for distance in range(1, last + 1):
         windows = maximum(size - (length - 1) * distance, 0)
-        found = None
-        for place in range(length):
-            seen = ir.unsqueeze(ir.slice_axis(tokens, 1, place * distance, windows), (2,))
-            equal = ir.equal(seen, ir.constant(grams.tokens[:, place].astype(np.int64)))
-            found = equal if found is None else ir.and_(found, equal)
-        assert found is not None, grams
-        total = ir.add(total, ir.reduce(ir.cast(found, F32), "sum", (1,)))
+        matches = None
+        for ordinal in range(length):
+            seen = ir.unsqueeze(ir.slice_axis(tokens, 1, ordinal * distance, windows), (2,))
+            equal = ir.equal(seen, ir.constant(grams.tokens[:, ordinal].astype(np.int64)))
+            matches = equal if matches is None else ir.and_(matches, equal)
+        assert matches is not None, grams
+        total = ir.add(total, ir.reduce(ir.cast(matches, F32), "sum", (1,)))
     return total
 
 
-def _weighted(counts: Value, numbers: np.ndarray, node: Node, ir: Builder) -> Value:
+def _weighted(counts: Value, ordinals: np.ndarray, node: Node, ir: Builder) -> Value:
     """The counts (TF), whether there are any (IDF), times the weights."""
     mode = node.choice("mode", ("TF", "IDF", "TFIDF"))
     if mode == "IDF":
@@ -129,4 +130,4 @@ def _weighted(counts: Value, numbers: np.ndarray, node: Node, ir: Builder) -> Va
     if mode == "TF" or not node.has("weights"):
         return counts
     weights = np.array(node.floats("weights"), np.float32)
-    return ir.mul(counts, ir.constant(weights[numbers]))
+    return ir.mul(counts, ir.constant(weights[ordinals]))

@@ -32,12 +32,12 @@ def _updated(node: Node, ir: Builder, states: int, step: Step) -> tuple[Value, .
         message = f"the node has {node.output_count} outputs, {count} tensors give {count * (1 + states)}"
         node.fail("optimizer-outputs", message, rule=f"ONNX {node.operator}, outputs")
     for column in columns[1:]:
-        for place, (x, other) in enumerate(zip(columns[0], column, strict=True)):
+        for ordinal, (x, other) in enumerate(zip(columns[0], column, strict=True)):
             if x.rank != other.rank or x.dtype != other.dtype:
-                message = f"tensor {place} is {x.type}, what belongs to it {other.type}"
+                message = f"tensor {ordinal} is {x.type}, what belongs to it {other.type}"
                 node.fail("optimizer-shapes", message, rule=f"ONNX {node.operator}, inputs")
             for left, right in zip(x.shape, other.shape, strict=True):
-                message = f"tensor {place} and what belongs to it differ in shape"
+                message = f"tensor {ordinal} and what belongs to it differ in shape"
                 ir.require_equal(left, right, message, "optimizer-shapes")
     results = [step(x, gradient, own) for x, gradient, *own in zip(*columns, strict=True)]
     return tuple(value for column in zip(*results, strict=True) for value in column)

@@ -1,6 +1,6 @@
 """The rules of `canonicalize`, one file per theme; the folder is the list, in alphabetical order.
 
-All are exact, for NaN, infinities and -0.0 too, but where the docstring of a rule says that it rounds in another place.
+All are exact, for NaN, infinities and -0.0 too, but where the docstring of a rule says that it rounds elsewhere.
 """
 
 import importlib

@@ -11,9 +11,9 @@ from onnxc.compiler.passes.analysis.matching import (
     constant_of,
     full_like,
     is_constant,
-    is_number,
+    is_splat,
     made_by,
-    number_of,
+    splat_of,
     unbroadcast,
 )
 from onnxc.compiler.passes.analysis.ranges import range_of
@@ -33,21 +33,21 @@ def order_constant_right(op: Op, build: Builder) -> Value | None:
 def add_nothing(op: Op, build: Builder) -> Value | None:
     """x + -0.0 = x, and x + 0 = x for integers; 0.0 is not nothing, for it turns -0.0 into itself"""
     x, y = op.operands
-    return x if is_number(y, -0.0 if x.dtype.is_float else 0) else None
+    return x if is_splat(y, -0.0 if x.dtype.is_float else 0) else None
 
 
 @rule("sub")
 def subtract_nothing(op: Op, build: Builder) -> Value | None:
     """x - 0 = x"""
     x, y = op.operands
-    return x if is_number(y, 0) else None
+    return x if is_splat(y, 0) else None
 
 
 @rule("sub")
 def subtract_from_nothing(op: Op, build: Builder) -> Value | None:
     """-0.0 - x = -x, and 0 - x = -x for integers"""
     x, y = op.operands
-    return build.neg(y) if is_number(x, -0.0 if x.dtype.is_float else 0) else None
+    return build.neg(y) if is_splat(x, -0.0 if x.dtype.is_float else 0) else None
 
 
 @rule("sub", "xor")
@@ -61,29 +61,29 @@ def cancel_integer(op: Op, build: Builder) -> Value | None:
 def scale_by_one(op: Op, build: Builder) -> Value | None:
     """x * 1 = x, x / 1 = x, x * -1 = -x, x / -1 = -x"""
     x, factor = op.operands
-    if is_number(factor, 1):
+    if is_splat(factor, 1):
         return x
-    return build.neg(x) if is_number(factor, -1) and x.dtype.is_signed else None
+    return build.neg(x) if is_splat(factor, -1) and x.dtype.is_signed else None
 
 
 @rule("mul", "and")
 def multiply_integer_by_nothing(op: Op, build: Builder) -> Value | None:
     """x * 0 = 0 and x and 0 = 0 for integers and bools; a float may be NaN, infinite or negative"""
     x, y = op.operands
-    return y if not x.dtype.is_float and is_number(y, 0) else None
+    return y if not x.dtype.is_float and is_splat(y, 0) else None
 
 
 @rule("and", "or", "xor")
 def combine_with_neutral(op: Op, build: Builder) -> Value | None:
     """x and ones = x, x or 0 = x, x xor 0 = x, x or ones = ones; ones are all bits, or true"""
     x, y = op.operands
-    number = number_of(y)
-    ones = number == 1 if x.dtype.is_bool else number == (-1 if x.dtype.is_signed else 2**x.dtype.bits - 1)
+    splat = splat_of(y)
+    ones = splat == 1 if x.dtype.is_bool else splat == (-1 if x.dtype.is_signed else 2**x.dtype.bits - 1)
     if op.name == "and":
         return x if ones else None
     if op.name == "or" and ones:
         return y
-    return x if number == 0 else None
+    return x if splat == 0 else None
 
 
 @rule("and", "or", "min", "max")
@@ -147,7 +147,7 @@ def multiply_negated(op: Op, build: Builder) -> Value | None:
         return None
     if right is not None:
         return build.binary(op.name, left.operands[0], right.operands[0])
-    factor = number_of(y)
+    factor = splat_of(y)
     if factor is None or not x.dtype.is_float:
         return None
     return build.binary(op.name, left.operands[0], full_like(y, -factor, build))
@@ -180,19 +180,19 @@ def expand_power(op: Op, build: Rewriter) -> Value | None:
     The cube rounds twice, where the power rounds once. √-0.0 is -0.0 and √-∞ is NaN, but their powers are 0.0 and ∞.
     """
     x, exponent = op.operands
-    number = number_of(exponent)
-    if number == 0:
+    splat = splat_of(exponent)
+    if splat == 0:
         return full_like(x, 1, build)
-    if number == 1:
+    if splat == 1:
         return x
-    if number in (2, 3):
+    if splat in (2, 3):
         square = build.mul(x, x)
-        return square if number == 2 else build.mul(square, x)
+        return square if splat == 2 else build.mul(square, x)
     if not x.dtype.is_float:
         return None
-    if number == -1:
+    if splat == -1:
         return build.div(full_like(x, 1, build), x)
-    low = range_of(x, build.symbols.ranges).low if number == 0.5 else None
+    low = range_of(x, build.symbols.ranges).low if splat == 0.5 else None
     return build.sqrt(x) if low is not None and low > 0 else None
 
 
@@ -203,30 +203,30 @@ def bound_beyond_reach(op: Op, build: Rewriter) -> Value | None:
     Floats need an infinite c: of 0.0 and -0.0 either may be the larger.
     """
     x, bound = op.operands
-    number = number_of(bound)
-    if number is None:
+    limit = splat_of(bound)
+    if limit is None:
         return None
     if x.dtype.is_float:
-        return x if number == (-math.inf if op.name == "max" else math.inf) else None
-    found = range_of(x, build.symbols.ranges)
+        return x if limit == (-math.inf if op.name == "max" else math.inf) else None
+    interval = range_of(x, build.symbols.ranges)
     if op.name == "max":
-        return x if found.low is not None and found.low >= number else None
-    return x if found.high is not None and found.high <= number else None
+        return x if interval.low is not None and interval.low >= limit else None
+    return x if interval.high is not None and interval.high <= limit else None
 
 
 @rule("rem")
 def divide_evenly(op: Op, build: Rewriter) -> Value | None:
     """x rem 1 = 0 for integers, and x rem c = x where 0 <= x < c"""
     x, y = op.operands
-    divisor = number_of(y)
+    divisor = splat_of(y)
     if x.dtype.is_float or divisor is None:
         return None
     if divisor == 1:
         return full_like(x, 0, build)
-    found = range_of(x, build.symbols.ranges)
-    if found.low is None or found.high is None:
+    interval = range_of(x, build.symbols.ranges)
+    if interval.low is None or interval.high is None:
         return None
-    return x if found.low >= 0 and found.high < divisor else None
+    return x if interval.low >= 0 and interval.high < divisor else None
 
 
 @rule(*ASSOCIATIVE_INTEGER)
@@ -235,10 +235,10 @@ def gather_constants(op: Op, build: Builder) -> Value | None:
     inner, last = made_by(op.operands[0], op.name), op.operands[1]
     if inner is None or (last.dtype.is_float and op.name not in ("min", "max")):
         return None
-    numbers = number_of(inner.operands[1]), number_of(last)
-    if numbers[0] is None or numbers[1] is None:
+    constants = splat_of(inner.operands[1]), splat_of(last)
+    if constants[0] is None or constants[1] is None:
         return None
-    first, second = (build.scalar(number, last.dtype) for number in numbers if number is not None)
+    first, second = (build.scalar(constant, last.dtype) for constant in constants if constant is not None)
     return build.binary(op.name, inner.operands[0], build.binary(op.name, first, second))
 
 
@@ -246,4 +246,4 @@ def gather_constants(op: Op, build: Builder) -> Value | None:
 def shift_by_nothing(op: Op, build: Builder) -> Value | None:
     """x shifted by 0 = x"""
     x, count = op.operands
-    return x if is_number(count, 0) else None
+    return x if is_splat(count, 0) else None

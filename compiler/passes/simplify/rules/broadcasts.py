@@ -1,4 +1,4 @@
-"""Broadcasts: merged with movement around them, and put off until after the arithmetic that does not need them."""
+"""Broadcasts: merged with movements next to them, and put off until after the arithmetic that does not need them."""
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
@@ -46,16 +46,16 @@ def broadcast_reshaped(op: Op, build: Builder) -> Value | None:
     if inner is None:
         return None
     x, axes = inner.operands[0], op.ints("axes")
-    places = moved_axes(x.shape, inner.result.shape)
-    if places is None:
+    target_of = moved_axes(x.shape, inner.result.shape)
+    if target_of is None:
         return None
-    kept = [axis for axis in range(x.rank) if axis in places]
+    kept = [axis for axis in range(x.rank) if axis in target_of]
     if len(kept) == x.rank:
-        return build.broadcast(x, [axes[places[axis]] for axis in kept], op.result.shape)
+        return build.broadcast(x, [axes[target_of[axis]] for axis in kept], op.result.shape)
     if len(kept) == inner.result.rank:
         return None
     dense = build.with_shape(x, [x.shape[axis] for axis in kept])
-    return build.broadcast(dense, [axes[places[axis]] for axis in kept], op.result.shape)
+    return build.broadcast(dense, [axes[target_of[axis]] for axis in kept], op.result.shape)
 
 
 @rule("transpose")
@@ -77,12 +77,12 @@ def slice_broadcast(op: Op, build: Builder) -> Value | None:
     x, axes = inner.operands[0], inner.ints("axes")
     starts: list[Dim] = [0] * x.rank
     shape, steps = list(x.shape), [1] * x.rank
-    for place, axis in enumerate(axes):
-        if x.shape[place] == 1:
+    for inner_axis, axis in enumerate(axes):
+        if x.shape[inner_axis] == 1:
             continue
-        if x.shape[place] != inner.result.shape[axis]:
+        if x.shape[inner_axis] != inner.result.shape[axis]:
             return None
-        starts[place], shape[place], steps[place] = (
+        starts[inner_axis], shape[inner_axis], steps[inner_axis] = (
             op.dims("starts")[axis],
             op.dims("shape")[axis],
             op.ints("steps")[axis],

@@ -4,7 +4,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import made_by, number_of
+from onnxc.compiler.passes.analysis.matching import made_by, splat_of
 
 # The bits of the significand, the leading one included, and the largest exponent of types that hold wide ranges.
 SIGNIFICANDS = {"f64": (53, 1023), "f32": (24, 127), "f16": (11, 15), "bf16": (8, 127)}
@@ -53,9 +53,9 @@ def cast_to_own_type(op: Op, build: Builder) -> Value | None:
 
 @rule("cast")
 def cast_choice(op: Op, build: Builder) -> Value | None:
-    """cast(c ? a : b, T) = c ? cast(a, T) : cast(b, T) for two numbers"""
+    """cast(c ? a : b, T) = c ? cast(a, T) : cast(b, T) for two splats"""
     choice = made_by(op.operands[0], "select")
-    if choice is None or any(number_of(operand) is None for operand in choice.operands[1:]):
+    if choice is None or any(splat_of(operand) is None for operand in choice.operands[1:]):
         return None
     attributes = (op.dtype(), op.flag("saturate"), op.text("round_mode"))
     condition, a, b = choice.operands

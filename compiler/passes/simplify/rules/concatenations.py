@@ -44,10 +44,10 @@ def split_concatenation(op: Op, build: Builder) -> Value | None:
 def join_adjacent_slices(op: Op, build: Builder) -> Value | None:
     """concatenate(x[a:b], x[b:c]) = x[a:c]"""
     axis = op.int("axis")
-    for place in range(len(op.operands) - 1):
-        joined = _joined(op.operands[place], op.operands[place + 1], axis, build)
+    for ordinal in range(len(op.operands) - 1):
+        joined = _joined(op.operands[ordinal], op.operands[ordinal + 1], axis, build)
         if joined is not None:
-            return build.concatenate([*op.operands[:place], joined, *op.operands[place + 2 :]], axis)
+            return build.concatenate([*op.operands[:ordinal], joined, *op.operands[ordinal + 2 :]], axis)
     return None
 
 

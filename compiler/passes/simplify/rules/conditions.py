@@ -3,7 +3,7 @@
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import full_like, is_number, made_by, number_of
+from onnxc.compiler.passes.analysis.matching import full_like, is_splat, made_by, splat_of
 from onnxc.compiler.passes.analysis.ranges import Range, range_of
 
 
@@ -57,9 +57,9 @@ def compare_bool(op: Op, build: Builder) -> Value | None:
     condition = x if x.dtype.is_bool else cast.operands[0] if cast is not None else None
     if condition is None or not condition.dtype.is_bool:
         return None
-    if is_number(y, 1):
+    if is_splat(y, 1):
         return condition
-    return build.not_(condition) if is_number(y, 0) else None
+    return build.not_(condition) if is_splat(y, 0) else None
 
 
 @rule("less")
@@ -67,14 +67,14 @@ def compare_bool_with_zero(op: Op, build: Builder) -> Value | None:
     """0 < x is x, for a bool x in another type"""
     x, y = op.operands
     cast = made_by(y, "cast")
-    return cast.operands[0] if cast is not None and cast.operands[0].dtype.is_bool and is_number(x, 0) else None
+    return cast.operands[0] if cast is not None and cast.operands[0].dtype.is_bool and is_splat(x, 0) else None
 
 
 @rule("select")
 def select_decided(op: Op, build: Builder) -> Value | None:
     """true ? a : b = a, false ? a : b = b, c ? a : a = a"""
     condition, a, b = op.operands
-    decided = number_of(condition)
+    decided = splat_of(condition)
     if decided is not None:
         return a if decided else b
     return a if a == b else None
@@ -94,11 +94,11 @@ def select_bool(op: Op, build: Builder) -> Value | None:
     condition, a, b = op.operands
     if not a.dtype.is_bool:
         return None
-    if is_number(a, 1):
-        return condition if is_number(b, 0) else build.or_(condition, b)
-    if is_number(b, 0):
+    if is_splat(a, 1):
+        return condition if is_splat(b, 0) else build.or_(condition, b)
+    if is_splat(b, 0):
         return build.and_(condition, a)
-    return build.not_(condition) if is_number(a, 0) and is_number(b, 1) else None
+    return build.not_(condition) if is_splat(a, 0) and is_splat(b, 1) else None
 
 
 @rule("select")
@@ -116,7 +116,7 @@ def select_again(op: Op, build: Builder) -> Value | None:
 @rule("if")
 def take_decided_branch(op: Op, build: Rewriter) -> tuple[Value, ...] | None:
     """if true {a} else {b} = a, if false {a} else {b} = b, where the branch has the types of the whole"""
-    decided = number_of(op.operands[0])
+    decided = splat_of(op.operands[0])
     if decided is None:
         return None
     block = op.blocks[0 if decided else 1]
@@ -128,7 +128,7 @@ def take_decided_branch(op: Op, build: Rewriter) -> tuple[Value, ...] | None:
 @rule("while")
 def skip_loop(op: Op, build: Builder) -> tuple[Value, ...] | None:
     """a loop without scans that never starts leaves its values as they are"""
-    limit, condition = (number_of(operand) for operand in op.operands[:2])
+    limit, condition = (splat_of(operand) for operand in op.operands[:2])
     carried = op.operands[2 : 2 + op.int("carried")]
     never = condition == 0 or (limit is not None and limit <= 0)
     fits = op.int("scans") == 0 and tuple(value.type for value in carried) == op.result_types

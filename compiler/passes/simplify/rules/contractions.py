@@ -1,4 +1,4 @@
-"""Contractions: operands that are repeated or padded are read in place."""
+"""Contractions: operands that are repeated or padded are read as they are."""
 
 from math import inf
 
@@ -6,7 +6,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import is_number, made_by, unbroadcast
+from onnxc.compiler.passes.analysis.matching import is_splat, made_by, unbroadcast
 
 
 @rule("dot")
@@ -14,23 +14,23 @@ def contract_broadcast(op: Op, build: Builder) -> Value | None:
     """dot(broadcast(a), b) = dot(a, b) without the letters along which a repeats, where b has them; the same for b"""
     *terms, result = parse_equation(op.text("equation"))
     operands = list(op.operands)
-    for place in range(2):
-        other = terms[1 - place]
-        source, axes = unbroadcast(operands[place])
-        letters = [terms[place][axis] for axis in axes]
-        repeated = [letter for letter in terms[place] if letter not in letters]
+    for side in range(2):
+        other = terms[1 - side]
+        source, axes = unbroadcast(operands[side])
+        letters = [terms[side][axis] for axis in axes]
+        repeated = [letter for letter in terms[side] if letter not in letters]
         stretched = [
             letter
             for letter, axis, size in zip(letters, axes, source.shape, strict=True)
-            if size == 1 and operands[place].shape[axis] != 1
+            if size == 1 and operands[side].shape[axis] != 1
         ]
         if not (repeated or stretched) or not set(repeated + stretched) <= set(other):
             continue
         kept = [index for index, letter in enumerate(letters) if letter not in stretched]
-        if any(source.shape[index] != operands[place].shape[axes[index]] for index in kept):
+        if any(source.shape[index] != operands[side].shape[axes[index]] for index in kept):
             continue
-        operands[place] = build.with_shape(source, [source.shape[index] for index in kept])
-        terms[place] = "".join(letters[index] for index in kept)
+        operands[side] = build.with_shape(source, [source.shape[index] for index in kept])
+        terms[side] = "".join(letters[index] for index in kept)
     if tuple(operands) == op.operands:
         return None
     return build.dot(operands[0], operands[1], f"{terms[0]},{terms[1]}->{result}", op.dtype())
@@ -40,18 +40,18 @@ def contract_broadcast(op: Op, build: Builder) -> Value | None:
 def convolve_padded(op: Op, build: Builder) -> Value | None:
     """convolution(pad(x, 0), w) = convolution(x, w) with more padding, for spatial axes"""
     padded = made_by(op.operands[0], "pad")
-    if padded is None or not is_number(padded.operands[1], 0) or any(step != 1 for step in op.ints("input_dilations")):
+    if padded is None or not is_splat(padded.operands[1], 0) or any(step != 1 for step in op.ints("input_dilations")):
         return None
     low, high = padded.dims("low"), padded.dims("high")
-    places = parse_dimensions(op.text("dimensions")).x.spatial
-    if any(low[axis] != 0 or high[axis] != 0 for axis in range(padded.result.rank) if axis not in places):
+    spatial = parse_dimensions(op.text("dimensions")).x.spatial
+    if any(low[axis] != 0 or high[axis] != 0 for axis in range(padded.result.rank) if axis not in spatial):
         return None
     return build.convolution(
         padded.operands[0],
         op.operands[1],
         op.ints("strides"),
-        [mine + theirs for mine, theirs in zip(op.dims("low"), (low[axis] for axis in places), strict=True)],
-        [mine + theirs for mine, theirs in zip(op.dims("high"), (high[axis] for axis in places), strict=True)],
+        [mine + theirs for mine, theirs in zip(op.dims("low"), (low[axis] for axis in spatial), strict=True)],
+        [mine + theirs for mine, theirs in zip(op.dims("high"), (high[axis] for axis in spatial), strict=True)],
         op.ints("dilations"),
         op.int("groups"),
         op.ints("input_dilations"),
@@ -67,7 +67,7 @@ IDENTITIES = {"sum": 0.0, "max": -inf, "min": inf}
 def fold_padded(op: Op, build: Builder) -> Value | None:
     """reduce_window(pad(x, identity)) = reduce_window(x) with more padding"""
     padded = made_by(op.operands[0], "pad")
-    if padded is None or not is_number(padded.operands[1], IDENTITIES[op.text("kind")]):
+    if padded is None or not is_splat(padded.operands[1], IDENTITIES[op.text("kind")]):
         return None
     low, high = (
         [mine + theirs for mine, theirs in zip(op.dims(name), padded.dims(name), strict=True)]

@@ -18,12 +18,12 @@ def gather_at_constants(op: Op, build: Builder) -> Value | None:
     size = data.shape[axis]
     if array is None or not array.size or not isinstance(size, int):
         return None
-    places = array.reshape(-1)
-    step = int(places[1] - places[0]) if places.size > 1 else 1
-    counted = places[0] + step * np.arange(places.size)
-    if step == 0 or not np.array_equal(places, counted) or not 0 <= places.min() <= places.max() < size:
+    wanted = array.reshape(-1)
+    step = int(wanted[1] - wanted[0]) if wanted.size > 1 else 1
+    counted = wanted[0] + step * np.arange(wanted.size)
+    if step == 0 or not np.array_equal(wanted, counted) or not 0 <= wanted.min() <= wanted.max() < size:
         return None
-    return build.with_shape(build.slice_axis(data, axis, int(places[0]), int(places.size), step), op.result.shape)
+    return build.with_shape(build.slice_axis(data, axis, int(wanted[0]), int(wanted.size), step), op.result.shape)
 
 
 @rule("gather")
@@ -36,10 +36,10 @@ def gather_moved_indices(op: Op, build: Builder) -> Value | None:
         return None
     inner = moved.operands[0]
     if moved.name == "reshape":
-        places = moved_axes(inner.shape, indices.shape)
-        return None if places is None else build.with_shape(build.gather(data, inner, axis), shape)
+        moves = moved_axes(inner.shape, indices.shape)
+        return None if moves is None else build.with_shape(build.gather(data, inner, axis), shape)
     before, after = range(axis), range(axis + indices.rank, len(shape))
-    axes = (*before, *(axis + place for place in moved.ints("axes")), *after)
+    axes = (*before, *(axis + own for own in moved.ints("axes")), *after)
     return build.broadcast(build.gather(data, inner, axis), axes, shape)
 
 
@@ -61,7 +61,7 @@ def gather_in_order(op: Op, build: Rewriter) -> Value | None:
 def gather_flat_grid(op: Op, build: Builder) -> Value | None:
     """gather(merge(x), every i * n + j in order) = x moved to the axes along which i and j count
 
-    Exporters pick elements of a mask so, by their place in the flattened one.
+    Exporters pick elements of a mask so, by their offset in the flattened one.
     """
     data, indices = op.operands
     axis, merged, counter = op.int("axis"), made_by(data, "reshape"), counter_of(indices)
@@ -77,18 +77,18 @@ def gather_flat_grid(op: Op, build: Builder) -> Value | None:
     targets = {before[0]: after[0] + shift * (after[0] > axis) for after, before in runs.items()}
     stride: Dim = 1
     rest = dict(counter.strides)
-    for place in reversed(runs[axis,]):
+    for x_axis in reversed(runs[axis,]):
         counting = next((each for each, step in rest.items() if step == stride), None)
-        if counting is None or indices.shape[counting] != x.shape[place]:
+        if counting is None or indices.shape[counting] != x.shape[x_axis]:
             return None
         del rest[counting]
-        targets[place] = axis + counting
-        stride = stride * x.shape[place]
+        targets[x_axis] = axis + counting
+        stride = stride * x.shape[x_axis]
     if rest:
         return None
-    kept = [place for place, size in enumerate(x.shape) if size != 1]
-    dense = build.with_shape(x, [x.shape[place] for place in kept])
-    return build.broadcast(dense, [targets[place] for place in kept], op.result.shape)
+    kept = [x_axis for x_axis, size in enumerate(x.shape) if size != 1]
+    dense = build.with_shape(x, [x.shape[x_axis] for x_axis in kept])
+    return build.broadcast(dense, [targets[x_axis] for x_axis in kept], op.result.shape)
 
 
 @rule("gather_nd")

@@ -31,10 +31,10 @@ def _merged(value: Value) -> tuple[Value, dict[int, tuple[int, ...]]] | None:
 def contract_before_merging(op: Op, build: Builder) -> Value | None:
     """dot(merge(a), b) = merge(dot(a, b)) for axes that only a has and that are not summed"""
     left, right, result = parse_equation(op.text("equation"))
-    found = _merged(op.operands[0])
-    if found is None:
+    merge = _merged(op.operands[0])
+    if merge is None:
         return None
-    x, runs = found
+    x, runs = merge
     if len(runs) != len(left):
         return None
     unused = (letter for letter in ascii_letters if letter not in left + right)
@@ -59,10 +59,10 @@ def compute_before_merging(op: Op, build: Builder) -> Value | None:
     """
     if is_widening(op):
         return None
-    found = next((merged for merged in map(_merged, op.operands) if merged is not None), None)
-    if found is None:
+    merge = next((merged for merged in map(_merged, op.operands) if merged is not None), None)
+    if merge is None:
         return None
-    x, runs = found
+    x, runs = merge
     operands = [_unmerged(operand, x, runs, build) for operand in op.operands]
     known = [operand for operand in operands if operand is not None]
     if len(known) != len(operands):

@@ -38,20 +38,20 @@ def reduce_broadcast(op: Op, build: Rewriter) -> Value | None:
     inner = made_by(op.operands[0], "broadcast")
     if inner is None or op.text("kind") not in IDEMPOTENT:
         return None
-    x, places, shape = inner.operands[0], inner.ints("axes"), inner.result.shape
-    own = {axis: place for place, axis in enumerate(places) if x.shape[place] == shape[axis]}
+    x, axes, shape = inner.operands[0], inner.ints("axes"), inner.result.shape
+    own = {axis: x_axis for x_axis, axis in enumerate(axes) if x.shape[x_axis] == shape[axis]}
     repeated = [axis for axis in op.ints("axes") if axis not in own]
     if not repeated or not all(at_least(shape[axis], 1, build.symbols.ranges) for axis in repeated):
         return None
-    if any(x.shape[place] != 1 for place, axis in enumerate(places) if axis in repeated):
+    if any(x.shape[x_axis] != 1 for x_axis, axis in enumerate(axes) if axis in repeated):
         return None
     reduced = {own[axis] for axis in op.ints("axes") if axis in own}
-    units = {place for place, axis in enumerate(places) if axis in repeated}
+    units = {x_axis for x_axis, axis in enumerate(axes) if axis in repeated}
     left = [axis for axis in range(len(shape)) if axis not in op.ints("axes")]
-    rest = [place for place in range(x.rank) if place not in reduced | units]
+    rest = [x_axis for x_axis in range(x.rank) if x_axis not in reduced | units]
     value = build.reduce(x, op.text("kind"), sorted(reduced))
-    dense = build.with_shape(value, [x.shape[place] for place in rest])
-    return build.broadcast(dense, [left.index(places[place]) for place in rest], op.result.shape)
+    dense = build.with_shape(value, [x.shape[x_axis] for x_axis in rest])
+    return build.broadcast(dense, [left.index(axes[x_axis]) for x_axis in rest], op.result.shape)
 
 
 @rule("reduce")

@@ -60,8 +60,8 @@ def split_before_transposing(op: Op, build: Builder) -> Value | None:
     runs = {permutation[before[0]]: after for before, after in groups}
     order = [axis for old in sorted(runs) for axis in runs[old]]
     split = build.with_shape(moved.operands[0], [op.result.shape[axis] for axis in order])
-    places = [order.index(axis) for axis in sorted(order)]
-    return build.with_shape(build.transpose(split, places), op.result.shape)
+    inverse = [order.index(axis) for axis in sorted(order)]
+    return build.with_shape(build.transpose(split, inverse), op.result.shape)
 
 
 @rule("reshape")

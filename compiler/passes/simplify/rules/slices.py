@@ -53,12 +53,12 @@ def slice_reshaped(op: Op, build: Builder) -> Value | None:
     if inner is None:
         return None
     x = inner.operands[0]
-    places = moved_axes(x.shape, inner.result.shape)
-    if places is None or len(places) != x.rank:
+    targets = moved_axes(x.shape, inner.result.shape)
+    if targets is None or len(targets) != x.rank:
         return None
-    if any(size != 1 for axis, size in enumerate(op.result.shape) if axis not in places.values()):
+    if any(size != 1 for axis, size in enumerate(op.result.shape) if axis not in targets.values()):
         return None
-    order = [places[axis] for axis in range(x.rank)]
+    order = [targets[axis] for axis in range(x.rank)]
     starts, shape, steps = op.dims("starts"), op.dims("shape"), op.ints("steps")
     sliced = build.slice(
         x, [starts[axis] for axis in order], [shape[axis] for axis in order], [steps[axis] for axis in order]

@@ -28,12 +28,12 @@ def contract_transposed(op: Op, build: Builder) -> Value | None:
     """dot(transpose(a), b) = dot(a, b) with the letters of a permuted, and the same for b"""
     *terms, result = parse_equation(op.text("equation"))
     operands = list(op.operands)
-    for place, operand in enumerate(op.operands):
+    for side, operand in enumerate(op.operands):
         inner = made_by(operand, "transpose")
         if inner is not None:
-            letters = dict(zip(inner.ints("permutation"), terms[place], strict=True))
-            terms[place] = "".join(letters[axis] for axis in range(operand.rank))
-            operands[place] = inner.operands[0]
+            letters = dict(zip(inner.ints("permutation"), terms[side], strict=True))
+            terms[side] = "".join(letters[axis] for axis in range(operand.rank))
+            operands[side] = inner.operands[0]
     if tuple(operands) == op.operands:
         return None
     return build.dot(operands[0], operands[1], f"{terms[0]},{terms[1]}->{result}", op.dtype())
