@@ -31,7 +31,8 @@ LARGEST_DIVISOR = 1 << 20
 LARGEST_SIZE = 20_000
 """Symbols and functions written out in one size, so that chains of Shape, Mul and Max do not grow without end.
 
-The arena of a model whose sizes all come from data has 2200; a size of 18 000 takes 7 s to compile with.
+The arena of a model whose sizes all come from data has 2200. Five steps of Div, Max, Min and Add are within it and take
+9 s to compile; six, with 23 000, took 53 s.
 """
 
 
