@@ -16,8 +16,8 @@ from onnxc.runtime.program import Body, Constant, Guard, If, Launch, Program, Re
 from onnxc.runtime.signature import default_shape
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.steps import (
+    ExecutionContext,
     PreparedBody,
-    Surroundings,
     guard_check,
     native_step,
     prepare_body,
@@ -141,7 +141,7 @@ class ProgramEngine:
 
     def _prepared_body(self, body: Body, launches: Mapping[Launch, NativeLaunch]) -> PreparedBody[Workspace]:
         weights = self.weights
-        around = Surroundings(
+        around = ExecutionContext(
             self.program.symbols,
             lambda constant: constant_view(weights, constant),
             lambda step: native_step(step, launches[step]),

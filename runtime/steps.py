@@ -45,8 +45,17 @@ if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
 __all__ = [
-    "PreparedBody", "RunStep", "Slots", "Surroundings", "Symbols", "guard_check", "native_step", "prepare_body",
-    "run_body", "symbols_in", "weights_view",
+    "ExecutionContext",
+    "PreparedBody",
+    "RunStep",
+    "Slots",
+    "Symbols",
+    "guard_check",
+    "native_step",
+    "prepare_body",
+    "run_body",
+    "symbols_in",
+    "weights_view",
 ]  # fmt: skip
 
 # The workspace of a call, which only launches look into.
@@ -73,7 +82,7 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings(Generic[W]):
+class ExecutionContext(Generic[W]):
     """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked."""
 
     symbols: Sequence[Symbol]
@@ -93,7 +102,7 @@ class PreparedBody(Generic[W]):
     steps: tuple[RunStep[W], ...]
 
 
-def prepare_body(body: Body, around: Surroundings[W], known: frozenset[int]) -> PreparedBody[W]:
+def prepare_body(body: Body, around: ExecutionContext[W], known: frozenset[int]) -> PreparedBody[W]:
     """The body ready to run; `known` are the symbols that have a value when it starts."""
     template: Slots = [None] * body.slots
     for constant in body.constants:
@@ -145,7 +154,7 @@ def weights_view(weights: np.ndarray, offset: int, dtype: DType, shape: tuple[in
     return array
 
 
-def _prepare_step(step: Step, around: Surroundings[W], known: frozenset[int]) -> RunStep[W]:
+def _prepare_step(step: Step, around: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
     match step:
         case Launch():
             return around.prepare_launch(step)
@@ -253,7 +262,7 @@ def _prepare_guard(step: Guard) -> RunStep[W]:
     return lambda slots, symbols, workspace: check(symbols)
 
 
-def _prepare_if(step: If, around: Surroundings[W], known: frozenset[int]) -> RunStep[W]:
+def _prepare_if(step: If, around: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
     then, otherwise = (prepare_body(body, around, known) for body in (step.then, step.otherwise))
     bindings = _new_bindings(step.bindings, known)
 
@@ -266,7 +275,7 @@ def _prepare_if(step: If, around: Surroundings[W], known: frozenset[int]) -> Run
     return run
 
 
-def _prepare_while(step: While, around: Surroundings[W], known: frozenset[int]) -> RunStep[W]:
+def _prepare_while(step: While, around: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
     body, carried_count = prepare_body(step.body, around, known), len(step.carried)
     bindings = _new_bindings(step.bindings, known | {step.trip_symbol})
     empty_scans = [_prepare_empty_scan(spec, known) for spec in step.scans]

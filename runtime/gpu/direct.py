@@ -48,11 +48,11 @@ class DirectEngine:
             workspace.prepare(found, found.symbols, found.arena_bytes)
         inputs = [self._input(index, values[index], call) for index in self.order]
         outputs = self._outputs(found, wanted, inputs, call)
-        arriving = _Passage([x for x in inputs if isinstance(x, np.ndarray)])
-        leaving = _Passage([x for x in outputs if isinstance(x, np.ndarray)])
-        for staging, passage in ((workspace.incoming, arriving), (workspace.outgoing, leaving)):
-            if passage.nbytes:
-                workspace.reserve(staging, passage.nbytes)
+        arriving = _StagingLayout([x for x in inputs if isinstance(x, np.ndarray)])
+        leaving = _StagingLayout([x for x in outputs if isinstance(x, np.ndarray)])
+        for staging, layout in ((workspace.incoming, arriving), (workspace.outgoing, leaving)):
+            if layout.nbytes:
+                workspace.reserve(staging, layout.nbytes)
         for array, offset in zip(arriving.arrays, arriving.offsets, strict=True):
             workspace.incoming.view(offset, array.shape, array.dtype)[...] = array
         addresses = (
@@ -106,7 +106,7 @@ class DirectEngine:
         return outputs
 
 
-class _Passage:
+class _StagingLayout:
     """Arrays of the host on their way through staging memory: where each lies there, and the bytes of all."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:

@@ -36,7 +36,7 @@ from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, Shared, enqueue_
 from onnxc.runtime.launch import NativeLaunch
 from onnxc.runtime.program import Constant, Launch, Program
 from onnxc.runtime.stats import Stats
-from onnxc.runtime.steps import RunStep, Slots, Surroundings, Symbols, guard_check, prepare_body, run_body
+from onnxc.runtime.steps import ExecutionContext, RunStep, Slots, Symbols, guard_check, prepare_body, run_body
 from onnxc.runtime.values import host_value, own_values, stack_arrays
 from onnxc.runtime.workspaces import WorkspacePool
 
@@ -75,7 +75,7 @@ class DeviceEngine:
         shared = Shared(device, loaded, buffer, frame_words, locations, graphs_kept)
         self.workspaces = WorkspacePool(lambda: DeviceWorkspace(shared))
         self._defaults = default_arrays(program, weights)
-        around = Surroundings(
+        around = ExecutionContext(
             program.symbols,
             lambda constant: _constant(device, buffer, weights, constant),
             lambda step: _device_step(step, launches[step]),
