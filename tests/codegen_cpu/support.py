@@ -23,7 +23,7 @@ from onnxc.compiler.ir.module import Function, Module, Op, Value
 from onnxc.compiler.ir.primitives.pointwise import COMPARE
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.planning.check_plan import check_plan
-from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.kernel_plan import KernelPlan, segments_of
 from onnxc.compiler.planning.plan import Specialize, plan_kernels
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import Image, load_image
@@ -131,8 +131,9 @@ class Planned(ABC):
             return tuple(map(as_array, interpret(self.module, dict(zip(names, arrays, strict=True)))))
 
     def kernels(self) -> list[str]:
-        """The kinds of the kernels."""
-        return [kernel.kind for kernel in self.plan.kernels]
+        """The kinds of the kernels that serve every call; a launch may have others for some sizes."""
+        launches = (launch for segment in segments_of(self.plan.body) for launch in segment.launches)
+        return [self.plan.kernels[ordinal].kind for ordinal in sorted({each.general.kernel for each in launches})]
 
 
 class Native(Planned):
