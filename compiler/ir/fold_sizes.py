@@ -21,6 +21,7 @@ from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Attributes, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.host import MEANINGS
 
 Undecided = None
@@ -57,12 +58,21 @@ def fold_known(
         return None
     constants = [array for operand in operands if (array := _small_constant(operand)) is not None]
     if len(constants) == len(operands) and PRIMITIVES[name].kind != "collective":
-        return (apply_meaning(name, constants, attributes, {})[0],)
+        return (_meaning_of_constants(name, constants, attributes),)
     if not (type.dtype.is_integer or type.dtype.is_bool):
         return None
     known = [array for operand in operands if (array := known_elements(operand)) is not None]
     result = _fold(name, known, attributes) if len(known) == len(operands) else _derived(name, operands, type)
     return None if result is None else (result.reshape(static_shape(type)),)
+
+
+def _meaning_of_constants(name: str, constants: Sequence[np.ndarray], attributes: Attributes) -> np.ndarray:
+    """The result on constants; sizes beyond what can be counted are an error of the model that gives them."""
+    try:
+        return apply_meaning(name, constants, attributes, {})[0]
+    except DeviceError as problem:
+        message = str(problem).removeprefix(f"error[{problem.code}]: ")
+        raise InputError(message, code="impossible-size") from problem
 
 
 def _derived(name: str, operands: Sequence[Value], type: TensorType) -> np.ndarray | None:

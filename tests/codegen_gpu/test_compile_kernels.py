@@ -149,7 +149,8 @@ def test_a_kernel_that_takes_too_long_is_told() -> None:
 
 
 def test_a_process_without_work_ends_itself_and_is_replaced() -> None:
-    code = "from onnxc.compiler.codegen_gpu import compile_worker as worker; worker.IDLE_SECONDS = 0.05; worker.main()"
+    module = "onnxc.compiler.codegen_gpu.compile"
+    code = f"from {module} import compile_worker as worker; worker.IDLE_SECONDS = 0.05; worker.main()"
     pool = WorkerPool((sys.executable, "-P", "-c", code))
     (kernel,) = compile_kernels([EMPTY], H200, None, pool=pool)
     first = pool.process_ids

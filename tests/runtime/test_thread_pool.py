@@ -205,8 +205,10 @@ def test_after_the_pool_has_stopped_loops_run_in_their_caller() -> None:
 
 def test_the_system_may_refuse_threads() -> None:
     output = run_script("""
+        # Compiled before: LLVM has no answer to memory that is short.
+        image = counting_image()
         resource.setrlimit(resource.RLIMIT_AS, (used_address_space() + (20 << 20), resource.RLIM_INFINITY))
-        handle = pool_handle(counting_image(), 200)
+        handle = pool_handle(image, 200)
         counts = count(handle, 1000, 1)
         state = thread_pool._pool.state
         assert state.workers == state.capacity < 199, (state.workers, state.capacity)
