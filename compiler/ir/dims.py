@@ -36,6 +36,10 @@ The arena of a model whose sizes all come from data has 2200. Five steps of Div,
 """
 
 
+class SizeTooComplex(UnsupportedError):
+    """A size would be longer than LARGEST_SIZE."""
+
+
 @dataclass(frozen=True)
 class Apply:
     """An atom that is a function of dims: floordiv, mod, min, max or bcast."""
@@ -135,13 +139,13 @@ class Size:
 def _expect_short(length: int) -> None:
     if length > LARGEST_SIZE:
         message = f"a size is computed from others with {length} symbols and functions; at most {LARGEST_SIZE} are"
-        raise UnsupportedError(f"{message} supported", code="size-too-complex")
+        raise SizeTooComplex(f"{message} supported", code="size-too-complex")
 
 
 def _length(atom: Atom) -> int:
     if isinstance(atom, str):
         return 1
-    return 1 + sum(argument.length for argument in atom.arguments if isinstance(argument, Size))
+    return 1 + sum(map(length_of, atom.arguments))
 
 
 def _collect(total: Mapping[Monomial, int]) -> Dim:
@@ -151,6 +155,11 @@ def _collect(total: Mapping[Monomial, int]) -> Dim:
     if len(terms) == 1 and terms[0][0] == ():
         return terms[0][1]
     return Size(tuple(terms))
+
+
+def length_of(dim: Dim) -> int:
+    """How many symbols and functions `dim` has, written out."""
+    return dim.length if isinstance(dim, Size) else 0
 
 
 def terms_of(dim: Dim) -> tuple[tuple[Monomial, int], ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from onnxc.compiler.ir.derived_sizes import chosen_elements, truncated_elements
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, mod, product
+from onnxc.compiler.ir.dims import Dim, Size, SizeTooComplex, at_least, floordiv, length_of, mod, product
 from onnxc.compiler.ir.dtypes import I32, I64
 from onnxc.compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
 from onnxc.compiler.ir.meanings import apply_meaning
@@ -28,6 +28,9 @@ Undecided = None
 
 # Squares and cubes are all that exporters write; an estimate that keeps expanded sums short.
 _GREATEST_POWER = 4
+
+# What is longer, in symbols and functions, is computed by the call. Ten times what the official cases have.
+_LONGEST = 1000
 
 _INDEXED = ("gather", "scatter_nd", "scatter_along")
 
@@ -62,8 +65,13 @@ def fold_known(
     if not (type.dtype.is_integer or type.dtype.is_bool):
         return None
     known = [array for operand in operands if (array := known_elements(operand)) is not None]
-    result = _fold(name, known, attributes) if len(known) == len(operands) else _derived(name, operands, type)
-    return None if result is None else (result.reshape(static_shape(type)),)
+    try:
+        result = _fold(name, known, attributes) if len(known) == len(operands) else _derived(name, operands, type)
+    except SizeTooComplex:
+        return None
+    if result is None or any(length_of(element) > _LONGEST for element in result.flat):
+        return None
+    return (result.reshape(static_shape(type)),)
 
 
 def _meaning_of_constants(name: str, constants: Sequence[np.ndarray], attributes: Attributes) -> np.ndarray:

@@ -549,6 +549,24 @@ def test_results_of_one_op_are_in_order() -> None:
     assert (values.index, places.index) == (0, 1)
 
 
+def test_integers_that_would_be_very_long_as_sizes_are_computed_by_the_call() -> None:
+    build = Builder()
+    total = build.sizes([N + M + K])
+    for _ in range(6):
+        total = build.mul(total, total)
+    assert build.known(total) is None
+    assert names(build)[-1] == "mul"
+
+
+def test_sizes_stay_formulas_until_their_product_has_very_many_terms() -> None:
+    build = Builder()
+    assert build.short([N + M, 3, K], "size") == (N + M, 3, K)
+    assert names(build) == []
+    given = [N + M] * 9 + [3, K]
+    assert build.short(given, "size") == (*(Size.symbol(f"size{k}") for k in range(9)), 3, K)
+    assert names(build) == ["sizes", "bind_sizes"]
+
+
 def test_adopted_ops_repeat_no_guard() -> None:
     build = Builder()
     build.guard(N, 1, "at_least", "outside")

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
 from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
-from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, lower_bound, mod, product, render, upper_bound
+from onnxc.compiler.ir.dims import (
+    Dim,
+    Size,
+    SizeTooComplex,
+    at_least,
+    floordiv,
+    lower_bound,
+    mod,
+    product,
+    render,
+    upper_bound,
+)
 from tests.ir.programs import dims, symbol_names
 
 A, B, C, N, M = (Size.symbol(name) for name in "ABCNM")
@@ -408,3 +419,9 @@ def test_a_symbol_of_any_name_reads_back(name: str) -> None:
 def test_a_product_of_sizes_of_shapes_is_exact() -> None:
     assert product([2**40, 2**40]) == 2**80
     assert evaluate(product([N] * 20), {"N": 7}) == math.prod([7] * 20)
+
+
+def test_a_product_of_very_many_terms_is_refused_before_it_is_made() -> None:
+    sums = [Size.symbol(f"a{k}") + Size.symbol(f"b{k}") for k in range(16)]
+    with pytest.raises(SizeTooComplex, match="at most 20000"):
+        product(sums)

@@ -185,7 +185,7 @@ def test_stopping_gives_up_on_a_loop_that_goes_on_and_later_ones_run_in_their_ca
         assert pool_state().workers == 1, "no new ones"
         thread_pool._stop()
         assert (pool_state().stop, pool_state().lock, pool_state().workers) == (1, 1, 0)
-        assert threads_of_the_process() == 1
+        wait_until(lambda: threads_of_the_process() == 1)  # a thread that is joined is listed for a moment more
         print("ok")
     """)
     assert output == "ok\n"

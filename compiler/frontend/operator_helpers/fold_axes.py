@@ -1,5 +1,6 @@
 """Folding axes of a tensor: those that the model fixes, or those that data names when the program runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,35 +53,19 @@ class FixedAxes:
 class AxesOfData:
     """Axes that are data: `folded` has for each axis of the shape a size that is 1 where it is folded, else 0.
 
-    Folding scatters each element to its index. `dropped` axes are gone in the result.
+    Folding scatters each element to its index. `kept_shape` has the folded axes with size 1, `result_shape` is what
+    the caller gets, `count` how many elements make one.
     """
 
     ir: Builder
-    shape: tuple[Dim, ...]
     folded: tuple[Dim, ...]
-    dropped: int
-
-    @property
-    def count(self) -> Dim:
-        return product(1 + one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
-
-    @property
-    def kept_shape(self) -> tuple[Dim, ...]:
-        return tuple(size - one * (size - 1) for size, one in zip(self.shape, self.folded, strict=True))
-
-    @property
-    def result_shape(self) -> tuple[Dim, ...]:
-        """The sizes of the axes that stay, in order."""
-        sizes: list[Dim] = [0] * (len(self.shape) - self.dropped)
-        before: Dim = 0
-        for size, one in zip(self.shape, self.folded, strict=True):
-            sizes = [total + size * (1 - one) * _is(before, axis) for axis, total in enumerate(sizes)]
-            before = before + 1 - one
-        return tuple(sizes)
+    kept_shape: tuple[Dim, ...]
+    result_shape: tuple[Dim, ...]
+    count: Dim
 
     def over(self, x: Value, kind: str) -> Value:
         folded = self.kept(x, kind)
-        return self.ir.with_shape(folded, self.result_shape) if self.dropped else folded
+        return self.ir.with_shape(folded, self.result_shape)
 
     def kept(self, x: Value, kind: str) -> Value:
         ir = self.ir
@@ -106,15 +91,26 @@ def axes_of_data(axes: Value, x: Value, ir: Builder, *, keepdims: bool, none_is_
     if none_is_all and not isinstance(given, int):
         named = ir.or_(named, ir.equal(ir.size(given), 0))
         expected = given + rank * maximum(0, 1 - given)
-    folded = ir.read_sizes(ir.cast(named, I64), "folded")
+    flags = ir.cast(named, I64)
+    folded = ir.read_sizes(flags, "folded")
     message = f"the axes repeat, or are outside [{-rank}, {rank - 1}]"
     ir.guard(sum(folded, 0), expected, "equal", message)
-    return AxesOfData(ir, x.shape, folded, given if isinstance(given, int) and not keepdims else 0)
+    pairs = list(zip(x.shape, folded, strict=True))
+    kept = ir.short([size - one * (size - 1) for size, one in pairs], "kept")
+    count = product(ir.short([1 + one * (size - 1) for size, one in pairs], "folded_size"))
+    result = kept
+    if isinstance(given, int) and given > 0 and not keepdims:
+        result = _left_shape(flags, x.shape, rank - given, ir)
+    return AxesOfData(ir, folded, kept, result, count)
 
 
-def _is(a: Dim, b: Dim) -> Dim:
-    """1 where the sizes are equal, else 0."""
-    return maximum(0, 1 - maximum(a - b, b - a))
+def _left_shape(flags: Value, shape: Sequence[Dim], count: int, ir: Builder) -> tuple[Dim, ...]:
+    """The sizes of the `count` axes whose flag is 0, in order; read from memory, as formulas would be very long."""
+    stays = ir.sub(1, flags)
+    position = ir.unsqueeze(ir.scan_axis(stays, "sum", 0, exclusive=True), [1])
+    chosen = ir.cast(ir.equal(position, ir.iota((1, count), 1, I64)), I64)
+    sizes = ir.mul(ir.mul(chosen, ir.unsqueeze(stays, [1])), ir.unsqueeze(ir.sizes(shape), [1]))
+    return ir.read_sizes(ir.reduce(sizes, "sum", [0]), "kept")
 
 
 def _identity(kind: str, dtype: DType) -> Number:

@@ -1,5 +1,6 @@
 """Part of the builder: constants, sizes as tensors, what is known of them, and what must hold between sizes."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.building.core import OpBuilder
 from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dims import Dim, Size, at_least, length_of, terms_of
 from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.known_elements import known_elements
 from onnxc.compiler.ir.module import Op, Value
@@ -17,6 +18,9 @@ from onnxc.compiler.ir.types import TensorType
 Number = int | float | bool
 Operand = Value | Number
 """An operand of a pointwise op; a number becomes a constant of the type of the others."""
+
+# Eight sums of two have a product of 256 terms. An estimate: shapes that exporters write stay formulas.
+_MOST_TERMS = 256
 
 GuardKey = tuple[str, Dim, Dim]
 """The relation and the sizes of a guard."""
@@ -54,6 +58,16 @@ class SizeBuilder(OpBuilder):
     def size(self, dim: Dim, dtype: DType = I64) -> Value:
         """dtype[]: one size as a tensor of rank 0."""
         return self._known_value(np.array(dim, object), TensorType(dtype, ()))
+
+    def short(self, dims: Sequence[Dim], hint: str) -> tuple[Dim, ...]:
+        """The sizes; where their product would have very many terms, each formula as a symbol of its own."""
+        if math.prod(len(terms_of(dim)) for dim in dims) <= _MOST_TERMS:
+            return tuple(dims)
+        formulas = [dim for dim in dims if length_of(dim) > 1]
+        names = tuple(self.symbols.fresh(f"{hint}{index}") for index in range(len(formulas)))
+        self.op("bind_sizes", [self.sizes(formulas)], {"symbols": names})
+        bound = iter(names)
+        return tuple(Size.symbol(next(bound)) if length_of(dim) > 1 else dim for dim in dims)
 
     def known(self, value: Value) -> tuple[Dim, ...] | None:
         """The elements of an integer tensor of rank 0 or 1 where they are known in sizes."""

@@ -32,14 +32,15 @@ def col2im(node: Node, ir: Builder) -> Value:
     block = read_lengths(given, "block_shape", node, ir)
     strides, dilations = (per_axis(node, name, rank, default=1, least=1) for name in ("strides", "dilations"))
     low, high = given_padding(node, rank)
-    padded = [before + size + after for before, size, after in zip(low, image, high, strict=True)]
-    counts = [
+    padded: Sequence[Dim] = [before + size + after for before, size, after in zip(low, image, high, strict=True)]
+    counts: Sequence[Dim] = [
         floordiv(size - dilation * (length - 1) - 1, stride) + 1
         for size, dilation, length, stride in zip(padded, dilations, block, strides, strict=True)
     ]
     for axis, count in enumerate(counts):
         if not at_least(count, 0):
             ir.guard(count, 0, "at_least", f"the block is larger than the padded image along axis {axis}")
+    padded, counts = ir.short(padded, "padded"), ir.short(counts, "blocks")
     offsets = _offsets(block, counts, padded, strides, dilations, ir)
     return _added(x, offsets, padded, product(block), product(counts), low, image, ir)
 
