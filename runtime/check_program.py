@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from onnxc.runtime.arrays import type_text
 from onnxc.runtime.dtypes import DTYPES
+from onnxc.runtime.faults import FAULT_KINDS
 from onnxc.runtime.program import (
     Binding,
     BindSizes,
@@ -38,6 +39,9 @@ RELATIONS = ("equal", "broadcast", "at_least")
 # More slots, in all bodies together, elements or axes are in no program, and would exhaust memory or NumPy; nor are
 # numbers of more digits.
 _SLOTS_LIMIT, _ELEMENTS_LIMIT, _RANK_LIMIT, _DIGITS_LIMIT = 1 << 20, 1 << 56, 64, 19
+
+# More words of a frame, or buffers of a heap, are in no native call.
+_WORDS_LIMIT = 1 << 20
 
 # A type that is nested deeper is of no model that the frontend takes.
 _TYPE_DEPTH_LIMIT = 64
@@ -69,6 +73,8 @@ class _Checker:
         program, body = self.program, self.program.body
         for parameter in (*program.inputs, *program.outputs):
             self.parameter(parameter)
+        for fault in program.faults:
+            self.expect(fault.kind in FAULT_KINDS, f"a fault {fault.kind!r}")
         self.expect(len(body.parameters) == len(program.inputs), "the number of inputs")
         self.expect(len(body.results) == len(program.outputs), "the number of outputs")
         ranks = [None if parameter.shape is None else len(parameter.shape) for parameter in program.inputs]
@@ -144,6 +150,7 @@ class _Checker:
                 self.expect(len(step.specs) == len(step.outputs), "the number of specs")
                 self.specs(step.specs)
                 self.texts[step.arena_bytes] = None
+                self.whole_call(step)
                 self.put(body, ranks, step.outputs, [len(spec.shape) for spec in step.specs])
             case Host():
                 self.host(body, step, ranks)
@@ -162,6 +169,14 @@ class _Checker:
                 self.slots(body, step.slots)
                 for slot in step.slots:
                     ranks.pop(slot, None)
+
+    def whole_call(self, step: Launch) -> None:
+        """What a native call says that holds more than launches of kernels."""
+        self.symbols(step.binds)
+        self.expect(0 <= step.array_words <= _WORDS_LIMIT, f"{step.array_words} words of the frame")
+        self.expect(0 <= step.buffers <= _WORDS_LIMIT, f"{step.buffers} buffers")
+        in_order = sorted(set(step.late)) == list(step.late)
+        self.expect(in_order and all(0 <= k < len(step.outputs) for k in step.late), f"late outputs {step.late}")
 
     def host(self, body: Body, step: Host, ranks: Ranks) -> None:
         self.held(ranks, step.inputs)

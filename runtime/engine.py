@@ -12,7 +12,7 @@ from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, OnnxcError
 from onnxc.runtime.fast_call import FastCall, Shapes, write_fast_call
 from onnxc.runtime.launch import NativeLaunch
-from onnxc.runtime.program import Body, Constant, Guard, If, Launch, Program, Release, Step, While
+from onnxc.runtime.program import Body, Constant, Fault, Guard, If, Launch, Program, Release, Step, While
 from onnxc.runtime.signature import default_shape
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.steps import (
@@ -80,10 +80,11 @@ class ProgramEngine:
         self.pool = pool
         body, guards = without_input_guards(program.body)
         self.guards = [guard_check(guard) for guard in guards]
-        launches = native_launches(body, image, len(program.symbols), locations)
+        launches = native_launches(body, image, len(program.symbols), locations, program.faults)
         frame_words = max((launch.frame_words for launch in launches.values()), default=0)
+        buffers = max((launch.step.buffers for launch in launches.values()), default=0)
         addresses = pool.address if pool is not None else 0, read_address(weights)
-        self.workspaces = WorkspacePool(lambda: Workspace(frame_words, *addresses))
+        self.workspaces = WorkspacePool(lambda: Workspace(frame_words, *addresses, buffers))
         self.body = self._prepared_body(body, launches)
         self.direct = next(iter(launches.values())) if is_direct(body) else None
         self.fast = self._fast_call(self.direct, frame_words) if self.direct is not None else None
@@ -188,14 +189,14 @@ def launches_of(body: Body) -> list[Launch]:
 
 
 def native_launches(
-    body: Body, image: Image | None, symbol_count: int, locations: Sequence[str]
+    body: Body, image: Image | None, symbol_count: int, locations: Sequence[str], faults: Sequence[Fault] = ()
 ) -> dict[Launch, NativeLaunch]:
     """The launches of a body in order, by their step; equal steps share one."""
     found: dict[Launch, NativeLaunch] = {}
     for step in launches_of(body):
         if image is None:
             raise DeviceError("the program has native code, and there is no image", code="image-missing")
-        found[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations)
+        found[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations, faults)
     return found
 
 
@@ -221,9 +222,13 @@ def default_arrays(program: Program, weights: np.ndarray) -> dict[int, np.ndarra
 
 
 def is_direct(body: Body) -> bool:
-    """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once."""
+    """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once.
+
+    Their sizes are known before the call.
+    """
     steps = [step for step in body.steps if not isinstance(step, Release)]
     if len(steps) != 1 or not isinstance(steps[0], Launch):
         return False
     launch = steps[0]
-    return set(launch.inputs) <= set(body.parameters) and sorted(launch.outputs) == sorted(body.results)
+    is_whole = set(launch.inputs) <= set(body.parameters) and sorted(launch.outputs) == sorted(body.results)
+    return is_whole and not launch.late

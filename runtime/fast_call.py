@@ -12,7 +12,7 @@ import numpy as np
 from onnxc.runtime.addresses import ADDRESS, memory
 from onnxc.runtime.arrays import READY_FLAGS
 from onnxc.runtime.dtypes import DType
-from onnxc.runtime.launch import LaunchSizes, NativeLaunch, illegal_data, out_of_memory
+from onnxc.runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
 from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 __all__ = ["FastCall", "Shapes", "write_fast_call"]
@@ -45,9 +45,9 @@ def call({parameters}):
     entry(workspace.frame)
     workspace.counts.calls += 1
     if words[{status}]:
-        status = workspace.take_status()
+        reason = problem_of(workspace)
         push(workspace)
-        raise illegal_data(status, locations)
+        raise reason
     push(workspace)
     return ({results})
 """
@@ -103,7 +103,7 @@ def write_fast_call(
     known: dict[Shapes, LaunchSizes] = {}
     names: dict[str, object] = {
         "ndarray": np.ndarray, "empty": np.empty, "memory": memory, "known": known, "entry": launch.entry,
-        "illegal_data": illegal_data, "locations": launch.locations, "out_of_memory": out_of_memory,
+        "problem_of": launch.problem, "out_of_memory": out_of_memory,
         "dtypes": launch.dtypes, "take": workspaces.take,
         "pop": workspaces.free.pop, "push": workspaces.free.append,
     }  # fmt: skip

@@ -3,6 +3,7 @@
 What sizes decide is worked out once for each combination of them.
 """
 
+import ctypes
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,21 +15,19 @@ import numpy as np
 from onnxc.runtime.addresses import read_address
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
-from onnxc.runtime.program import FRAME_SYMBOLS, Launch, compile_sizes
+from onnxc.runtime.faults import STOPPED, illegal_data
+from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
 from onnxc.runtime.workspaces import Workspace
 
-__all__ = ["LaunchSizes", "NativeLaunch", "illegal_data"]
+__all__ = ["LaunchSizes", "NativeLaunch"]
 
 # The sizes of so many combinations are kept.
 SIZES_KEPT = 256
 
-# No machine has as much memory.
-LARGEST_BYTES = 1 << 56
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchSizes:
-    """What sizes decide for a launch."""
+    """What sizes decide for a launch; `shapes` are those of the outputs that are not late."""
 
     symbols: "array[int]"
     arena_bytes: int
@@ -37,12 +36,13 @@ class LaunchSizes:
 
 @dataclass(frozen=True, eq=False)
 class NativeLaunch:
-    """A launch ready to run. `locations` are the nodes that the numbers in a status block mean."""
+    """A launch ready to run. `locations` and `faults` are what the numbers in a status block mean."""
 
     step: Launch
     entry: Callable[..., int]
     symbol_count: int
     locations: Sequence[str]
+    faults: Sequence[Fault] = ()
 
     @property
     def first_array(self) -> int:
@@ -51,46 +51,80 @@ class NativeLaunch:
 
     @property
     def frame_words(self) -> int:
-        return self.first_array + len(self.step.inputs) + len(self.step.outputs)
+        step = self.step
+        return self.first_array + max(step.array_words, len(step.inputs) + len(step.outputs))
+
+    @cached_property
+    def early(self) -> tuple[int, ...]:
+        """The outputs, by number, whose sizes are known before the call."""
+        return tuple(k for k in range(len(self.step.outputs)) if k not in self.step.late)
 
     @cached_property
     def dtypes(self) -> tuple[DType, ...]:
-        """The element types of the outputs."""
-        return tuple(DTYPES[spec.dtype] for spec in self.step.specs)
+        """The element types of the early outputs."""
+        return tuple(DTYPES[self.step.specs[k].dtype] for k in self.early)
+
+    @cached_property
+    def array_words(self) -> tuple[int, ...]:
+        """The words of the frame for the addresses of the inputs and of the early outputs."""
+        first_output = self.first_array + len(self.step.inputs)
+        return (*range(self.first_array, first_output), *(first_output + k for k in self.early))
 
     @cached_property
     def at(self) -> Callable[[tuple[int, ...]], LaunchSizes]:
         """A function from the values of all symbols to what they decide; InputError where they are impossible."""
-        return lru_cache(SIZES_KEPT)(_sizes_function(self.step, self.dtypes))
+        specs = [self.step.specs[k] for k in self.early]
+        return lru_cache(SIZES_KEPT)(_sizes_function(self.step.arena_bytes, specs, self.dtypes))
 
     def new_outputs(self, sizes: LaunchSizes) -> list[np.ndarray]:
-        """Uninitialised arrays for the outputs."""
+        """Uninitialised arrays for the early outputs."""
         try:
             return [np.empty(shape, dtype) for shape, dtype in zip(sizes.shapes, self.dtypes, strict=True)]
         except MemoryError as problem:
             raise out_of_memory(sizes.shapes, self.dtypes) from problem
 
     def run(self, sizes: LaunchSizes, arrays: Sequence[np.ndarray], workspace: Workspace) -> None:
-        """Calls the entry on the inputs and outputs, in this order; InputError for what the status block says."""
+        """Calls the entry on the inputs and early outputs, in this order; raises what the status block says."""
         if workspace.sizes is not sizes:
             workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
         words = workspace.words
-        for place, x in enumerate(arrays, self.first_array):
-            words[place] = read_address(x)
+        for word, x in zip(self.array_words, arrays, strict=True):
+            words[word] = read_address(x)
         self.entry(workspace.frame)
         workspace.counts.launches += 1
         if words[workspace.status]:
-            raise illegal_data(workspace.take_status(), self.locations)
+            raise self.problem(workspace)
 
+    def problem(self, workspace: Workspace) -> BaseException:
+        """What the status block says, which is clear again afterwards; what a handler of a signal has raised."""
+        code, ordinal, *_ = status = workspace.take_status()
+        # A call that ends in its middle leaves its own symbols in the frame.
+        workspace.sizes = None
+        if code == FAULT and workspace.heap is not None and self.faults[ordinal].kind == STOPPED:
+            return workspace.heap.interruption()
+        return illegal_data(status, self.locations, self.faults)
 
-def illegal_data(status: Sequence[int], locations: Sequence[str]) -> InputError:
-    """The error for a status block: code, number of the location, value, size."""
-    code, place, value, size, *_ = status
-    location = locations[place] if 0 <= place < len(locations) else ""
-    where = f"\n  --> {location}" if location else ""
-    if code == 1:
-        return InputError(f"index {value} is outside of an axis of size {size}{where}", code="index-out-of-range")
-    return InputError(f"the data is not legal ({code}, {value}, {size}){where}", code="illegal-data")
+    def found_symbols(self, workspace: Workspace) -> dict[int, int]:
+        """The values of the symbols that the call has bound."""
+        return {symbol: workspace.words[FRAME_SYMBOLS + symbol] for symbol in self.step.binds}
+
+    def late_outputs(self, symbols: Sequence[int], workspace: Workspace) -> list[np.ndarray]:
+        """Copies of what the call has left on the heap, with these symbols as it has bound them."""
+        first = self.first_array + len(self.step.inputs)
+        arrays = []
+        for k, shape_at in zip(self.step.late, self._late_shapes, strict=True):
+            shape, dtype = shape_at(symbols), DTYPES[self.step.specs[k].dtype]
+            try:
+                array = np.empty(shape, dtype)
+            except MemoryError as problem:
+                raise out_of_memory([shape], [dtype]) from problem
+            ctypes.memmove(read_address(array), workspace.words[first + k], array.nbytes)
+            arrays.append(array)
+        return arrays
+
+    @cached_property
+    def _late_shapes(self) -> tuple[Callable[[Sequence[int]], tuple[int, ...]], ...]:
+        return tuple(compile_sizes(self.step.specs[k].shape) for k in self.step.late)
 
 
 def out_of_memory(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) -> DeviceError:
@@ -99,8 +133,10 @@ def out_of_memory(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) ->
     return DeviceError(f"arrays {listed} do not fit into memory", code="out-of-memory")
 
 
-def _sizes_function(step: Launch, dtypes: Sequence[DType]) -> Callable[[tuple[int, ...]], LaunchSizes]:
-    evaluate = compile_sizes([step.arena_bytes, *(text for spec in step.specs for text in spec.shape)])
+def _sizes_function(
+    arena: str, specs: Sequence[TensorSpec], dtypes: Sequence[DType]
+) -> Callable[[tuple[int, ...]], LaunchSizes]:
+    evaluate = compile_sizes([arena, *(text for spec in specs for text in spec.shape)])
 
     def sizes_at(symbols: tuple[int, ...]) -> LaunchSizes:
         arena_bytes, *dims = evaluate(symbols)
@@ -108,7 +144,7 @@ def _sizes_function(step: Launch, dtypes: Sequence[DType]) -> Callable[[tuple[in
             if size < 0:
                 raise InputError(f"the inputs make a size of {size}", code="impossible-size")
         remaining = iter(dims)
-        shapes = tuple(tuple(next(remaining) for _ in spec.shape) for spec in step.specs)
+        shapes = tuple(tuple(next(remaining) for _ in spec.shape) for spec in specs)
         nbytes = sum(
             prod(size or 1 for size in shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)
         )

@@ -36,13 +36,22 @@ class Binding:
 
 @dataclass(frozen=True)
 class Launch:
-    """One native call: an entry of the image over a frame of sizes and arrays; it needs an arena of its own."""
+    """One native call: an entry of the image over a frame of sizes and arrays; it needs an arena of its own.
+
+    A call that holds more than launches of kernels says besides: the words of the frame that it uses for arrays, how
+    many buffers of the heap, the symbols that it gives a value, and the numbers of the outputs whose sizes only it
+    finds: those it leaves on the heap, their addresses in the frame.
+    """
 
     entry: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
     arena_bytes: SizeText
+    array_words: int = 0
+    buffers: int = 0
+    binds: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,18 +182,32 @@ class Symbol:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What a native call may find wrong with sizes and data; runtime/faults.py says the error for each kind."""
+
+    kind: str
+    message: str
+    location: str = ""
+
+
+@dataclass(frozen=True)
 class Program:
-    """A whole program. Symbols that inputs bind come with their declared ranges."""
+    """A whole program. Symbols that inputs bind come with their declared ranges; status blocks number the faults."""
 
     name: str
     symbols: tuple[Symbol, ...]
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     body: Body
+    faults: tuple[Fault, ...] = ()
 
 
 # The frame of a native call: 64-bit words in this order, then one word for each symbol, input and output.
-FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS, FRAME_SYMBOLS = 0, 1, 2, 3, 4
+FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS, FRAME_HEAP, FRAME_SYMBOLS = 0, 1, 2, 3, 4, 5
+
+# The heap of a call: the address of `i64 check()`, which is 0 where a handler of a signal has raised, or no address;
+# then two words for each buffer, its address and its bytes, which native code lets grow.
+HEAP_CHECK, HEAP_BUFFERS, BUFFER_WORDS = 0, 1, 2
 
 # What the first word of the frame leads to where kernels run on a GPU: the address of cuLaunchKernelEx, the stream,
 # then the function of each kernel. All addresses in the frame are then those of the device.
@@ -193,9 +216,13 @@ DEVICE_LAUNCH, DEVICE_STREAM, DEVICE_FUNCTIONS = 0, 1, 2
 # What a native call gives where it is not 0 or a result of the driver: an array has too many elements for its kernels.
 TOO_MANY_ELEMENTS = -1
 
-# The words of a status block that a call fills in where the data is not legal: what is wrong (1: an index is out of
-# range; 0: nothing), the number of the node that found it, the index, and the size of its axis.
+# The words of a status block that a call fills in where the data is not legal: what is wrong, the number of the node
+# that found it or of the fault, and two numbers: the index and the size of its axis, or what the fault is about.
 STATUS_CODE, STATUS_LOCATION, STATUS_VALUE, STATUS_SIZE = 0, 1, 2, 3
+NO_FAULT, INDEX_OUT_OF_RANGE, FAULT = 0, 1, 2
+
+# No machine has as much memory, in bytes.
+LARGEST_BYTES = 1 << 56
 
 
 def floordiv(a: int, b: int) -> int:

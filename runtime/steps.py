@@ -16,8 +16,9 @@ import numpy as np
 from onnxc.runtime.arrays import is_ready
 from onnxc.runtime.dtypes import DTYPES, STRING, DType
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, expect_one_shape, located
-from onnxc.runtime.launch import LARGEST_BYTES, NativeLaunch
+from onnxc.runtime.launch import NativeLaunch
 from onnxc.runtime.program import (
+    LARGEST_BYTES,
     Binding,
     BindSizes,
     Body,
@@ -173,14 +174,18 @@ def _prepare_step(step: Step, around: ExecutionContext[W], known: frozenset[int]
 
 
 def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
-    """The launch as a step on the host: outputs are new arrays."""
+    """The launch as a step on the host: outputs are new arrays, and what it has bound are symbols of later steps."""
+    early, late = ([step.outputs[k] for k in numbers] for numbers in (launch.early, step.late))
 
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         sizes = launch.at(tuple(symbols))
         outputs = launch.new_outputs(sizes)
         inputs = [_ready(slots[slot]) for slot in step.inputs]
         launch.run(sizes, (*inputs, *outputs), workspace)
-        _put(slots, step.outputs, outputs)
+        for symbol, value in launch.found_symbols(workspace).items():
+            symbols[symbol] = value
+        _put(slots, early, outputs)
+        _put(slots, late, launch.late_outputs(symbols, workspace))
 
     return run
 
@@ -385,4 +390,6 @@ def _bound_by(step: Step) -> frozenset[int]:
             return _symbols_of(step.bindings)
         case While():
             return _symbols_of(step.bindings) | {step.trip_symbol}
+        case Launch():
+            return frozenset(step.binds)
     return frozenset()

@@ -21,7 +21,8 @@ import numpy as np
 from onnxc.runtime.addresses import WORD_BYTES, read_address
 from onnxc.runtime.cpu import HUGE_PAGE_BYTES, allocate_aligned
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
+from onnxc.runtime.heap import Heap
+from onnxc.runtime.program import FRAME_ARENA, FRAME_HEAP, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
 __all__ = ["STATUS_WORDS", "AnyWorkspace", "Counts", "Workspace", "WorkspacePool"]
 
@@ -52,14 +53,14 @@ W = TypeVar("W", bound=AnyWorkspace)
 
 
 class Workspace:
-    """The words of the frame, the status block behind them at `status`, and the arena.
+    """The words of the frame, the status block behind them at `status`, the arena, and a heap where calls need one.
 
     `sizes` is what the symbols of the frame were last set for.
     """
 
-    __slots__ = ("__weakref__", "arena", "counts", "frame", "sizes", "status", "words")
+    __slots__ = ("__weakref__", "arena", "counts", "frame", "heap", "sizes", "status", "words")
 
-    def __init__(self, frame_words: int, pool_address: int, weights_address: int) -> None:
+    def __init__(self, frame_words: int, pool_address: int, weights_address: int, buffers: int = 0) -> None:
         self.words = array("q", bytes((frame_words + STATUS_WORDS) * WORD_BYTES))
         address = self.words.buffer_info()[0]
         self.frame = ctypes.c_void_p(address)
@@ -68,6 +69,9 @@ class Workspace:
         self.words[FRAME_WEIGHTS] = weights_address
         self.words[FRAME_STATUS] = address + frame_words * WORD_BYTES
         self.arena = np.empty(0, np.uint8)
+        self.heap = Heap(buffers) if buffers else None
+        if self.heap is not None:
+            self.words[FRAME_HEAP] = self.heap.address
         self.sizes: object = None
         self.counts = Counts()
 
@@ -83,7 +87,7 @@ class Workspace:
 
     @property
     def arena_bytes(self) -> int:
-        return self.arena.nbytes
+        return self.arena.nbytes + (self.heap.nbytes if self.heap is not None else 0)
 
     def take_status(self) -> tuple[int, ...]:
         """The status block, which is clear again afterwards."""

@@ -35,7 +35,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(schedule, case, target)
 
-    return PlanTarget(str(target), is_native, _measures, candidates, cost)
+    return PlanTarget(str(target), is_native, _measures, candidates, cost, compiles_steps=True)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:

@@ -207,7 +207,9 @@ def _segments(region: Region, in_loop: bool = False) -> Iterator[tuple[Segment, 
 
 def _host_steps(region: Region) -> Iterator[Op]:
     """The ops over data that run on the host; comparing sizes is none."""
-    return (step.op for step in walk_steps(region) if isinstance(step, OpStep) and not isinstance(step, GuardStep))
+    return (
+        step.op for step in walk_steps(region.steps) if isinstance(step, OpStep) and not isinstance(step, GuardStep)
+    )
 
 
 def _host_step(op: Op) -> JsonValue:

@@ -1,23 +1,28 @@
 """KernelPlan to Artifact: what is the same for every target, around the two things that a back end brings."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.routine_frame import FaultTable
+from onnxc.compiler.codegen_host.routines import RoutineContext, write_routine
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
 from onnxc.compiler.codegen_host.segment_parts import segment_functions
 from onnxc.compiler.codegen_host.weights import WeightBlock
 from onnxc.compiler.codegen_host.write_program import Entries, write_program
 from onnxc.compiler.limits import expect_within
-from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
+from onnxc.compiler.planning.kernel_plan import KernelPlan, Routine, Segment
 from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.device_code import DeviceCode
 from onnxc.runtime.program import JsonValue
 
 __all__ = ["Pieces", "assemble"]
+
+# About 10 ms at 3 GHz, and with the slow counters of some arm processors at most 170 ms.
+CHECK_TICKS: Mapping[str, int] = {"x86_64": 1 << 25, "aarch64": 1 << 22}
 
 Locations = Mapping[str, int]
 """The ordinal of each node whose kernels may report data that is not legal."""
@@ -60,11 +65,26 @@ def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> 
     for name, segment in segments.items():
         for function in segment_functions(name, segment, write):
             module.add(function)
+    faults = FaultTable()
+    context = RoutineContext(
+        symbols,
+        {symbol.name: symbol.low for symbol in program.symbols},
+        offsets,
+        entry_of.segment,
+        lambda segment: any(pieces.reports(launch.general.kernel) for launch in segment.launches),
+        faults,
+        CHECK_TICKS[host.arch],
+    )
+    for name, call in entry_of.calls.items():
+        if isinstance(call, Routine):
+            for function in write_routine(name, call, context):
+                module.add(function)
+    program = replace(program, faults=tuple(faults.faults))
     images = {}
-    if segments:
+    if entry_of.calls:
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large")
         objects = [compile_object(text, host) for text in module.texts()]
-        images[str(target)] = build_image(objects, list(segments), host)
+        images[str(target)] = build_image(objects, list(entry_of.calls), host)
     provenance = {"locations": list(locations)}
     return tie_images(Artifact(program, images, weights.bytes(), provenance, pieces.report, device=pieces.device))
 

@@ -1,9 +1,10 @@
-"""Images: the object code of a program linked with what every program needs, the thread pool and conversions."""
+"""Images: the object code of a program, linked with the thread pool, conversions and the heap, which all may need."""
 
 from collections.abc import Sequence
 from functools import cache
 
 from onnxc.compiler.codegen_host.conversions import conversion_functions
+from onnxc.compiler.codegen_host.heap import heap_functions
 from onnxc.compiler.codegen_host.link import link_image
 from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
@@ -18,8 +19,8 @@ def build_image(objects: Sequence[bytes], exports: Sequence[str], target: Target
 
 @cache
 def support_object(target: Target) -> bytes:
-    """The object code of the thread pool and the conversions."""
+    """The object code of the thread pool, the conversions and the heap."""
     module = ModuleBuilder()
-    for function in (*pool_functions(target), *conversion_functions()):
+    for function in (*pool_functions(target), *conversion_functions(), *heap_functions()):
         module.add(function)
     return compile_object(module.text(), target)

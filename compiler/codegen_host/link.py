@@ -21,7 +21,8 @@ _LIBM_STEMS = (
     "round", "roundeven", "scalbn", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
 )  # fmt: skip
 _LIBM = frozenset(stem + suffix for stem in _LIBM_STEMS for suffix in ("", "f"))
-_LIBC = frozenset({"bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})
+# The first two are what the heap of a call is made of (codegen_host/heap.py).
+_LIBC = frozenset({"aligned_alloc", "free", "bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})
 
 # A symbol wherever it is named: (object, index of its definition there), or (-1, index among the imports).
 _SymbolKey = tuple[int, int]

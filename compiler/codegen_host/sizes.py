@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int
-from onnxc.compiler.ir.dims import Apply, Dim, Monomial, lower_bound
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, lower_bound
 
 Known = dict[Dim | Monomial, Int]
 
@@ -16,6 +16,34 @@ def emit_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder, known: K
     `known` keeps sizes and products that were computed where every later call can see them.
     """
     return _Writer(symbols, f, {} if known is None else known).size(dim)
+
+
+def emit_estimate(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Reg:
+    """About the value of `dim` as a double, which does not overflow; where it is too large an i64 may be anything."""
+    if isinstance(dim, int):
+        return f.constant("double", float(dim))
+    total = f.constant("double", 0.0)
+    for monomial, factor in dim.terms:
+        value = f.constant("double", float(factor))
+        for atom in monomial:
+            value = f.fmul(value, _estimated(atom, symbols, f))
+        total = f.fadd(total, value)
+    return total
+
+
+def _estimated(atom: Atom, symbols: Mapping[str, Int], f: FunctionBuilder) -> Reg:
+    if isinstance(atom, str):
+        return _reg(f.convert("sitofp", symbols[atom], "double"), f)
+    first, *others = (emit_estimate(argument, symbols, f) for argument in atom.arguments)
+    match atom.function:
+        case "floordiv":
+            return f.select(f.fcmp("oeq", others[0], 0.0), 0.0, f.fdiv(first, others[0]))
+        case "mod":
+            return f.select(f.fcmp("oeq", others[0], 0.0), first, others[0])
+    for other in others:
+        predicate = "olt" if atom.function == "min" else "ogt"
+        first = f.select(f.fcmp(predicate, first, other), first, other)
+    return first
 
 
 @dataclass(frozen=True)
@@ -59,7 +87,7 @@ class _Writer:
         return quotient if atom.function == "floordiv" else f.sub(first, f.mul(quotient, arguments[1]))
 
 
-def _reg(value: Int, f: FunctionBuilder) -> Int:
+def _reg(value: Int, f: FunctionBuilder) -> Reg:
     return f.constant("i64", value) if isinstance(value, int) else value
 
 

@@ -1,6 +1,7 @@
 """The steps of a plan as the program that the runtime reads: values become slots, sizes become texts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from onnxc.compiler.ir.dims import Dim, Size, render
 from onnxc.compiler.ir.dtypes import DType, dtype_of
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Attribute, Op, Value
-from onnxc.compiler.ir.types import ShapedType, TensorType, Type
+from onnxc.compiler.ir.op_facts import bound_symbols
+from onnxc.compiler.ir.types import ShapedType, TensorType, Type, type_symbols
 from onnxc.compiler.planning.kernel_plan import BindSizes as PlannedBindSizes
 from onnxc.compiler.planning.kernel_plan import (
     Branch,
@@ -17,8 +19,12 @@ from onnxc.compiler.planning.kernel_plan import (
     Loop,
     OpStep,
     Region,
+    Routine,
     Segment,
     Transfer,
+    regions_of,
+    segments_of,
+    walk_steps,
 )
 from onnxc.compiler.planning.kernel_plan import Release as PlannedRelease
 from onnxc.runtime.program import (
@@ -41,18 +47,31 @@ from onnxc.runtime.program import (
     While,
 )
 
-EntryOf = Callable[[Segment], str]
+EntryOf = Callable[[Segment | Routine], str]
 OffsetOf = Callable[[int], int]
 
 
 class Entries:
-    """Names the native function of each segment as it is asked for; `segments` are those that were, in order."""
+    """Names the native functions as they are asked for: those of `calls`, and of all segments, in order."""
 
     def __init__(self) -> None:
+        self.calls: dict[str, Segment | Routine] = {}
         self.segments: dict[str, Segment] = {}
+        self.names: dict[Segment, str] = {}
 
-    def __call__(self, segment: Segment) -> str:
-        name = f"segment{len(self.segments)}"
+    def __call__(self, call: Segment | Routine) -> str:
+        if isinstance(call, Segment):
+            name = self.segment(call)
+        else:
+            name = f"routine{len(self.calls)}"
+            for segment in segments_of(call.steps):
+                self.segment(segment)
+        self.calls[name] = call
+        return name
+
+    def segment(self, segment: Segment) -> str:
+        """The function of a segment, whoever calls it."""
+        name = self.names.setdefault(segment, f"segment{len(self.segments)}")
         self.segments[name] = segment
         return name
 
@@ -69,6 +88,16 @@ def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[n
     )
     symbols = tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in writer.symbols)
     return Program(plan.name, symbols, inputs, outputs, body)
+
+
+def _symbols_within(routine: Routine) -> Iterator[str]:
+    """What binds a symbol in a routine: its ops, and the parameters of its regions."""
+    for step in walk_steps(routine.steps):
+        if isinstance(step, OpStep):
+            yield from bound_symbols(step.op)
+        for region in regions_of(step):
+            for parameter in region.block.parameters:
+                yield from sorted(type_symbols(parameter.type))
 
 
 def _described(name: str, type: Type, default: int | None) -> Parameter:
@@ -154,17 +183,34 @@ class _BodyWriter:
                     checks.append(Check(self.slot(value), axis, self.program.size(dim)))
         return tuple(bindings), tuple(checks)
 
-    def _step(self, step: Segment | OpStep | PlannedRelease) -> Step:
+    def _launch(self, step: Segment | Routine, arena_bytes: Dim) -> Launch:
+        return Launch(
+            self.program.entry_of(step),
+            tuple(self.slot(value) for value in step.inputs),
+            tuple(self.slot(value) for value in step.outputs),
+            tuple(self.program.spec(value.type) for value in step.outputs),
+            self.program.size(arena_bytes),
+        )
+
+    def _routine(self, step: Routine) -> Launch:
+        """One native call that holds more than launches; all symbols that have a value in it get words of the frame."""
+        for name in _symbols_within(step):
+            self.program.symbol(name)
+        return replace(
+            self._launch(step, 0),
+            array_words=max((len(each.inputs) + len(each.outputs) for each in segments_of(step.steps)), default=0),
+            buffers=step.buffer_count,
+            binds=tuple(self.program.symbol(name) for name in dict.fromkeys(step.binds)),
+            late=step.late,
+        )
+
+    def _step(self, step: Segment | Routine | OpStep | PlannedRelease) -> Step:
         if isinstance(step, PlannedRelease):
             return Release(tuple(self.slot(value) for value in step.values))
         if isinstance(step, Segment):
-            return Launch(
-                self.program.entry_of(step),
-                tuple(self.slot(value) for value in step.inputs),
-                tuple(self.slot(value) for value in step.outputs),
-                tuple(self.program.spec(value.type) for value in step.outputs),
-                self.program.size(step.arena_bytes),
-            )
+            return self._launch(step, step.arena_bytes)
+        if isinstance(step, Routine):
+            return self._routine(step)
         op = step.op
         slots = tuple(self.slot(operand) for operand in op.operands)
         outputs = tuple(self.slot(result) for result in op.results)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
+from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
@@ -50,7 +51,7 @@ OPTIMIZE: tuple[Pass, ...] = (
 )
 """The same for every target."""
 
-CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary)
+CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
 GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary,)

@@ -27,7 +27,7 @@ def check_plan(plan: KernelPlan) -> None:
     for all its variants. Steps must find what they read: not released, and where launches run on a device, on the side
     where they read it.
     """
-    for step in walk_steps(plan.body):
+    for step in walk_steps(plan.body.steps):
         if isinstance(step, Segment):
             check_segment(step, plan.function.symbols)
             for ordinal, launch in enumerate(step.launches):

@@ -81,7 +81,8 @@ class PlanTarget:
     """What planning asks of a target: which ops it has kernels for, and how they may be computed, at what cost.
 
     measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the preferred ones
-    first. cost: the seconds that a launch should take; only compared. residency: where launches run.
+    first. cost: the seconds that a launch should take; only compared. residency: where launches run. compiles_steps:
+    whether loops, branches and sizes from data can be native code.
     """
 
     name: str
@@ -90,6 +91,7 @@ class PlanTarget:
     candidates: Callable[[KernelProblem, Case], Sequence[Schedule]]
     cost: Callable[[KernelProblem, Schedule, Case], float]
     residency: Residency = "host"
+    compiles_steps: bool = False
 
 
 def choose_schedules(

@@ -5,7 +5,7 @@ is an ordered tuple of variants, of which a call takes the first whose guard hol
 plan does not know the number of threads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -15,6 +15,7 @@ from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Function, Op, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import AnchorKind
 from onnxc.compiler.ir.printer import ValueNames, print_block
 from onnxc.compiler.planning.layouts import Layout
@@ -209,8 +210,55 @@ class Release:
     values: tuple[Value, ...]
 
 
+@dataclass(frozen=True)
+class Carried:
+    """How a value gets from one round of a native loop to the next, in buffers of the heap.
+
+    kept: it is what came in. exchanged: the round writes `other`, which changes places with `buffer`. copied: the
+    result is copied to `other`, and then these change places.
+    """
+
+    how: Literal["kept", "exchanged", "copied"]
+    buffer: int = 0
+    other: int = 0
+
+
+@dataclass(frozen=True)
+class LoopBuffers:
+    """The buffers of the heap that a native loop uses besides those of its body: one for each stacked result."""
+
+    carried: tuple[Carried, ...]
+    stacked: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Routine:
+    """Steps without the host, as one native call from `inputs` to `outputs`, which may be loops and branches.
+
+    `late` are the numbers of the outputs whose sizes only the call finds, `direct` the outputs that segments write to
+    where the caller wants them. What else it computes lies in buffers of the heap,
+    which grow as a call needs: `buffers` says which value in which of `buffer_count`; values that are never needed at
+    one time share one. Buffer 0 is the arena of its segments. `constants` are what it reads as row-major weights.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    late: tuple[int, ...]
+    direct: frozenset[Value]
+    steps: "tuple[PlanStep, ...]"
+    buffers: Mapping[Value, int]
+    loops: Mapping[Loop, LoopBuffers]
+    buffer_count: int
+    constants: Mapping[Value, int]
+
+    @property
+    def binds(self) -> tuple[str, ...]:
+        """The symbols that later steps may use."""
+        return tuple(name for step in self.steps if isinstance(step, OpStep) for name in bound_symbols(step.op))
+
+
 OpStep = Loop | Branch | GuardStep | BindSizes | HostStep | Collective
-PlanStep = Segment | OpStep | Transfer | Release
+PlanStep = Segment | Routine | OpStep | Transfer | Release
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,25 +280,27 @@ def regions_of(step: PlanStep) -> tuple[Region, ...]:
 
 
 def walk_regions(region: Region) -> Iterator[Region]:
-    """A region and those within its steps."""
+    """A region and those within its steps, but for what a routine holds."""
     yield region
     for step in region.steps:
         for inner in regions_of(step):
             yield from walk_regions(inner)
 
 
-def walk_steps(region: Region) -> Iterator[PlanStep]:
-    """All steps of a region and of those within, in order."""
-    for step in region.steps:
+def walk_steps(steps: Iterable[PlanStep]) -> Iterator[PlanStep]:
+    """All steps and those within, in order."""
+    for step in steps:
         yield step
+        if isinstance(step, Routine):
+            yield from walk_steps(step.steps)
         for inner in regions_of(step):
-            yield from walk_steps(inner)
+            yield from walk_steps(inner.steps)
 
 
 def values_read(step: PlanStep) -> tuple[Value, ...]:
     """What a step reads, in order; giving a value up is not reading it."""
     match step:
-        case Segment():
+        case Segment() | Routine():
             return step.inputs
         case Transfer():
             return (step.value,)
@@ -262,16 +312,16 @@ def values_read(step: PlanStep) -> tuple[Value, ...]:
 def values_made(step: PlanStep) -> tuple[Value, ...]:
     """What a step makes, in order."""
     match step:
-        case Segment():
+        case Segment() | Routine():
             return step.outputs
         case Transfer() | Release():
             return ()
     return tuple(step.op.results)
 
 
-def segments_of(region: Region) -> Iterator[Segment]:
-    """All native calls of a region and of those within, in order."""
-    return (step for step in walk_steps(region) if isinstance(step, Segment))
+def segments_of(steps: Iterable[PlanStep]) -> Iterator[Segment]:
+    """All segments among steps and those within, in order."""
+    return (step for step in walk_steps(steps) if isinstance(step, Segment))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,18 +345,25 @@ class KernelPlan:
         for index, kernel in enumerate(self.kernels):
             first, *others = str(kernel).splitlines()
             lines += [f"  kernel k{index} {first}", *(f"    {line}" for line in others)]
-        return "\n".join([*lines, *(f"  {line}" for line in _region_lines(self.body, ValueNames()))])
+        return "\n".join([*lines, *(f"  {line}" for line in _step_lines(self.body.steps, ValueNames()))])
 
 
-def _region_lines(region: Region, names: ValueNames) -> list[str]:
+def _step_lines(steps: Iterable[PlanStep], names: ValueNames) -> list[str]:
     lines: list[str] = []
-    for step in region.steps:
+    for step in steps:
         lines.append(_step_text(step, names))
-        if isinstance(step, Segment):
-            lines += [f"  {line}" for launch in step.launches for line in _launch_lines(launch)]
+        match step:
+            case Segment():
+                lines += [f"  {line}" for launch in step.launches for line in _launch_lines(launch)]
+            case Routine():
+                lines += [
+                    f"  buffer {number}: {_values_text([value], names)}" for value, number in step.buffers.items()
+                ]
+                lines += [f"  {line}" for line in _step_lines(step.steps, names)]
+                lines += [f"  carried {', '.join(each.how for each in loop.carried)}" for loop in step.loops.values()]
         for inner in regions_of(step):
             lines.append(f"  region {_flow_text(inner.block.parameters, inner.block.results, names)}")
-            lines += [f"    {line}" for line in _region_lines(inner, names)]
+            lines += [f"    {line}" for line in _step_lines(inner.steps, names)]
     return lines
 
 
@@ -325,6 +382,8 @@ def _step_text(step: PlanStep, names: ValueNames) -> str:
     match step:
         case Segment():
             return f"segment {flow}, arena {step.arena_bytes} bytes"
+        case Routine():
+            return f"routine {flow}, {step.buffer_count} buffers"
         case Loop():
             return f"loop {flow}, {step.carried} carried, {len(step.op.results) - step.carried} stacked"
         case Branch():

@@ -38,8 +38,9 @@ from onnxc.compiler.planning.kernel_plan import (
 )
 from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
-from onnxc.compiler.planning.release_values import with_releases
+from onnxc.compiler.planning.release_values import release_values
 from onnxc.compiler.planning.residency import with_transfers
+from onnxc.compiler.planning.routines import with_routines
 from onnxc.compiler.planning.schedules import Packing, Schedule
 from onnxc.compiler.planning.split_steps import split_steps
 
@@ -54,6 +55,9 @@ def plan_kernels(module: Module, target: PlanTarget, specialize: Specialize | No
     """
     planner = _Planner(target, module.main.symbols, _with_equal_sizes(specialize or {}, module.main.body))
     body = planner.region(module.main.body, frozenset())
+    if target.compiles_steps:
+        body = with_routines(body, frozenset(), lambda value: planner.weight(value, None).index)
+    body = release_values(body)
     plan = KernelPlan(
         module.name,
         module.main,
@@ -104,7 +108,7 @@ class _Planner:
             else:
                 planned.append(self.lone_step(step, known))
                 known = known.union(bound_symbols(step))
-        return Region(block, with_releases(planned, block.results))
+        return Region(block, tuple(planned))
 
     def lone_step(self, op: Op, known: frozenset[str]) -> PlanStep:
         """The step of an op that no native call holds."""

@@ -4,9 +4,12 @@ What the last step uses is left to the end of the region, as are its results; co
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import (
+    Branch,
+    Loop,
     PlanStep,
     Region,
     Release,
@@ -16,7 +19,22 @@ from onnxc.compiler.planning.kernel_plan import (
     values_read,
 )
 
-__all__ = ["check_releases", "with_releases"]
+__all__ = ["check_releases", "release_values", "with_releases"]
+
+
+def release_values(region: Region) -> Region:
+    """The region with its releases, and those of the regions within; a routine has buffers instead."""
+    steps = [_with_inner_releases(step) for step in region.steps]
+    return Region(region.block, with_releases(steps, region.block.results))
+
+
+def _with_inner_releases(step: PlanStep) -> PlanStep:
+    match step:
+        case Loop():
+            return replace(step, body=release_values(step.body))
+        case Branch():
+            return replace(step, then=release_values(step.then), otherwise=release_values(step.otherwise))
+    return step
 
 
 def with_releases(steps: Sequence[PlanStep], results: Sequence[Value]) -> tuple[PlanStep, ...]:

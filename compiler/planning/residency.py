@@ -21,6 +21,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Region,
     Release,
     Residency,
+    Routine,
     Segment,
     Transfer,
     is_constant,
@@ -65,7 +66,7 @@ def copies_of(plan: KernelPlan) -> tuple[Copy, ...]:
 def check_transfers(plan: KernelPlan) -> None:
     """Raises AssertionError where a step reads what is on the other side for certain, or a transfer is for nobody."""
     if plan.residency == "host":
-        needless = [step for step in walk_steps(plan.body) if isinstance(step, Transfer)]
+        needless = [step for step in walk_steps(plan.body.steps) if isinstance(step, Transfer)]
         assert not needless, f"{needless} where launches run on the host"
         return
     walk, _ = _walked(plan)
@@ -129,7 +130,7 @@ class _Walk:
         match step:
             case Transfer():
                 self._transfer(step)
-            case Segment():
+            case Segment() | Routine():
                 for value in step.inputs:
                     self.read(value, "device", None)
                 self.whereabouts |= dict.fromkeys(step.outputs, "device")

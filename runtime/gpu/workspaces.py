@@ -14,11 +14,12 @@ import numpy as np
 
 from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.faults import illegal_data
 from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
 from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
-from onnxc.runtime.launch import NativeLaunch, illegal_data
+from onnxc.runtime.launch import NativeLaunch
 from onnxc.runtime.program import (
     DEVICE_FUNCTIONS,
     DEVICE_LAUNCH,

@@ -27,6 +27,7 @@ from onnxc.compiler.planning.kernel_plan import KernelPlan, segments_of
 from onnxc.compiler.planning.plan import Specialize, plan_kernels
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import Image, load_image
+from onnxc.runtime.heap import Heap
 from onnxc.runtime.host import MEANINGS
 from onnxc.runtime.host.values import as_array
 from onnxc.runtime.program import (
@@ -36,6 +37,7 @@ from onnxc.runtime.program import (
     Constant,
     Host,
     Launch,
+    TensorSpec,
     compile_attributes,
     compile_sizes,
     numpy_dtype,
@@ -132,7 +134,7 @@ class Planned(ABC):
 
     def kernels(self) -> list[str]:
         """The kinds of the kernels that serve every call; a launch may have others for some sizes."""
-        launches = (launch for segment in segments_of(self.plan.body) for launch in segment.launches)
+        launches = (launch for segment in segments_of(self.plan.body.steps) for launch in segment.launches)
         return [self.plan.kernels[ordinal].kind for ordinal in sorted({each.general.kernel for each in launches})]
 
 
@@ -184,19 +186,34 @@ class Native(Planned):
         data = self.artifact.weights[constant.offset : constant.offset + prod(shape) * dtype.itemsize]
         return data.view(dtype).reshape(shape)
 
-    def _launch(self, step: Launch, slots: dict[int, np.ndarray], symbols: Sequence[int]) -> None:
-        outputs = [
-            guarded(np.empty(compile_sizes(spec.shape)(symbols), numpy_dtype(spec.dtype)), poison=True)
-            for spec in step.specs
-        ]
+    def _launch(self, step: Launch, slots: dict[int, np.ndarray], symbols: list[int]) -> None:
+        specs = {k: spec for k, spec in enumerate(step.specs) if k not in step.late}
+        outputs = {
+            k: guarded(np.empty(compile_sizes(spec.shape)(symbols), numpy_dtype(spec.dtype)), poison=True)
+            for k, spec in specs.items()
+        }
         arena = guarded(np.empty(compile_sizes([step.arena_bytes])(symbols), np.uint8), poison=True)
-        pool = pool_handle(self.image, self.threads)
+        pool, heap = pool_handle(self.image, self.threads), Heap(step.buffers)
         inputs = [slots[slot] for slot in step.inputs]
-        fixed = (self.artifact.weights, arena, self.status)
-        words = [pool.address, *(x.ctypes.data for x in fixed), *symbols, *(x.ctypes.data for x in (*inputs, *outputs))]
+        fixed = (pool.address, *(x.ctypes.data for x in (self.artifact.weights, arena, self.status)), heap.address)
+        given = [outputs[k].ctypes.data if k in outputs else 0 for k in range(len(step.specs))]
+        words = [*fixed, *symbols, *(x.ctypes.data for x in inputs), *given, *[0] * step.array_words]
         frame = (ctypes.c_int64 * len(words))(*words)
         self.image.function(step.entry, 1)(ctypes.addressof(frame))
-        slots.update(zip(step.outputs, outputs, strict=True))
+        for symbol in step.binds:
+            symbols[symbol] = frame[len(fixed) + symbol]
+        if not self.status[STATUS_CODE]:
+            for k in step.late:
+                address = frame[len(fixed) + len(symbols) + len(inputs) + k]
+                outputs[k] = _copied(address, step.specs[k], symbols)
+        slots.update((step.outputs[k], array) for k, array in outputs.items())
+
+
+def _copied(address: int, spec: TensorSpec, symbols: Sequence[int]) -> np.ndarray:
+    """The array that a call has left in memory of its own."""
+    array = np.empty(compile_sizes(spec.shape)(symbols), numpy_dtype(spec.dtype))
+    ctypes.memmove(array.ctypes.data, address, array.nbytes)
+    return array
 
 
 def guarded(x: np.ndarray, poison: bool = False) -> np.ndarray:

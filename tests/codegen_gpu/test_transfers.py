@@ -110,7 +110,7 @@ def test_every_transfer_has_a_reason(text: str) -> None:
 @pytest.mark.parametrize("text", [NATIVE, MIDDLE, HOST_ON_INPUT, LOOP, BRANCH])
 def test_the_certain_ones_are_steps_of_the_plan(text: str) -> None:
     run, found = transfers(text)
-    steps = [step for step in walk_steps(run.plan.body) if isinstance(step, Transfer)]
+    steps = [step for step in walk_steps(run.plan.body.steps) if isinstance(step, Transfer)]
     assert ["download" if step.to == "host" else "upload" for step in steps] == [
         transfer.direction for transfer in found if transfer.is_certain
     ]

@@ -83,7 +83,7 @@ def test_what_a_host_step_reads_is_copied_once_and_what_it_makes_before_a_launch
 
 
 def test_launches_on_the_host_need_no_transfers() -> None:
-    assert not any(isinstance(step, Transfer) for step in walk_steps(plan(parse_module(MIDDLE), TARGET).body))
+    assert not any(isinstance(step, Transfer) for step in walk_steps(plan(parse_module(MIDDLE), TARGET).body.steps))
 
 
 def test_an_iteration_ends_with_its_condition_on_the_host() -> None:

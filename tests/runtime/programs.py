@@ -46,10 +46,10 @@ define internal ptr @word(ptr %frame, i64 %n) {
 define i64 @affine(ptr %frame) {
   %w = call ptr @word(ptr %frame, i64 1)
   %arena = call ptr @word(ptr %frame, i64 2)
-  %np = getelementptr i64, ptr %frame, i64 4
+  %np = getelementptr i64, ptr %frame, i64 5
   %n = load i64, ptr %np, align 8
-  %x = call ptr @word(ptr %frame, i64 6)
-  %y = call ptr @word(ptr %frame, i64 7)
+  %x = call ptr @word(ptr %frame, i64 7)
+  %y = call ptr @word(ptr %frame, i64 8)
   %scale = load float, ptr %w, align 4
   %wb = getelementptr float, ptr %w, i64 1
   %bias = load float, ptr %wb, align 4
@@ -84,10 +84,10 @@ done:
 
 define i64 @pick(ptr %frame) {
   %status = call ptr @word(ptr %frame, i64 3)
-  %np = getelementptr i64, ptr %frame, i64 4
+  %np = getelementptr i64, ptr %frame, i64 5
   %n = load i64, ptr %np, align 8
-  %x = call ptr @word(ptr %frame, i64 6)
-  %y = call ptr @word(ptr %frame, i64 7)
+  %x = call ptr @word(ptr %frame, i64 7)
+  %y = call ptr @word(ptr %frame, i64 8)
   br label %test
 test:
   %i = phi i64 [ 0, %0 ], [ %next, %fine ]
@@ -118,11 +118,11 @@ done:
 }
 
 define i64 @both(ptr %frame) {
-  %np = getelementptr i64, ptr %frame, i64 4
+  %np = getelementptr i64, ptr %frame, i64 5
   %n = load i64, ptr %np, align 8
-  %x = call ptr @word(ptr %frame, i64 6)
-  %y = call ptr @word(ptr %frame, i64 7)
-  %z = call ptr @word(ptr %frame, i64 8)
+  %x = call ptr @word(ptr %frame, i64 7)
+  %y = call ptr @word(ptr %frame, i64 8)
+  %z = call ptr @word(ptr %frame, i64 9)
   br label %test
 test:
   %i = phi i64 [ 0, %0 ], [ %next, %loop ]

@@ -22,11 +22,11 @@ BLOCK = 128
 # types. N is the last parameter of each, and each is launched on a grid of N / 128 blocks.
 SEGMENTS: Mapping[str, Sequence[tuple[int, Sequence[int]]]] = {
     # affine: arena = weights[0] * x; y = arena + weights[1].
-    "affine": ((0, (6, 1, 2, 4)), (1, (2, 1, 7, 4))),
+    "affine": ((0, (7, 1, 2, 5)), (1, (2, 1, 8, 5))),
     # pick: y = x where x < 100; else the status block says that it is illegal.
-    "pick": ((2, (6, 3, 7, 4)),),
+    "pick": ((2, (7, 3, 8, 5)),),
     # both: y = x + x, z = x * x.
-    "both": ((3, (6, 7, 8, 4)),),
+    "both": ((3, (7, 8, 9, 5)),),
 }
 FLOATS = ("*fp32", "*fp32", "*fp32", "i32")
 
@@ -59,7 +59,7 @@ def segment_code(name: str, launches: Sequence[tuple[int, Sequence[int]]]) -> st
              "  %words = alloca [8 x i64], align 8", "  %pointers = alloca [8 x i64], align 8",
              "  %table = load ptr, ptr %frame, align 8", "  %launch = load ptr, ptr %table, align 8",
              "  %streamp = getelementptr i64, ptr %table, i64 1", "  %stream = load i64, ptr %streamp, align 8",
-             "  %np = getelementptr i64, ptr %frame, i64 4", "  %n = load i64, ptr %np, align 8",
+             "  %np = getelementptr i64, ptr %frame, i64 5", "  %n = load i64, ptr %np, align 8",
              "  %many = icmp sge i64 %n, 2147483648", "  br i1 %many, label %toomany, label %counted", "toomany:",
              "  ret i64 -1", "counted:", "  %none = icmp eq i64 %n, 0",
              "  br i1 %none, label %done, label %l0"]  # fmt: skip

@@ -1,0 +1,122 @@
+"""What the steps of a routine share: the words of the frame, sizes, buffers, and ways to leave with a fault.
+
+The symbols of a program are words of the frame. A region that binds a symbol which has a value outside stores its own,
+and puts the other back at its end; so steps, and the segments that they call, read a symbol wherever it is used.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnxc.compiler.codegen_host.heap import buffer_address, call_grow
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_size
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value
+from onnxc.runtime.program import (
+    FAULT,
+    FRAME_HEAP,
+    FRAME_STATUS,
+    FRAME_SYMBOLS,
+    FRAME_WEIGHTS,
+    LARGEST_BYTES,
+    STATUS_CODE,
+    STATUS_LOCATION,
+    STATUS_SIZE,
+    STATUS_VALUE,
+    Fault,
+)
+
+__all__ = ["FaultTable", "RoutineFrame"]
+
+
+@dataclass
+class FaultTable:
+    """The faults of a program, each once."""
+
+    faults: dict[Fault, int] = field(default_factory=dict)
+
+    def ordinal(self, kind: str, message: str, location: Location | None) -> int:
+        """The number of a fault."""
+        return self.faults.setdefault(Fault(kind, message, str(location or "")), len(self.faults))
+
+
+class RoutineFrame:
+    """Reads and writes the frame of one call of `i64 routine(ptr frame)`; `symbols` are the program's, in order."""
+
+    def __init__(self, f: FunctionBuilder, symbols: Sequence[str], lows: Mapping[str, int], faults: FaultTable) -> None:
+        self.f, self.lows, self.faults = f, lows, faults
+        self.frame = f.parameters[0]
+        self.ordinals = {name: ordinal for ordinal, name in enumerate(symbols)}
+        self.first_array = FRAME_SYMBOLS + len(symbols)
+        self.heap, self.status, self.weights = (
+            f.load("ptr", self.word(ordinal), 8) for ordinal in (FRAME_HEAP, FRAME_STATUS, FRAME_WEIGHTS)
+        )
+
+    def word(self, ordinal: int) -> Reg:
+        """Where word `ordinal` of the frame is."""
+        return self.f.gep(self.frame, ordinal, "i64")
+
+    # Sizes
+
+    def symbol(self, name: str) -> Reg:
+        """The value of a symbol now."""
+        return self.f.load("i64", self.word(FRAME_SYMBOLS + self.ordinals[name]), 8)
+
+    def set_symbols(self, values: Mapping[str, Int]) -> None:
+        """Symbols have these values from here on."""
+        for name, value in values.items():
+            self.f.store(value, self.word(FRAME_SYMBOLS + self.ordinals[name]), 8)
+
+    def size(self, dim: Dim) -> Int:
+        """A size with the symbols as they are now."""
+        return emit_size(dim, self._values(dim), self.f)
+
+    def nbytes(self, value: Value, location: Location | None) -> Int:
+        """The bytes of a tensor; leaves with a fault where a size is below 0, or memory could not hold it."""
+        f, type = self.f, value.tensor
+        for dim in type.known_shape:
+            if not isinstance(dim, int):
+                size = self.size(dim)
+                self.leave_if(f.icmp("slt", size, 0), "size", "", location, size)
+        return self.fitting(type.elements * type.dtype.itemsize, location)
+
+    def fitting(self, nbytes: Dim, location: Location | None) -> Int:
+        """A size in bytes; leaves with a fault where memory could not hold so many."""
+        f = self.f
+        if isinstance(nbytes, int):
+            return nbytes
+        estimate = emit_estimate(nbytes, self._values(nbytes), f)
+        told = f.intrinsic("llvm.fptosi.sat.i64.f64", "i64", estimate)
+        self.leave_if(f.fcmp("ogt", estimate, float(LARGEST_BYTES)), "memory", "", location, told)
+        return self.size(nbytes)
+
+    def _values(self, dim: Dim) -> dict[str, Int]:
+        return {name: self.symbol(name) for name in sorted(symbols_of(dim))}
+
+    # Buffers
+
+    def reserve(self, buffer: int, nbytes: Int, location: Location | None, kept: Int = 0) -> Reg:
+        """The address of a buffer that holds so many bytes, of which the first `kept` are as before."""
+        failed = call_grow(self.heap, buffer, nbytes, kept, self.f)
+        self.leave_if(failed, "memory", "", location, nbytes)
+        return buffer_address(self.heap, buffer, self.f)
+
+    # Faults
+
+    def leave_if(
+        self, condition: Reg, kind: str, message: str, location: Location | None, value: Int = 0, size: Int = 0
+    ) -> None:
+        """Where the condition holds, the routine ends with a fault and two numbers that tell of it."""
+        f, ordinal = self.f, self.faults.ordinal(kind, message, location)
+
+        def leave() -> None:
+            words = ((STATUS_CODE, FAULT), (STATUS_LOCATION, ordinal), (STATUS_VALUE, value), (STATUS_SIZE, size))
+            for word, number in words:
+                f.store(number, f.gep(self.status, word, "i64"), 8)
+            f.ret(1)
+
+        # What is certain is tested as well: code may follow.
+        f.if_(f.value(f"freeze i1 {condition.text}", "i1") if condition.is_literal else condition, leave)

@@ -1,0 +1,72 @@
+"""The heap of a workspace: memory of native calls whose sizes only the call finds.
+
+Native code lets the buffers grow, and they stay for later calls; they are freed with this object.
+"""
+
+import ctypes
+import weakref
+from array import array
+from collections.abc import Iterator
+
+from onnxc.runtime.addresses import WORD_BYTES
+from onnxc.runtime.program import BUFFER_WORDS, HEAP_BUFFERS, HEAP_CHECK
+
+__all__ = ["Heap"]
+
+_free = ctypes.CDLL(None).free
+_free.argtypes = [ctypes.c_void_p]
+_free.restype = None
+
+_CHECK = ctypes.CFUNCTYPE(ctypes.c_int64)
+
+
+class Heap:
+    """The words that native code sees at `address`: how it asks for signals, then its buffers."""
+
+    __slots__ = ("__weakref__", "_check", "_raised", "words")
+
+    def __init__(self, buffers: int) -> None:
+        self.words = array("q", bytes((HEAP_BUFFERS + BUFFER_WORDS * buffers) * WORD_BYTES))
+        self._raised: list[BaseException] = []
+        checks = _signal_checks(self._raised)
+        next(checks)
+        self._check = _CHECK(checks.__next__)
+        self.words[HEAP_CHECK] = ctypes.cast(self._check, ctypes.c_void_p).value or 0
+        # Not at exit: what ctypes knows of the function may be gone by then.
+        weakref.finalize(self, _free_buffers, self.words).atexit = False
+
+    @property
+    def address(self) -> int:
+        """Where native code finds the words; they never move."""
+        return self.words.buffer_info()[0]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all buffers."""
+        return sum(self.words[HEAP_BUFFERS + 1 :: BUFFER_WORDS])
+
+    def interruption(self) -> BaseException:
+        """What a handler has raised, once."""
+        raised = self._raised[:]
+        self._raised.clear()
+        return raised[0] if raised else KeyboardInterrupt()
+
+
+def _free_buffers(words: "array[int]") -> None:
+    for address in words[HEAP_BUFFERS::BUFFER_WORDS]:
+        _free(address)
+
+
+def _signal_checks(raised: list[BaseException]) -> Iterator[int]:
+    """1 again and again; 0 once a handler of a signal has raised, which is then in `raised`.
+
+    Python runs handlers where it goes on with code: here, at the yield and inside of the try. In a plain function that
+    would be before its first line, and ctypes would drop what they raise.
+    """
+    while True:
+        try:
+            yield 0 if raised else 1
+        except GeneratorExit:
+            return
+        except BaseException as problem:
+            raised.append(problem)
