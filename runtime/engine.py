@@ -131,7 +131,7 @@ class ProgramEngine:
         given: Sequence[np.ndarray] | None,
         workspace: Workspace,
     ) -> Sequence["HostValue"]:
-        if self.direct is not None and given is not None:
+        if self.direct is not None and given is not None and not self.direct.step.late:
             found = self.direct.at(sizes)
             order, results = launch_orders(self.program.body, self.direct)
             outputs = [given[results.index(k)] for k in range(len(results))]
@@ -222,13 +222,9 @@ def default_arrays(program: Program, weights: np.ndarray) -> dict[int, np.ndarra
 
 
 def is_direct(body: Body) -> bool:
-    """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once.
-
-    Their sizes are known before the call.
-    """
+    """Whether the body is one launch whose inputs are parameters and whose outputs are the results, each once."""
     steps = [step for step in body.steps if not isinstance(step, Release)]
     if len(steps) != 1 or not isinstance(steps[0], Launch):
         return False
     launch = steps[0]
-    is_whole = set(launch.inputs) <= set(body.parameters) and sorted(launch.outputs) == sorted(body.results)
-    return is_whole and not launch.late
+    return set(launch.inputs) <= set(body.parameters) and sorted(launch.outputs) == sorted(body.results)

@@ -4,6 +4,7 @@ The time before native code starts is most of a call of a small model. Loops ove
 chains would be most of that: of 3.1 µs for one input and one output, this leaves about 1.1 µs.
 """
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,10 @@ import numpy as np
 
 from onnxc.runtime.addresses import ADDRESS, memory
 from onnxc.runtime.arrays import READY_FLAGS
-from onnxc.runtime.dtypes import DType
+from onnxc.runtime.dtypes import DTYPES, DType
+from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
+from onnxc.runtime.program import FRAME_SYMBOLS
 from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 __all__ = ["FastCall", "Shapes", "write_fast_call"]
@@ -48,8 +51,19 @@ def call({parameters}):
         reason = problem_of(workspace)
         push(workspace)
         raise reason
-    push(workspace)
+{late}    push(workspace)
     return ({results})
+"""
+
+# For outputs whose sizes only the call has found.
+_LATE_TEMPLATE = """
+    symbols = words[{first_symbol}:{last_symbol}]
+    try:
+        {allocate}
+    except MemoryError as problem:
+        push(workspace)
+        raise DeviceError("an output does not fit into memory", code="out-of-memory") from problem
+    {copy}
 """
 
 
@@ -84,8 +98,9 @@ def write_fast_call(
     launch.
     """
     inputs = [f"x{k}" for k in range(len(input_dtypes))]
-    outputs = [f"y{k}" for k in range(len(launch.dtypes))]
-    stored = enumerate([*(inputs[k] for k in order), *outputs], launch.first_array)
+    outputs = [f"y{k}" for k in range(len(launch.step.outputs))]
+    early = [outputs[k] for k in launch.early]
+    stored = zip(launch.array_words, [*(inputs[k] for k in order), *early], strict=True)
     source = _TEMPLATE.format(
         parameters=", ".join(inputs),
         ready=" and ".join(
@@ -94,22 +109,36 @@ def write_fast_call(
         )
         or "True",
         shapes="".join(f"{x}.shape, " for x in inputs),
-        output_shapes=f"({''.join(f'{y}_shape, ' for y in outputs)})",
-        allocate="; ".join(f"{y} = empty({y}_shape, {y}_dtype)" for y in outputs) or "pass",
+        output_shapes=f"({''.join(f'{y}_shape, ' for y in early)})",
+        allocate="; ".join(f"{y} = empty({y}_shape, {y}_dtype)" for y in early) or "pass",
         store="; ".join(f"words[{place}] = {ADDRESS.format(x)}" for place, x in stored) or "pass",
         status=status,
+        late=_late_code(launch) if launch.step.late else "",
         results="".join(f"{outputs[k]}, " for k in results),
     )
     known: dict[Shapes, LaunchSizes] = {}
     names: dict[str, object] = {
-        "ndarray": np.ndarray, "empty": np.empty, "memory": memory, "known": known, "entry": launch.entry,
+        "ndarray": np.ndarray, "empty": np.empty, "memory": memory, "memmove": ctypes.memmove,
+        "DeviceError": DeviceError, "known": known, "entry": launch.entry,
         "problem_of": launch.problem, "out_of_memory": out_of_memory,
         "dtypes": launch.dtypes, "take": workspaces.take,
         "pop": workspaces.free.pop, "push": workspaces.free.append,
     }  # fmt: skip
     names |= {f"{x}_dtype": dtype for x, dtype in zip(inputs, input_dtypes, strict=True)}
-    names |= {f"{y}_dtype": dtype for y, dtype in zip(outputs, launch.dtypes, strict=True)}
+    names |= {f"{y}_dtype": DTYPES[spec.dtype] for y, spec in zip(outputs, launch.step.specs, strict=True)}
+    names |= {f"y{k}_late": shape_of for k, shape_of in zip(launch.step.late, launch.late_shapes, strict=True)}
     exec(compile(source, "<fast call>", "exec"), names)
     call = names["call"]
     assert callable(call), source
     return FastCall(call, known)
+
+
+def _late_code(launch: NativeLaunch) -> str:
+    """What copies the late outputs from the heap, with the symbols as the call has bound them."""
+    outputs = {f"y{k}": word for k, word in zip(launch.step.late, launch.late_words, strict=True)}
+    return _LATE_TEMPLATE.format(
+        first_symbol=FRAME_SYMBOLS,
+        last_symbol=launch.first_array,
+        allocate="; ".join(f"{y} = empty({y}_late(symbols), {y}_dtype)" for y in outputs),
+        copy="; ".join(f"memmove({ADDRESS.format(y)}, words[{word}], {y}.nbytes)" for y, word in outputs.items()),
+    )

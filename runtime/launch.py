@@ -110,20 +110,26 @@ class NativeLaunch:
 
     def late_outputs(self, symbols: Sequence[int], workspace: Workspace) -> list[np.ndarray]:
         """Copies of what the call has left on the heap, with these symbols as it has bound them."""
-        first = self.first_array + len(self.step.inputs)
         arrays = []
-        for k, shape_at in zip(self.step.late, self._late_shapes, strict=True):
+        for k, word, shape_at in zip(self.step.late, self.late_words, self.late_shapes, strict=True):
             shape, dtype = shape_at(symbols), DTYPES[self.step.specs[k].dtype]
             try:
                 array = np.empty(shape, dtype)
             except MemoryError as problem:
                 raise out_of_memory([shape], [dtype]) from problem
-            ctypes.memmove(read_address(array), workspace.words[first + k], array.nbytes)
+            ctypes.memmove(read_address(array), workspace.words[word], array.nbytes)
             arrays.append(array)
         return arrays
 
     @cached_property
-    def _late_shapes(self) -> tuple[Callable[[Sequence[int]], tuple[int, ...]], ...]:
+    def late_words(self) -> tuple[int, ...]:
+        """The words of the frame where the call leaves the addresses of its late outputs."""
+        first_output = self.first_array + len(self.step.inputs)
+        return tuple(first_output + k for k in self.step.late)
+
+    @cached_property
+    def late_shapes(self) -> tuple[Callable[[Sequence[int]], tuple[int, ...]], ...]:
+        """The shapes of the late outputs, as functions of the symbols."""
         return tuple(compile_sizes(self.step.specs[k].shape) for k in self.step.late)
 
 

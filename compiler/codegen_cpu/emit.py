@@ -21,7 +21,9 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
         for index, kernel in enumerate(plan.kernels)
     ]
     natives = [
-        NativeKernel(code.name, kernel.symbols, code.units, code.grain, _reports(kernel))
+        NativeKernel(
+            code.name, kernel.symbols, code.units, code.grain, _reports(kernel), kernel.schedule.scratch_bytes != 0
+        )
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
     library = sorted({micro_kernel for code in codes for micro_kernel in code.library})

@@ -1,6 +1,7 @@
 """The form that all kernels share: void kernel(ptr arguments, i64 begin, i64 end) over units of independent work.
 
-The arguments are 64-bit words: the status block, the inputs, the outputs, then the values of the kernel's symbols.
+The arguments are 64-bit words: the status block, the inputs, the outputs, scratch memory where the schedule asks for
+some, then the values of the kernel's symbols.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ class KernelFrame:
     inputs: tuple[Reg, ...]
     outputs: tuple[Reg, ...]
     symbols: dict[str, Int]
+    scratch: Reg | None = None
 
     @property
     def threads(self) -> Threads:
@@ -120,14 +122,17 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
     def pointer(place: int) -> Reg:
         return f.load("ptr", f.gep(arguments, place, "i64"), align=8)
 
+    has_scratch = kernel.schedule.scratch_bytes != 0
     first_output = 1 + len(kernel.block.parameters)
-    first_symbol = first_output + len(kernel.block.results)
+    first_behind = first_output + len(kernel.block.results)
+    first_symbol = first_behind + has_scratch
     inputs, outputs = (
         tuple(pointer(place) for place in range(*places))
-        for places in ((1, first_output), (first_output, first_symbol))
+        for places in ((1, first_output), (first_output, first_behind))
     )
     symbols: dict[str, Int] = {
         symbol: f.load("i64", f.gep(arguments, place, "i64"), align=8)
         for place, symbol in enumerate(kernel.symbols, first_symbol)
     }
-    return KernelFrame(kernel, target, f, pointer(0), inputs, outputs, symbols)
+    scratch = pointer(first_behind) if has_scratch else None
+    return KernelFrame(kernel, target, f, pointer(0), inputs, outputs, symbols, scratch)

@@ -3,7 +3,7 @@
     i64 segment(ptr frame)
 
 The frame is laid out in runtime/program.py. A kernel gets its arguments as 64-bit words on the stack: the status block,
-its inputs, its outputs, its sizes; and its units of work go to the thread pool.
+its inputs, its outputs, its scratch memory, its sizes; and its units of work go to the thread pool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION
 class NativeKernel:
     """What a launch needs to know of a kernel: its function, its symbols, its work in units, and a chunk of them.
 
-    One that `reports` may write to the status block.
+    One that `reports` may write to the status block; one that `has_scratch` gets memory of its own.
     """
 
     name: str
@@ -30,6 +30,7 @@ class NativeKernel:
     units: Dim
     grain: Dim
     reports: bool
+    has_scratch: bool = False
 
 
 def write_segment(
@@ -51,21 +52,23 @@ class _Writer:
             for launch in segment.launches
             for variant in launch.variants
         )
-        words = 1 + max(map(len, arguments), default=0)
+        words = 2 + max(map(len, arguments), default=0)
         self.arguments = self.f.alloca("i64", words)
 
     def launch(self, launch: Launch) -> None:
         """Stores the arguments, and runs all units of the first variant whose guard holds."""
         frame = self.frame
         pointers = [frame.status, *(frame.address(buffer) for buffer in (*launch.inputs, *launch.outputs))]
-        runs = [(frame.holds(each.guard), self._run(each, pointers)) for each in launch.variants]
+        scratch = [frame.address(launch.scratch)] if launch.scratch is not None else []
+        runs = [(frame.holds(each.guard), self._run(each, pointers, scratch)) for each in launch.variants]
         if self.kernels[launch.general.kernel].reports:
             self._store_location(self.locations[str(launch.location or "")])
         run_first(self.f, runs)
 
-    def _run(self, variant: Variant, pointers: Sequence[Reg]) -> Callable[[], None]:
+    def _run(self, variant: Variant, pointers: Sequence[Reg], scratch: Sequence[Reg]) -> Callable[[], None]:
         """What runs a variant; its sizes are computed here, where all that follows can see them."""
         f, frame, kernel = self.f, self.frame, self.kernels[variant.kernel]
+        pointers = [*pointers, *scratch] if kernel.has_scratch else pointers
         words = [*pointers, *(frame.size(size) for size in variant.sizes)]
         own = dict(zip(kernel.symbols, variant.sizes, strict=True))
         units, grain = (frame.size(substitute(size, own)) for size in (kernel.units, kernel.grain))

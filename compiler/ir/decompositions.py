@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from math import sqrt
 
+from onnxc.compiler.ir.box_rounds import rounds_of_boxes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64
 from onnxc.compiler.ir.module import Op, Value
@@ -122,4 +123,5 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "gelu": _gelu,
     "attention": _attention,
     "rotary": _rotary,
+    "suppress_boxes": rounds_of_boxes,
 }

@@ -38,6 +38,7 @@ AnchorKind = Literal[
     "scan",
     "ordering",
     "attention",
+    "suppress_boxes",
 ]
 """The kinds of kernels that are named after their anchors."""
 

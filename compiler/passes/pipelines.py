@@ -5,6 +5,7 @@ from typing import Literal
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
+from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
@@ -54,7 +55,7 @@ OPTIMIZE: tuple[Pass, ...] = (
 CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary,)
+GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes)
 """For the GPU; attention stays whole."""
 
 GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)

@@ -26,6 +26,7 @@ __all__ = [
     "ScanSchedule",
     "ScatterSchedule",
     "Schedule",
+    "SuppressionSchedule",
     "Threads",
     "Tile",
     "Warps",
@@ -272,3 +273,10 @@ class AttentionSchedule(Schedule):
     arithmetic: Arithmetic
     split: int = 1
     slice_bytes: Dim = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressionSchedule(Schedule):
+    """`heap`: each class of each image by one thread, which takes its boxes from a heap."""
+
+    algorithm: Literal["heap"]

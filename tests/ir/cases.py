@@ -121,6 +121,29 @@ def _indices(limit: Dim, *shape: Dim) -> Operand:
     return Operand(TensorType(I64, shape), make)
 
 
+def _boxes(*shape: Dim) -> Operand:
+    """Boxes that overlap now and then, some of them empty: (low, low, high, high)."""
+
+    def make(random: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+        low = random.integers(0, 6, (*shape[:-1], 2))
+        return np.concatenate([low, low + random.integers(0, 4, low.shape)], -1).astype(np.float32)
+
+    return Operand(TensorType(F32, (*shape, 4)), make)
+
+
+def _few(*shape: Dim) -> Operand:
+    """Scores of which many are equal; some are NaN or infinite."""
+
+    def make(random: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+        return random.choice(np.array([0.0, -0.0, 0.25, 0.5, 0.75, np.nan, np.inf, -np.inf], np.float32), shape)
+
+    return Operand(TensorType(F32, shape), make)
+
+
+def _number(value: float) -> Operand:
+    return Operand(TensorType(F32, ()), lambda random, shape, sizes: np.array(value, np.float32))
+
+
 # The table
 
 
@@ -293,6 +316,9 @@ _TABLE: tuple[Case, ...] = (
     ),
     Case("rotary", (_fractions(N, 3, 4), _fractions(N, 3, 2), _fractions(N, 3, 2)), {"interleaved": True}, exact=False),
     Case("rotary", (_fractions(N, 4), _fractions(N, 2), _fractions(N, 2)), {"interleaved": False}, exact=False),
+    Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.25)), {"count": 4}),
+    Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.0), _number(0.5)), {"count": N}),
+    Case("suppress_boxes", (_boxes(1, 40), _few(1, 1, 40), _number(0.5)), {"count": 30}),
 )
 
 CASES: Mapping[str, tuple[Case, ...]] = {

@@ -92,8 +92,9 @@ def test_pipelines_are_tuples_of_passes_named_as_their_files() -> None:
 
 def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     names = [transform.__name__ for transform in target_pipeline("cpu", "fp16")]
-    assert names[:4] == ["split_dilated_convolution", "decompose_attention", "decompose_rotary", "lower_precision"]
+    apart = ["split_dilated_convolution", "decompose_attention", "decompose_rotary", "count_non_zero"]
+    assert names[: names.index("lower_precision")] == apart
     names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
-    assert names[:3] == ["decompose_rotary", "lower_precision", "choose_layout"]
+    assert names[: names.index("choose_layout")] == ["decompose_rotary", "decompose_boxes", "lower_precision"]
     assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")
     assert "decompose_attention" not in [transform.__name__ for transform in target_pipeline("cuda")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
@@ -16,6 +17,7 @@ from onnxc.compiler.planning.schedules import (
     ScanSchedule,
     ScatterSchedule,
     Schedule,
+    SuppressionSchedule,
     Threads,
     Tile,
     WindowSchedule,
@@ -117,6 +119,15 @@ def _ordering(problem: KernelProblem, target: Target) -> Schedule:
     return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=element_threads(target))
 
 
+def _suppression(problem: KernelProblem, target: Target) -> Schedule:
+    """Scratch memory for each class of each image."""
+    (op,) = (op for op in problem.block.ops if op.name == "suppress_boxes")
+    threads = element_threads(target)
+    units = product(op.operands[1].shape[:2])
+    scratch = units * box_memory(op, threads.lanes).total
+    return SuppressionSchedule(algorithm="heap", workers=threads, shared_bytes=scratch)
+
+
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
@@ -125,5 +136,6 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "scatter": _scatter,
     "scan": _scan,
     "ordering": _ordering,
+    "suppress_boxes": _suppression,
 }
 """The one way in which each of these kinds is computed."""

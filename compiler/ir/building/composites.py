@@ -1,6 +1,9 @@
 """Part of the builder: composites."""
 
+from collections.abc import Sequence
+
 from onnxc.compiler.ir.building.core import OpBuilder
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 
 
@@ -34,6 +37,10 @@ class CompositeBuilder(OpBuilder):
         """q: [B, H, S, D], k: [B, G, T, D], v: [B, G, T, E], additive mask to [B, H, S, T] -> [B, H, S, E]"""
         operands = [q, k, v] if mask is None else [q, k, v, mask]
         return self.op("attention", operands, {"scale": scale, "causal": causal, "softcap": softcap})[0]
+
+    def suppress_boxes(self, corners: Value, scores: Value, limits: Sequence[Value], count: Dim) -> Value:
+        """i64[B, C, count]: the boxes that stay, best first, then -1; `limits` are overlap and lowest score."""
+        return self._one("suppress_boxes", corners, scores, *limits, count=count)
 
     def rotary(self, x: Value, cos: Value, sin: Value, interleaved: bool = False) -> Value:
         """Pairs of the last axis turned by angles given as cosines and sines of half its size."""
