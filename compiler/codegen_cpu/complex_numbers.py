@@ -77,13 +77,27 @@ def _neg(f: FunctionBuilder, x: Parts) -> Parts:
     return f.fneg(x[0]), f.fneg(x[1])
 
 
-def _equal(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
-    x, y = split_complex(a, dtype, f), split_complex(b, dtype, f)
+def _equal(f: FunctionBuilder, x: Parts, y: Parts) -> Reg:
     return f.and_(f.fcmp("oeq", x[0], y[0]), f.fcmp("oeq", x[1], y[1]))
 
 
+def _ordered(predicate: str) -> Callable[[FunctionBuilder, Parts, Parts], Reg]:
+    """By the real part, then by the imaginary one, as NumPy has it; false where any part is NaN."""
+
+    def emit(f: FunctionBuilder, x: Parts, y: Parts) -> Reg:
+        by_real = f.and_(f.fcmp("olt", x[0], y[0]), f.fcmp("ord", x[1], y[1]))
+        return f.or_(by_real, f.and_(f.fcmp("oeq", x[0], y[0]), f.fcmp(predicate, x[1], y[1])))
+
+    return emit
+
+
+def _comparison(function: Callable[..., Reg]) -> Callable[..., Reg]:
+    """The function of registers that compares their parts."""
+    return lambda f, dtype, *operands: function(f, *(split_complex(x, dtype, f) for x in operands))
+
+
 def _on_parts(function: Callable[..., Parts]) -> Callable[..., Reg]:
-    """The function of registers."""
+    """The function of registers that computes both parts."""
 
     def emit(f: FunctionBuilder, dtype: DType, *operands: Reg) -> Reg:
         return join_complex(function(f, *(split_complex(x, dtype, f) for x in operands)), dtype, f)
@@ -97,7 +111,9 @@ COMPLEX: dict[str, Callable[..., Reg]] = {
     "mul": _on_parts(_mul),
     "div": _on_parts(_div),
     "neg": _on_parts(_neg),
-    "equal": _equal,
+    "equal": _comparison(_equal),
+    "less": _comparison(_ordered("olt")),
+    "less_equal": _comparison(_ordered("ole")),
 }
 
 

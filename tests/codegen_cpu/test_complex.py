@@ -105,11 +105,13 @@ def test_division_by_zero_divides_both_parts(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
-def test_equal_numbers_are_equal_in_both_parts(dtype: DType) -> None:
-    native = Native(make([f"{dtype}[N]"] * 2, lambda ir, x, y: ir.equal(x, y)))
-    x = np.array([1 + 2j, 1 + 2j, 1 + 2j, complex(0.0, -0.0), complex(np.nan, 0)], dtype.numpy)
-    y = np.array([1 + 2j, 1 - 2j, 2 + 2j, 0, complex(np.nan, 0)], dtype.numpy)
-    assert native(x, y)[0].tolist() == [True, False, False, True, False]
+def test_comparisons_are_by_the_real_part_then_by_the_imaginary_one(dtype: DType) -> None:
+    names = ("equal", "less", "less_equal")
+    native = Native(make([f"{dtype}[N]"] * 2, lambda ir, x, y: [ir.binary(name, x, y) for name in names]))
+    assert_all_native(native)
+    odd = [1 + 2j, 1 - 2j, 2 + 1j, 0, complex(0.0, -0.0), complex(np.nan, 0), complex(0, np.nan), complex(-np.inf, 1)]
+    x, y = (np.ascontiguousarray(side).reshape(-1) for side in np.meshgrid(odd, odd))
+    native.check(x.astype(dtype.numpy), y.astype(dtype.numpy))
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
