@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_cpu.element_types import (
     to_memory,
     widen,
 )
-from onnxc.compiler.codegen_cpu.narrow_floats import NARROW_FLOATS, narrow_float
+from onnxc.compiler.codegen_cpu.narrow_floats import narrow_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, vector_type
 from onnxc.compiler.ir.dtypes import F32, I32, DType
@@ -28,13 +28,14 @@ def emit_cast(
         real = emit_cast(x, source, part, f)
         return join_complex((real, f.constant(real.type, 0.0)), target, f)
     x, source = widen(x, source, f), computed_dtype(source)
-    if target in NARROW_FLOATS:
+    if computed_dtype(target) == target:
+        return _emit_cast(x, source, target, f)
+    if target.is_float:
         return narrow_float(_emit_cast(x, source, F32, f), target, f, saturate=saturate, round_mode=round_mode)
-    wide = computed_dtype(target)
-    if wide != target and source.is_float:
+    if source.is_float:
         # Below eight bits the range is that of i32, of which the low bits are kept.
         x, source = _emit_cast(x, source, I32, f), I32
-    return narrow(_emit_cast(x, source, wide, f), target, f) if wide != target else _emit_cast(x, source, target, f)
+    return narrow(_emit_cast(x, source, computed_dtype(target), f), target, f)
 
 
 def _from_complex(x: Reg, source: DType, target: DType, f: FunctionBuilder, *, saturate: bool, round_mode: str) -> Reg:
