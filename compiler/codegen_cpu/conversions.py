@@ -1,13 +1,57 @@
 """Casts between native element types, all total: out of range saturates, NaN becomes 0, integers wrap."""
 
-from onnxc.compiler.codegen_cpu.element_types import from_memory, register_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.complex_numbers import join_complex, part_dtype, split_complex
+from onnxc.compiler.codegen_cpu.element_types import (
+    computed_dtype,
+    from_memory,
+    memory_type,
+    narrow,
+    register_type,
+    round_register,
+    to_memory,
+    widen,
+)
+from onnxc.compiler.codegen_cpu.narrow_floats import narrow_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, vector_type
-from onnxc.compiler.ir.dtypes import BF16, DType
+from onnxc.compiler.ir.dtypes import F32, I32, DType
 
 
-def emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
+def emit_cast(
+    x: Reg, source: DType, target: DType, f: FunctionBuilder, *, saturate: bool = True, round_mode: str = "nearest"
+) -> Reg:
     """`x` of element type `source` as `target`."""
+    if source.is_complex:
+        return _from_complex(x, source, target, f, saturate=saturate, round_mode=round_mode)
+    if target.is_complex:
+        part = part_dtype(target)
+        real = emit_cast(x, source, part, f)
+        return join_complex((real, f.constant(real.type, 0.0)), target, f)
+    x, source = widen(x, source, f), computed_dtype(source)
+    if computed_dtype(target) == target:
+        return _emit_cast(x, source, target, f)
+    if target.is_float:
+        return narrow_float(_emit_cast(x, source, F32, f), target, f, saturate=saturate, round_mode=round_mode)
+    if source.is_float:
+        # Below eight bits the range is that of i32, of which the low bits are kept.
+        x, source = _emit_cast(x, source, I32, f), I32
+    return narrow(_emit_cast(x, source, computed_dtype(target), f), target, f)
+
+
+def _from_complex(x: Reg, source: DType, target: DType, f: FunctionBuilder, *, saturate: bool, round_mode: str) -> Reg:
+    """The real part in another type; both in a complex one, and for bool whether either is not 0."""
+    part = part_dtype(source)
+    real, imaginary = split_complex(x, source, f)
+    if target.is_bool:
+        return f.or_(_to_bool(real, part, f), _to_bool(imaginary, part, f))
+    if not target.is_complex:
+        return emit_cast(real, part, target, f, saturate=saturate, round_mode=round_mode)
+    other = part_dtype(target)
+    return join_complex((emit_cast(real, part, other, f), emit_cast(imaginary, part, other, f)), target, f)
+
+
+def _emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
+    """Between types that are computed with as they are."""
     wanted = vector_type(register_type(target), x.lanes)
     if target.is_bool:
         return _to_bool(x, source, f)
@@ -37,11 +81,7 @@ def _to_float(x: Reg, source: DType, wanted: str, f: FunctionBuilder) -> Reg:
 
 def emit_bitcast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
     """The bits of `x` read as another type of the same width."""
-    stored = to_memory(x, source, f)
-    memory = {"f16": "half", "f32": "float", "f64": "double"}.get(target.name, f"i{max(target.bits, 8)}")
-    if target == BF16:
-        memory = "i16"
-    bits = f.convert("bitcast", stored, vector_type(memory, x.lanes)) if stored.element != memory else stored
+    bits = f.convert("bitcast", to_memory(x, source, f), vector_type(memory_type(target), x.lanes))
     return from_memory(_reg(bits), target, f)
 
 

@@ -1,21 +1,31 @@
 """Element types in memory and in registers.
 
 f16 and bf16 are computed in f32 and rounded after each op, as the primitives mean it; bool is a byte in memory and a
-bit in a register. Types narrower than a byte, 8-bit floats and complex numbers have no native kernels.
+bit in a register. The bits of narrow types (8-bit floats and whatever is narrower than a byte) and of complex numbers
+are in registers as they are in memory: what moves them costs nothing, and pointwise ops widen and narrow them.
 """
 
+import numpy as np
+
+from onnxc.compiler.codegen_cpu.narrow_floats import NARROW_FLOATS, narrow_float, widen_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import (
     BF16,
     BOOL,
+    C64,
+    C128,
     F16,
     F32,
     F64,
+    I2,
+    I4,
     I8,
     I16,
     I32,
     I64,
+    U2,
+    U4,
     U8,
     U16,
     U32,
@@ -23,13 +33,51 @@ from onnxc.compiler.ir.dtypes import (
     DType,
 )
 
-_MEMORY = {
+_COMPUTED = {
     F64: "double", F32: "float", F16: "half", BF16: "i16", I64: "i64", I32: "i32", I16: "i16", I8: "i8",
     U64: "i64", U32: "i32", U16: "i16", U8: "i8", BOOL: "i8",
 }  # fmt: skip
+_WIDER = {**dict.fromkeys(NARROW_FLOATS, F32), I4: I8, I2: I8, U4: U8, U2: U8}
+_MEMORY = {**_COMPUTED, **dict.fromkeys(_WIDER, "i8"), C64: "i64", C128: "i128"}
 _REGISTER = {**_MEMORY, F16: "float", BF16: "float", BOOL: "i1"}
 
 NATIVE_DTYPES = frozenset(_MEMORY)
+COMPUTED_DTYPES = frozenset(_COMPUTED)
+"""The types whose registers are computed with as they are: all but narrow and complex ones."""
+
+
+def computed_dtype(dtype: DType) -> DType:
+    """The type that elements of a narrow type are computed in; every other type itself."""
+    return _WIDER.get(dtype, dtype)
+
+
+def widen(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
+    """An element of `dtype` in the register of `computed_dtype(dtype)`."""
+    if dtype in NARROW_FLOATS:
+        return widen_float(x, dtype, f)
+    if dtype not in _WIDER:
+        return x
+    if not dtype.is_signed:
+        return _reg(f.and_(x, (1 << dtype.bits) - 1))
+    return _reg(f.ashr(f.shl(x, 8 - dtype.bits), 8 - dtype.bits))
+
+
+def narrow(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
+    """A result computed in `computed_dtype(dtype)`, in the register of `dtype`: floats round, integers wrap."""
+    if dtype in NARROW_FLOATS:
+        return narrow_float(x, dtype, f, saturate=False)
+    if dtype in _WIDER:
+        return _reg(f.and_(x, (1 << dtype.bits) - 1))
+    return round_register(x, dtype, f)
+
+
+def literal(value: float | complex, dtype: DType, f: FunctionBuilder) -> Reg:
+    """A constant in a register."""
+    if dtype in COMPUTED_DTYPES:
+        assert not isinstance(value, complex), value
+        return f.constant(register_type(dtype), value)
+    bits = np.array(value).astype(dtype.numpy).tobytes()
+    return f.constant(register_type(dtype), int.from_bytes(bits, "little"))
 
 
 def memory_type(dtype: DType) -> str:
@@ -86,6 +134,6 @@ def _round_to_bfloat(x: Reg, f: FunctionBuilder) -> Reg:
     return _reg(f.convert("bitcast", chosen, x.type))
 
 
-def _reg(value: Reg | int) -> Reg:
+def _reg(value: Int) -> Reg:
     assert isinstance(value, Reg)
     return value

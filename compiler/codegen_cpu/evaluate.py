@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
-from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
+from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, register_type
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
@@ -66,7 +66,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def literal(self, constant: float, dtype: DType) -> Reg:
         """A constant."""
-        return self.f.constant(register_type(dtype), constant)
+        return literal(constant, dtype, self.f)
 
     def pointwise(self, op: Op, operands: Sequence[Reg]) -> Reg:
         """The result of a pointwise op: a scalar where all operands are."""

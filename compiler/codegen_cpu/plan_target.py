@@ -1,8 +1,8 @@
 """What the CPU asks of planning: which ops have native kernels, how these may be computed, and at what cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from onnxc.compiler.codegen_cpu.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
@@ -12,7 +12,9 @@ from onnxc.compiler.codegen_cpu.schedules.products import (
     contraction_measures,
     convolution_candidates,
 )
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitive import AnchorKind
 from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
@@ -46,5 +48,22 @@ def _channels_first(op: Op) -> bool:
     return op.text("dimensions") == channels_first(op.result.rank - 2)
 
 
-is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {"convolution": _channels_first})
+def _dtypes(kind: AnchorKind | None) -> Collection[DType]:
+    """All types where elements are moved, or widened one by one; kernels that fold take those that need neither."""
+    return NATIVE_DTYPES if kind in (None, "concatenate", "scatter") else COMPUTED_DTYPES
+
+
+def _sets_or_combines(op: Op) -> bool:
+    """Updates of a narrow type would be rounded one by one, where they mean to be rounded together."""
+    dtype, kind = op.operands[0].dtype, op.text("kind")
+    return kind == "set" or (computed_dtype(dtype) == dtype and kind in table_of(dtype))
+
+
+_CHECKS = {
+    "convolution": _channels_first,
+    "scatter_along": _sets_or_combines,
+    "scatter_nd": _sets_or_combines,
+}
+
+is_native = native_rule(_dtypes, EMITTERS, table_of, _CHECKS)
 """Whether an op has a kernel for its element types."""

@@ -1,16 +1,18 @@
 """The pointwise primitives as instructions, for scalars and vectors alike.
 
-Each function takes the builder, the element type of the operands and the operands; 16-bit floats arrive as f32.
+Each function takes the builder, the element type of the operands and the operands; 16-bit floats and
+narrow types arrive in the type that they are computed in.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
+from onnxc.compiler.codegen_cpu.complex_numbers import COMPLEX
 from onnxc.compiler.codegen_cpu.conversions import emit_bitcast, emit_cast
-from onnxc.compiler.codegen_cpu.element_types import round_register
+from onnxc.compiler.codegen_cpu.element_types import computed_dtype, narrow, widen
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.dtypes import F8E8M0, DType
 from onnxc.compiler.ir.module import Op
 
 Emit = Callable[..., Reg]
@@ -22,17 +24,23 @@ def emit_pointwise(op: Op, operands: Sequence[Reg], f: FunctionBuilder) -> Reg:
     if op.name == "select":
         return f.select(operands[0], operands[1], operands[2])
     if op.name == "cast":
-        return emit_cast(operands[0], dtype, op.dtype(), f)
+        saturate, round_mode = op.flag("saturate"), op.text("round_mode")
+        return emit_cast(operands[0], dtype, op.dtype(), f, saturate=saturate, round_mode=round_mode)
     if op.name == "bitcast":
         return emit_bitcast(operands[0], dtype, op.dtype(), f)
-    result = table_of(dtype)[op.name](f, dtype, *operands)
-    return round_register(result, op.results[0].dtype, f) if op.results[0].dtype.is_float else result
+    wide = [widen(operand, dtype, f) for operand in operands]
+    return narrow(table_of(dtype)[op.name](f, computed_dtype(dtype), *wide), op.results[0].dtype, f)
 
 
 def table_of(dtype: DType) -> Mapping[str, Emit]:
     """The pointwise primitives that exist for operands of `dtype`."""
+    if dtype == F8E8M0:
+        # A scale is only cast and moved; what its arithmetic rounds to is a rule of its own in ml_dtypes.
+        return {}
     if dtype.is_float:
         return FLOATS
+    if dtype.is_complex:
+        return COMPLEX
     return BOOLS if dtype.is_bool else INTEGERS
 
 

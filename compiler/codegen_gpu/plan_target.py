@@ -85,5 +85,5 @@ _CHECKS = {
     "scan_axis": scan.is_native,
 }
 
-is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
+is_native = native_rule(lambda kind: NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
 """Whether an op has a kernel for its element types."""

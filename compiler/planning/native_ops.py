@@ -4,29 +4,31 @@ from collections.abc import Callable, Collection, Mapping
 
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.matrix_products import sums_shared_letters
 
 
 def native_rule(
-    dtypes: Collection[DType],
+    dtypes: Callable[[AnchorKind | None], Collection[DType]],
     kernels: Collection[str],
     pointwise: Callable[[DType], Collection[str]],
     checks: Mapping[str, Callable[[Op], bool]],
 ) -> Callable[[Op], bool]:
     """The rule of a code generator that has these kernel kinds, and these pointwise primitives for an element type.
 
-    `checks` are what it asks of single primitives beyond what every kernel does.
+    `dtypes` are the element types that a kernel kind takes, or inline ops where it is None; `checks` are what is asked
+    of single primitives beyond what every kernel does.
     """
 
     def is_native(op: Op) -> bool:
         primitive = PRIMITIVES[op.name]
         if not primitive.recomputable and primitive.anchor not in kernels:
             return False
+        allowed = dtypes(primitive.anchor)
         types = [operand.type for operand in op.operands] + list(op.result_types)
-        if not all(isinstance(t, TensorType) and t.shape is not None and t.dtype in dtypes for t in types):
+        if not all(isinstance(t, TensorType) and t.shape is not None and t.dtype in allowed for t in types):
             return False
         for rule in (_RULES.get(op.name), checks.get(op.name)):
             if rule is not None and not rule(op):
@@ -36,10 +38,6 @@ def native_rule(
         return True
 
     return is_native
-
-
-def _cast(op: Op) -> bool:
-    return op.text("round_mode") == "nearest" or not op.dtype().is_float
 
 
 def _has_axes(op: Op) -> bool:
@@ -55,7 +53,6 @@ def _nonempty_reduce(op: Op) -> bool:
 
 
 _RULES: Mapping[str, Callable[[Op], bool]] = {
-    "cast": _cast,
     "reduce": _nonempty_reduce,
     "dot": sums_shared_letters,
     "arg_reduce_window": _counts_with_channels_first,

@@ -40,7 +40,7 @@ For each operator version, the types of its first type parameter, by where the w
 
 * **native**: in generated code.
 * **native and host**: what the generated code cannot do is a step of NumPy between native calls.
-* **host**: in such steps alone: strings, sequences, and types without native arithmetic.
+* **host**: in such steps alone: strings, sequences, and results whose size only data decides.
 * **known when compiled**: nothing is left to do at run time, as for a Shape, or for a cast that changes nothing.
 * **refused**: an error that says why, such as for what the standard has deprecated.
 """
