@@ -6,11 +6,13 @@ the largest, must end exactly at the end of the arena. Slots are then disjoint, 
 
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least
+from onnxc.compiler.planning.check_routine import check_routine
 from onnxc.compiler.planning.kernel_plan import (
     Buffer,
     KernelPlan,
     Launch,
     Lifetime,
+    Routine,
     Segment,
     walk_regions,
     walk_steps,
@@ -24,14 +26,16 @@ def check_plan(plan: KernelPlan) -> None:
     """Raises AssertionError, with the buffers, where disjointness cannot be proved term by term.
 
     A launch must also serve every call, use buffers of the arena that are in use, and read its constants in one layout
-    for all its variants. Steps must find what they read: not released, and where launches run on a device, on the side
-    where they read it.
+    for all its variants. A routine must find in its buffers what it has put there. Steps must find what they read: not
+    released, and where launches run on a device, on the side where they read it.
     """
     for step in walk_steps(plan.body.steps):
         if isinstance(step, Segment):
             check_segment(step, plan.function.symbols)
             for ordinal, launch in enumerate(step.launches):
                 _check_launch(plan, step, ordinal, launch)
+        if isinstance(step, Routine):
+            check_routine(step)
     for region in walk_regions(plan.body):
         check_releases(region)
     check_transfers(plan)
