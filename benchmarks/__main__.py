@@ -2,6 +2,7 @@
 
     python -m benchmarks --dir DIR [--models NAME,...] [--threads 1,2] [--sizes one,prime,large] [--rounds N]
     python -m benchmarks --dir DIR --compile
+    python -m benchmarks --suite control
 
 DIR holds models and a manifest.json, as benchmarks.models.export_models writes them; default: $ONNXC_MODELS.
 """
@@ -10,11 +11,13 @@ import argparse
 import json
 import os
 import platform
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.inputs import ModelSpec, read_manifest
 from benchmarks.isolation import Row, run_isolated
+from benchmarks.models.control import write_models
 
 LIMIT_S = 900.0
 # heading, key, width and precision; text where there is no precision.
@@ -43,7 +46,17 @@ COMPILES: tuple[Column, ...] = (
 
 def main() -> None:
     options = parse_options()
-    models = chosen_models(options.dir, options.models)
+    if options.suite == "control":
+        with tempfile.TemporaryDirectory() as folder:
+            write_models(Path(folder))
+            measure(Path(folder), options)
+    else:
+        measure(options.dir, options)
+
+
+def measure(folder: Path, options: argparse.Namespace) -> None:
+    """Measures the models of a folder, and prints a line for each."""
+    models = chosen_models(folder, options.models)
     columns = COMPILES if options.compile else CALLS
     print(
         "".join(
@@ -77,10 +90,14 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--compile", action="store_true", help="measure compiling and loading instead of calls")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows and the machine")
+    parser.add_argument(
+        "--suite", choices=["control"], help="models written for it: loops, branches, sizes from data, trees"
+    )
     options = parser.parse_args()
-    if options.dir is None:
-        parser.error("name a folder of models: --dir DIR, or ONNXC_MODELS=DIR")
-    options.dir = Path(options.dir).resolve()
+    if options.suite is None:
+        if options.dir is None:
+            parser.error("name a folder of models: --dir DIR, or ONNXC_MODELS=DIR; or --suite control")
+        options.dir = Path(options.dir).resolve()
     return options
 
 
