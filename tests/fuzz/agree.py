@@ -203,10 +203,16 @@ def is_rounding(expected: HostValue, actual: HostValue, runs: Sequence[HostValue
     with np.errstate(all="ignore"):
         wide = [np.abs(run.astype(np.complex128) - expected.astype(np.complex128)) for run in arrays]
     moved = np.max(wide, axis=0)
-    # Where some run overflows, or not, nothing is known of the value.
-    unsettled = np.any([np.isfinite(run) != np.isfinite(expected) for run in arrays], axis=0)
+    # Where some run overflows, or not, or to something else, nothing is known of the value.
+    unsettled = np.any([_overflow(run) != _overflow(expected) for run in arrays], axis=0)
     wrong = outside(actual, expected, UNSEEN * np.where(np.isfinite(moved), moved, 0.0))
     return not (wrong & ~unsettled).any()
+
+
+def _overflow(array: np.ndarray) -> np.ndarray:
+    """What each element is that is not finite, 0 for those that are."""
+    kinds = [np.isnan(array), np.isposinf(array.real), np.isneginf(array.real), ~np.isfinite(array)]
+    return np.select(kinds, [1, 2, 3, 4], 0)
 
 
 def describe(answer: object) -> str:
