@@ -1,5 +1,6 @@
 """KernelPlan to Artifact: what is the same for every target, around the two things that a back end brings."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
 from onnxc.compiler.codegen_host.segment_parts import segment_functions
 from onnxc.compiler.codegen_host.weights import WeightBlock
 from onnxc.compiler.codegen_host.write_program import Entries, write_program
+from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.limits import expect_within
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
 from onnxc.compiler.target import Target
@@ -28,10 +30,12 @@ class Pieces:
     """What a back end made of the kernels of a plan.
 
     functions: what segments call. write_segment: writes all launches of a segment into its function.
-    reports: whether a kernel, by its ordinal, may report data that is not legal.
+    lengths: the instructions of each kernel that runs on the host. reports: whether a kernel, by its ordinal, may
+    report data that is not legal.
     """
 
     functions: Sequence[FunctionBuilder]
+    lengths: Sequence[int]
     write_segment: Callable[[SegmentFrame, Segment, Locations], None]
     reports: Callable[[int], bool]
     report: JsonValue
@@ -62,11 +66,27 @@ def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> 
             module.add(function)
     images = {}
     if segments:
-        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large")
+        parts = _parts(segments.values(), pieces.lengths)
+        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
         objects = [compile_object(text, host) for text in module.texts()]
         images[str(target)] = build_image(objects, list(segments), host)
     provenance = {"locations": list(locations)}
     return tie_images(Artifact(program, images, weights.bytes(), provenance, pieces.report, device=pieces.device))
+
+
+def _parts(segments: Iterable[Segment], lengths: Sequence[int]) -> Mapping[Location | None, int]:
+    """How many instructions the kernels have that are launched for each node."""
+    launched = dict.fromkeys(
+        (launch.location, variant.kernel)
+        for segment in segments
+        for launch in segment.launches
+        for variant in launch.variants
+        if lengths
+    )
+    parts: Counter[Location | None] = Counter()
+    for location, kernel in launched:
+        parts[location] += lengths[kernel]
+    return parts
 
 
 def _locations(segments: Iterable[Segment], reports: Callable[[int], bool]) -> Locations:
