@@ -10,6 +10,22 @@ import numpy as np
 from onnxc.runtime.host.registry import MEANINGS, Arrays, Attributes, Meaning
 from tests.support.tolerance import unit
 
+F32 = np.dtype(np.float32)
+
+
+def in_double(meaning: Meaning) -> Meaning:
+    """As `meaning`, where products of f32 are not rounded: those fused to a sum may be beyond f32."""
+
+    def apply(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+        if {attributes["dtype"], *(operand.dtype for operand in operands)} != {F32}:
+            return meaning(operands, attributes)
+        wide = [operand.astype(np.float64) for operand in operands]
+        (result,) = meaning(wide, {**attributes, "dtype": np.dtype(np.float64)})
+        with np.errstate(all="ignore"):
+            return (result.astype(np.float32),)
+
+    return apply
+
 
 def convolution_inside(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """As `convolution`, where the zeros of the padding are not multiplied: a filter's NaN or infinity meets none."""
@@ -44,7 +60,11 @@ def attention_in_f32(operands: Arrays, attributes: Attributes) -> tuple[np.ndarr
 
 
 MEANING = dict(MEANINGS)
-AS_GOOD: dict[str, Meaning] = {"convolution": convolution_inside, "attention": attention_in_f32}
+AS_GOOD: dict[str, Meaning] = {
+    "dot": in_double(MEANING["dot"]),
+    "convolution": in_double(convolution_inside),
+    "attention": attention_in_f32,
+}
 
 # A context in which the interpreter takes the meanings that are as good.
 as_good_meanings = patch.dict(MEANINGS, AS_GOOD)
