@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 from onnxc.runtime.errors import InputError, UnsupportedError
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "expect_within", "limited_to", "limits_in_force", "make_limits", "raising"]
+
+T = TypeVar("T")
 
 # Python's stack bounds what recursion over graphs can take.
 _DEEPEST = 100
@@ -100,11 +103,17 @@ def limits_in_force() -> Limits:
     return _IN_FORCE.get()
 
 
-def expect_within(limit: str, count: int, what: str, code: str) -> None:
-    """Raises UnsupportedError where `count`, which `what` is, goes beyond the limit of that name in force."""
+def expect_within(limit: str, count: int, what: str, code: str, parts: Mapping[T, int]) -> None:
+    """Raises UnsupportedError where `count`, which `what` is, goes beyond the limit of that name in force.
+
+    parts: how much of it comes from each node, None for what comes from no node; the error names that of the most.
+    """
     most: int = getattr(limits_in_force(), limit)
-    if count > most:
-        raise UnsupportedError(f"{what} is {count}; {raising(limit, most)}", code=code)
+    if count <= most:
+        return
+    largest = max((node for node in parts if node is not None), key=parts.__getitem__, default=None)
+    where = "" if largest is None else f"\n  --> {largest}: {parts[largest]} of them"
+    raise UnsupportedError(f"{what} is {count}; {raising(limit, most)}{where}", code=code)
 
 
 def raising(limit: str, most: int) -> str:

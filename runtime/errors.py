@@ -6,6 +6,7 @@ Anything else that escapes from onnxc is a defect of ours.
 import errno
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 
 class OnnxcError(Exception):
@@ -55,11 +56,14 @@ class MissingFileError(InputError, FileNotFoundError):
         return partial(MissingFileError, path=self.filename), self.args
 
 
-def located(problem: InputError, location: object) -> InputError:
+E = TypeVar("E", bound=OnnxcError)
+
+
+def located(problem: E, location: object) -> E:
     """The same error, with the node at which it came up if it does not tell one yet."""
     if not location or "\n  --> " in str(problem):
         return problem
-    return InputError(f"{problem}\n  --> {location}", code=problem.code)
+    return type(problem)(f"{problem}\n  --> {location}", code=problem.code)
 
 
 def expect_one_shape(shapes: Sequence[tuple[int, ...]]) -> None:

@@ -33,7 +33,8 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
     def write(frame: SegmentFrame, segment: Segment, locations: Mapping[str, int]) -> None:
         write_segment(frame, segment, natives, locations)
 
-    pieces = Pieces(functions, write, lambda kernel: natives[kernel].reports, str(plan))
+    lengths = [sum(function.length for function in code.functions) for code in codes]
+    pieces = Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, str(plan))
     return assemble(plan, pieces, target, target)
 
 

@@ -36,5 +36,5 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
 
     device = DeviceCode(target.name, tuple(kernels.values()))
     report = make_report(plan, codes, kernels, target)
-    pieces = Pieces((), write, lambda kernel: compiled[kernel].reports, report, device)
+    pieces = Pieces((), (), write, lambda kernel: compiled[kernel].reports, report, device)
     return assemble(plan, pieces, target, host)

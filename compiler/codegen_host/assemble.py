@@ -1,5 +1,6 @@
 """KernelPlan to Artifact: what is the same for every target, around the two things that a back end brings."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
 from onnxc.compiler.codegen_host.segment_parts import segment_functions
 from onnxc.compiler.codegen_host.weights import WeightBlock
 from onnxc.compiler.codegen_host.write_program import Entries, write_program
+from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.limits import expect_within
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Routine, Segment
 from onnxc.compiler.target import Target
@@ -33,10 +35,12 @@ class Pieces:
     """What a back end made of the kernels of a plan.
 
     functions: what segments call. write_segment: writes all launches of a segment into its function.
-    reports: whether a kernel, by its ordinal, may report data that is not legal.
+    lengths: the instructions of each kernel that runs on the host. reports: whether a kernel, by its ordinal, may
+    report data that is not legal.
     """
 
     functions: Sequence[FunctionBuilder]
+    lengths: Sequence[int]
     write_segment: Callable[[SegmentFrame, Segment, Locations], None]
     reports: Callable[[int], bool]
     report: JsonValue
@@ -75,18 +79,34 @@ def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> 
         faults,
         CHECK_TICKS[host.arch],
     )
-    for name, call in entry_of.calls.items():
-        if isinstance(call, Routine):
-            for function in write_routine(name, call, context):
-                module.add(function)
+    routines = {name: call for name, call in entry_of.calls.items() if isinstance(call, Routine)}
+    for name, routine in routines.items():
+        for function in write_routine(name, routine, context):
+            module.add(function)
     program = replace(program, faults=tuple(faults.faults))
     images = {}
     if entry_of.calls:
-        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large")
+        parts = _parts(segments.values(), pieces.lengths)
+        expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
         objects = [compile_object(text, host) for text in module.texts()]
         images[str(target)] = build_image(objects, list(entry_of.calls), host)
     provenance = {"locations": list(locations)}
     return tie_images(Artifact(program, images, weights.bytes(), provenance, pieces.report, device=pieces.device))
+
+
+def _parts(segments: Iterable[Segment], lengths: Sequence[int]) -> Mapping[Location | None, int]:
+    """How many instructions the kernels have that are launched for each node."""
+    launched = dict.fromkeys(
+        (launch.location, variant.kernel)
+        for segment in segments
+        for launch in segment.launches
+        for variant in launch.variants
+        if lengths
+    )
+    parts: Counter[Location | None] = Counter()
+    for location, kernel in launched:
+        parts[location] += lengths[kernel]
+    return parts
 
 
 def _locations(segments: Iterable[Segment], reports: Callable[[int], bool]) -> Locations:

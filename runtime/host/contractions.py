@@ -99,7 +99,8 @@ def convolution(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
 def _convolve(x: np.ndarray, w: np.ndarray, attributes: Attributes) -> np.ndarray:
     """x: T[N, C, *S], w: U[M, C/groups, *K]  ->  dtype[N, M, *O]
 
-    input_dilations puts zeros between the elements of x, before low and high pad it with zeros.
+    input_dilations puts zeros between the elements of x, before low and high pad it with zeros. These are multiplied
+    like any others, so an infinity in w makes them NaN; a kernel may leave them out.
     """
     dtype, groups = element_type(attributes), integer(attributes, "groups", 1)
     x, w = _for_accumulation(x, w, dtype)

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxc.compiler.driver import run_stages
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.options import make_options
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.values import HostValue
@@ -92,13 +96,21 @@ def ask(executable: Executable, feed: Feed) -> Answer:
 
 def ask_into(executable: Executable, feed: Feed, like: Sequence[HostValue], side: Side) -> Answer:
     """As `ask`, where the outputs are written into guarded memory."""
-    names = [info.name for info in executable.outputs]
+    # An output may be listed twice. One that may be absent can be an array, and is none of those that are written.
+    infos = {info.name: info for info in executable.outputs}
     out = {
         name: guarded_output(value, side) if value.dtype.kind != "O" else np.empty_like(value)
-        for name, value in zip(names, like, strict=True)
-        if isinstance(value, np.ndarray)
+        for (name, info), value in zip(infos.items(), like, strict=True)
+        if isinstance(value, np.ndarray) and info.dtype is not None
     }
     return _answer(lambda: tuple(executable.run(guarded_feed(feed, side), out=out).values()))
+
+
+def ask_optimized(subject: Subject, feed: Feed) -> Answer:
+    """What the interpreter says of the program that native code is made of: indices that decide nothing are gone."""
+    module = next(noun for stage, noun in run_stages(subject.data, make_options()) if stage == "optimize")
+    assert isinstance(module, Module), module
+    return _answer(lambda: interpret(module, feed, clamp_indices=False))
 
 
 def _answer(call: Callable[[], Sequence[HostValue]]) -> Answer:
@@ -139,6 +151,8 @@ def compare_answers(
     subject: Subject, feed: Feed, expected: Answer, actual: Answer, random: np.random.Generator
 ) -> None:
     """Raises Disagreement where rounding does not explain the difference."""
+    if code_of(expected) == "index-out-of-range" and not isinstance(actual, Refused):
+        expected = ask_optimized(subject, feed)
     if isinstance(expected, Refused) or isinstance(actual, Refused):
         compare_refusals(expected, actual)
         return
@@ -203,10 +217,16 @@ def is_rounding(expected: HostValue, actual: HostValue, runs: Sequence[HostValue
     with np.errstate(all="ignore"):
         wide = [np.abs(run.astype(np.complex128) - expected.astype(np.complex128)) for run in arrays]
     moved = np.max(wide, axis=0)
-    # Where some run overflows, or not, nothing is known of the value.
-    unsettled = np.any([np.isfinite(run) != np.isfinite(expected) for run in arrays], axis=0)
+    # Where some run overflows, or not, or to something else, nothing is known of the value.
+    unsettled = np.any([_overflow(run) != _overflow(expected) for run in arrays], axis=0)
     wrong = outside(actual, expected, UNSEEN * np.where(np.isfinite(moved), moved, 0.0))
     return not (wrong & ~unsettled).any()
+
+
+def _overflow(array: np.ndarray) -> np.ndarray:
+    """What each element is that is not finite, 0 for those that are."""
+    kinds = [np.isnan(array), np.isposinf(array.real), np.isneginf(array.real), ~np.isfinite(array)]
+    return np.select(kinds, [1, 2, 3, 4], 0)
 
 
 def describe(answer: object) -> str:

@@ -117,6 +117,25 @@ def test_refusals_are_compared_by_code(interpreter: Answer, native: Answer, diff
         compare_refusals(interpreter, native)
 
 
+GATHER = "g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) y = Neg(z) }"
+
+
+@pytest.mark.parametrize(
+    ("native", "differs"),
+    [
+        ("g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) w = Neg(z) y = Shape(w) }", False),
+        (GATHER, False),
+        ("g (float[N] x, int64[K] i) => (y) <int64 n = {2}> { j = Mod(i, n) z = Gather(x, j) y = Neg(z) }", True),
+    ],
+    ids=["unused", "refused", "taken"],
+)
+def test_an_index_out_of_range_may_be_taken_where_it_decides_nothing(native: str, differs: bool) -> None:
+    text = native if not differs else GATHER
+    feed = {"x": np.arange(3, dtype=np.float32), "i": np.array([0, 7])}
+    with pytest.raises(Disagreement, match="index-out-of-range") if differs else nullcontext():
+        expect_same_answers(subject(text, native), feed, random())
+
+
 @pytest.mark.parametrize("side", ["before", "behind"])
 @pytest.mark.parametrize("shape", [(), (0, 3), (3,), (1024,), (5, 1000)])
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.bool_, ml_dtypes.bfloat16, ml_dtypes.int4])

@@ -139,6 +139,21 @@ DIFFERED = {
     "scores of NaN where a mask closes every key": """g (float[1, 1, 2, 4] q) => (y)
         <float[2, 2] m = {-inf, -inf, 0, 0}> { y = Attention(q, q, q, m) }""",
     "scores of NaN that causality hides": "g (float[1, 1, 3, 4] q) => (y) { y = Attention<is_causal = 1>(q, q, q) }",
+    "a sequence and what may be absent beside arrays for the outputs": """g (seq(float[N]) s, float[N] x) =>
+        (float[M] y, optional(float[N]) o) { o = Optional(x) y = ConcatFromSequence<axis = 0>(s) }""",
+    "an output that is listed twice": "g (float[N] x) => (float[N] y, float[N] y) { y = Neg(x) }",
+    "a scale below 0": "g (float[1, 2, 2, 4] q, float[1, 2, 3, 4] k) => (y) { y = Attention<scale = -1.0>(q, k, k) }",
+    "a scale that is infinite": """g (float[1, 2, 2, 4] q, float[1, 2, 3, 4] k) => (y) {
+        y = Attention<scale = inf>(q, k, k)
+    }""",
+    "a scale that is the largest": """g (float[1, 2, 2, 4] q, float[1, 2, 3, 4] k) => (y) {
+        y = Attention<scale = 3e38>(q, k, k)
+    }""",
+    "infinite filters at the padding": """g (float[1, 4, 5, 5] x, float[4, 1, 3, 3] w) => (y) {
+        y = Conv<group = 4, pads = [1, 1, 1, 1]>(x, w)
+    }""",
+    "infinite filters at the padding of a transposed convolution": """g (float[1, 1, 3, 3] x) => (y)
+        <float[1, 1, 3, 3] w = {1, 2, inf, -inf, nan, 3, 4, 5, inf}> { y = ConvTranspose<strides = [3, 2]>(x, w) }""",
     "a sequence beside arrays for the outputs": """g (seq(float[N]) s) => (float[M] y) {
         y = ConcatFromSequence<axis = 0>(s)
     }""",

@@ -71,6 +71,20 @@ def shifted(count: int) -> onnx.ModelProto:
     return model(nodes, {"x": ["N"]}, {"left": [1, 0], "right": [0, 1]})
 
 
+def powers(count: int, rank: int) -> onnx.ModelProto:
+    """As many elements as a sum of `count` sizes to the power of `rank`, in one axis."""
+    names = [f"x{k}" for k in range(count)]
+    nodes = [
+        helper.make_node("Concat", names, ["c"], axis=0),
+        helper.make_node("Shape", ["c"], ["s"]),
+        helper.make_node("Concat", ["s"] * rank, ["t"], axis=0),
+        helper.make_node("Reshape", ["c", "r"], ["e"]),
+        helper.make_node("Expand", ["e", "t"], ["b"]),
+        helper.make_node("Flatten", ["b"], ["y"], name="flat", axis=0),
+    ]
+    return model(nodes, {name: [f"N_{name}"] for name in names}, {"r": [-1] + [1] * (rank - 1)})
+
+
 def squares(count: int) -> onnx.ModelProto:
     """A tensor of (N + M + K)^(2^count) elements."""
     nodes = [helper.make_node("Concat", ["x", "w", "z"], ["c0"], axis=0), helper.make_node("Neg", ["one"], ["f"])]
@@ -157,6 +171,25 @@ def test_work_is_bounded_by_limits(limit: str, code: str) -> None:
     with pytest.raises(onnxc.UnsupportedError, match=f"the limit {limit} is 3, and ") as caught:
         onnxc.compile(made, limits={limit: 3})
     assert caught.value.code == code
+
+
+def test_a_size_that_is_too_complex_names_its_node() -> None:
+    with pytest.raises(onnxc.UnsupportedError, match=r"at most 20000 are supported\n") as caught:
+        onnxc.compile(powers(8, 7))
+    assert caught.value.code == "size-too-complex"
+    assert str(caught.value).endswith('\n  --> graph "main", node 5 "flat" (ai.onnx.Flatten-13)')
+
+
+@pytest.mark.parametrize("limit", ["lowered_ops", "code_instructions"])
+def test_work_beyond_a_limit_names_the_node_of_the_most(limit: str) -> None:
+    nodes = [
+        helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("LSTM", ["n", "w", "r"], ["", "l"], name="most", hidden_size=4),
+        helper.make_node("Neg", ["l"], ["y"]),
+    ]
+    made = model(nodes, {"x": ["N", "B", 3], "w": [1, 16, 3], "r": [1, 16, 4]})
+    with pytest.raises(onnxc.UnsupportedError, match=rf'the limit {limit} is 3.*\n  --> .* "most" .*: \d+ of them$'):
+        onnxc.compile(made, limits={limit: 3})
 
 
 def test_nodes_that_the_model_stores_are_not_counted_as_added() -> None:

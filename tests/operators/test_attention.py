@@ -103,11 +103,12 @@ def test_the_past_comes_first(queries: int, causal: int, way: str) -> None:
     assert_same(present_value, values)
 
 
+@pytest.mark.parametrize("way", ["static", "symbolic"])
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_a_scale_may_be_negative(outputs: int) -> None:
+def test_a_scale_may_be_negative(outputs: int, way: str) -> None:
     q, k, v = floats(1, 2, 3, 4), floats(1, 2, 5, 4), floats(1, 2, 5, 4)
     expected, *_ = attend(q, k, v, np.zeros((3, 5)), scale=-0.5)
-    actual, *_ = run({"q": q, "k": k, "v": v}, outputs=outputs, way="symbolic", scale=-0.5)
+    actual, *_ = run({"q": q, "k": k, "v": v}, outputs=outputs, way=way, scale=-0.5)
     assert_close(actual, expected.astype(np.float32), terms=8)
 
 

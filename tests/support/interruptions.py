@@ -1,5 +1,6 @@
-"""Calls that are interrupted between any two of their instructions, as the handler of a signal may do it."""
+"""Calls that are interrupted before any of their instructions where the handler of a signal may do it."""
 
+import dis
 import sys
 import weakref
 from collections.abc import Callable
@@ -10,6 +11,10 @@ import onnxc
 
 # Code whose instructions count: the runtime, and the code that it writes.
 _RUNTIME = str(Path(onnxc.__file__).parent / "runtime")
+
+# What enters and leaves a handler of exceptions. No handler of a signal runs before these, and what a trace function
+# raises there leaves the exception that was handled in the state of the thread, with all frames of its call.
+_HANDLER_BOUNDS = frozenset(dis.opmap[name] for name in ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE"))
 
 
 class Interruption(BaseException):
@@ -26,7 +31,7 @@ def is_interrupted(call: Callable[[], object], instruction: int) -> bool:
         if not (name.startswith(_RUNTIME) or name == "<fast call>") or _is_destructor(frame):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode":
+        if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _HANDLER_BOUNDS:
             remaining -= 1
             if remaining < 0:
                 raise Interruption

@@ -10,12 +10,13 @@ from typing import NoReturn
 import numpy as np
 
 from onnxc.compiler.diagnostics import Location, error, model_error
-from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.dims import Dim, Size, SizeTooComplex
 from onnxc.compiler.ir.fold_sizes import fold_known
 from onnxc.compiler.ir.module import Attribute, Attributes, Block, Op, Parameter, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.errors import located
 
 
 class OpBuilder:
@@ -30,10 +31,12 @@ class OpBuilder:
 
     @contextmanager
     def at(self, location: Location | None) -> Iterator[None]:
-        """Ops made within carry `location`."""
+        """Ops made within carry `location`, and so does the error of a size that is too complex."""
         before, self.location = self.location, location
         try:
             yield
+        except SizeTooComplex as problem:
+            raise located(problem, location) from None
         finally:
             self.location = before
 

@@ -177,7 +177,8 @@ def _convolution(operands: Sequence[Type], attributes: Attributes, blocks: Seque
     """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation, axes in the order of `dimensions`.
 
     `input_dilations` puts that many minus one zeros between the elements of x, which makes it the transpose of a
-    strided convolution. A dimension O that would be negative is a TypeRuleError where it is decided.
+    strided convolution. A dimension O that would be negative is a TypeRuleError where it is decided. Where these zeros
+    and those of the padding meet an infinity or NaN of w, a kernel may add the NaN or leave it out.
     """
     x, w = tensors(operands, 2)
     labels, groups = parse_dimensions(attributes.get("dimensions")), int_of(attributes, "groups")

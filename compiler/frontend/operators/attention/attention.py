@@ -20,6 +20,10 @@ RULE = "ONNX Attention"
 PAST = "attention-past"
 RAW, CAPPED, BIASED, NORMALISED = range(4)
 
+# Kernels multiply sums by the scale, as a number of f32 and perhaps with a factor below 2, where the operator's text
+# multiplies what is summed by its root. Beyond this, and below 0, that is not the same.
+LARGEST_SCALE = 2.0**126
+
 
 @dataclass(frozen=True)
 class _Operands:
@@ -162,7 +166,7 @@ def _expect_whole_cache(node: Node) -> None:
 
 
 def _is_composite(operands: _Operands, node: Node) -> bool:
-    """Whether the composite computes it: no output but Y, one type, and heads and width that are integers."""
+    """Whether the composite computes it: no output but Y, one type, integers for heads and width, a usual scale."""
     q, v = operands.q, operands.v
     return (
         not node.wants(3)
@@ -171,7 +175,12 @@ def _is_composite(operands: _Operands, node: Node) -> bool:
         and isinstance(q.shape[1], int)
         and isinstance(operands.k.shape[1], int)
         and isinstance(q.shape[3], int)
+        and 0 <= _scale(q.shape[3], node) <= LARGEST_SCALE
     )
+
+
+def _scale(width: int, node: Node) -> float:
+    return node.float("scale") if node.has("scale") else 1 / sqrt(max(width, 1))
 
 
 def _softmax_type(dtype: DType, node: Node) -> DType:
@@ -191,12 +200,11 @@ def _whole(operands: _Operands, mask: Value | None, visibility: Visibility, node
     q, k, v = operands.q, operands.k, operands.v
     width = q.shape[3]
     assert isinstance(width, int), width
-    scale = node.float("scale") if node.has("scale") else 1 / sqrt(max(width, 1))
     causal = visibility.is_triangle
     bias = attention_bias(mask, visibility.without_causal() if causal else visibility, q, k, node, ir)
     if bias is not None and _softmax_type(q.dtype, node) != q.dtype:
         bias = ir.cast(bias, F32)
-    return ir.attention(q, k, v, bias, scale, causal=causal, softcap=node.float("softcap"))
+    return ir.attention(q, k, v, bias, _scale(width, node), causal=causal, softcap=node.float("softcap"))
 
 
 def _in_steps(

@@ -1,0 +1,70 @@
+"""Meanings that are as good as those of the interpreter: what native code may compute where no rule decides.
+
+docs/precision.md says which these are.
+"""
+
+from unittest.mock import patch
+
+import numpy as np
+
+from onnxc.runtime.host.registry import MEANINGS, Arrays, Attributes, Meaning
+from tests.support.tolerance import unit
+
+F32 = np.dtype(np.float32)
+
+
+def in_double(meaning: Meaning) -> Meaning:
+    """As `meaning`, where products of f32 are not rounded: those fused to a sum may be beyond f32."""
+
+    def apply(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+        if {attributes["dtype"], *(operand.dtype for operand in operands)} != {F32}:
+            return meaning(operands, attributes)
+        wide = [operand.astype(np.float64) for operand in operands]
+        (result,) = meaning(wide, {**attributes, "dtype": np.dtype(np.float64)})
+        with np.errstate(all="ignore"):
+            return (result.astype(np.float32),)
+
+    return apply
+
+
+def convolution_inside(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """As `convolution`, where the zeros of the padding are not multiplied: a filter's NaN or infinity meets none."""
+    x, w = operands
+    if not unit(w.dtype) or np.isfinite(w).all():
+        return MEANING["convolution"](operands, attributes)
+
+    def meets(of_x: np.ndarray, of_w: np.ndarray) -> np.ndarray:
+        """Which results have a product of an element of each."""
+        (count,) = MEANING["convolution"]((of_x.astype(x.dtype), of_w.astype(w.dtype)), attributes)
+        return np.asarray(count != 0)
+
+    with np.errstate(all="ignore"):
+        plus = meets(x > 0, w == np.inf) | meets(x < 0, w == -np.inf)
+        minus = meets(x > 0, w == -np.inf) | meets(x < 0, w == np.inf)
+        undefined = meets(np.ones_like(x), np.isnan(w)) | meets((x == 0) | np.isnan(x), ~np.isfinite(w))
+        # Whatever is in the place of an infinity is lost in one that is added; of an infinity it makes none but that.
+        signs = np.where(np.isfinite(w), w, np.where(w < 0, -1, 1)).astype(w.dtype)
+        (finite,) = MEANING["convolution"]((x, signs), attributes)
+        added = np.where(plus, np.inf, 0.0) - np.where(minus, np.inf, 0.0) + np.where(undefined, np.nan, 0.0)
+        return ((finite + added).astype(finite.dtype),)
+
+
+def attention_in_f32(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """As `attention`, where nothing is rounded to 16 bits on the way: a weight may be small, and not yet 0."""
+    q, k, v, *masks = operands
+    if q.dtype.itemsize != 2:
+        return MEANING["attention"](operands, attributes)
+    (result,) = MEANING["attention"]([*(operand.astype(np.float32) for operand in (q, k, v)), *masks], attributes)
+    with np.errstate(all="ignore"):
+        return (result.astype(q.dtype),)
+
+
+MEANING = dict(MEANINGS)
+AS_GOOD: dict[str, Meaning] = {
+    "dot": in_double(MEANING["dot"]),
+    "convolution": in_double(convolution_inside),
+    "attention": attention_in_f32,
+}
+
+# A context in which the interpreter takes the meanings that are as good.
+as_good_meanings = patch.dict(MEANINGS, AS_GOOD)

@@ -1,0 +1,93 @@
+"""Which values are as good as the interpreter's, and that no others are."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.runtime.host.registry import MEANINGS
+from tests.frontend.model_texts import model
+from tests.fuzz.agree import Disagreement, Subject, expect_same_answers
+from tests.fuzz.meanings import as_good_meanings, convolution_inside
+from tests.support.arrays import assert_same
+
+inf, nan = np.inf, np.nan
+ATTRIBUTES = {
+    "dimensions": "nc0,oi0->nc0", "dtype": np.dtype(np.float32), "groups": 1,
+    "strides": (1,), "dilations": (1,), "input_dilations": (1,), "low": (1,), "high": (1,),
+}  # fmt: skip
+
+
+def row(*elements: float) -> np.ndarray:
+    return np.array([[elements]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "inside", "multiplied"),
+    [
+        ((1, 2, 3), (1, 1, 1), (3, 6, 5), (3, 6, 5)),
+        ((1, 2, 3), (inf, 1, 1), (3, inf, inf), (nan, inf, inf)),
+        ((1, 2, 3), (-inf, 1, inf), (inf, nan, -inf), (nan, nan, nan)),
+        ((1, -2, 3), (1, 1, nan), (nan, nan, 1), (nan, nan, nan)),
+        ((-inf, 0, 2), (1, 1, inf), (nan, nan, 2), (nan, nan, nan)),
+        ((inf, 1, 1), (inf, 1, 1), (inf, inf, inf), (nan, inf, inf)),
+        ((inf, 1, 1), (-inf, 1, 1), (inf, -inf, -inf), (nan, -inf, -inf)),
+    ],
+)
+def test_a_convolution_that_does_not_multiply_its_padding(
+    x: tuple[float, ...], w: tuple[float, ...], inside: tuple[float, ...], multiplied: tuple[float, ...]
+) -> None:
+    assert_same(convolution_inside((row(*x), row(*w)), ATTRIBUTES)[0], row(*inside))
+    assert_same(MEANINGS["convolution"]((row(*x), row(*w)), ATTRIBUTES)[0], row(*multiplied))
+
+
+def test_the_meanings_are_the_same_again_afterwards() -> None:
+    before = dict(MEANINGS)
+    with as_good_meanings:
+        assert MEANINGS["convolution"] != before["convolution"]
+    assert before == MEANINGS
+
+
+# Of a row of three, the window of the first element reaches into the padding, those of the others do not.
+FILTER = "<float[1, 1, 2] w = {inf, 1}>"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [("{0, 0, 0}", True), ("{nan, 0, 0}", True), ("{0, -inf, 0}", False), ("{0, nan, 0}", False)],
+)
+def test_only_what_padding_decides_may_differ(change: str, is_same: bool) -> None:
+    text = f"""g (float[1, 1, 3] x) => (y) {FILTER} {{ y = Conv<pads = [1, 0]>(x, w) }}"""
+    # The native side has the value without the padding, 1, in the place of NaN.
+    native = f"""g (float[1, 1, 3] x) => (y)
+        <float[1, 1, 3] z = {{1, inf, inf}}, float[1, 1, 3] c = {change}> {{
+            u = Mul(x, c) v = Sub(u, u) y = Add(z, c)
+        }}"""
+    datas = [model(each).SerializeToString() for each in (text, native)]
+    subject = Subject(datas[0], onnxc.compile(datas[0], "interpreter"), onnxc.compile(datas[1]), is_drawn=False)
+    with nullcontext() if is_same else pytest.raises(Disagreement):
+        expect_same_answers(subject, {"x": row(1, 2, 3)}, np.random.default_rng(3))
+
+
+@pytest.mark.parametrize("name", ["dot", "convolution"])
+def test_a_product_may_be_beyond_f32_where_the_sum_is_infinite_anyway(name: str) -> None:
+    attributes = ATTRIBUTES | {"equation": "abk,abk->ab", "low": (0,), "high": (0,)}
+    x, w = row(inf, 3.4e38), row(1, -6)
+    assert np.isnan(MEANINGS[name]((x, w), attributes)[0]).all()
+    with as_good_meanings:
+        (result,) = MEANINGS[name]((x, w), attributes)
+    assert result.dtype == np.float32
+    assert np.isposinf(result).all()
+
+
+def test_a_small_weight_may_be_0_in_sixteen_bits() -> None:
+    data = model(
+        "g (float16[1, 1, 1, 1] q, float16[1, 1, 2, 1] k, float16[1, 1, 2, 1] v) => (y) { y = Attention(q, k, v) }",
+        header='<ir_version: 10, opset_import: ["": 23]>\n',
+    ).SerializeToString()
+    subject = Subject(data, onnxc.compile(data, "interpreter"), onnxc.compile(data), is_drawn=False)
+    q, k, v = (np.array(x, np.float16).reshape(1, 1, -1, 1) for x in ([1], [20, 0], [1, inf]))
+    assert np.isnan(subject.interpreter(q, k, v)).all()
+    assert np.isposinf(subject.native(q, k, v)).all()
+    expect_same_answers(subject, {"q": q, "k": k, "v": v}, np.random.default_rng(3))
