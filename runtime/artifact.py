@@ -43,7 +43,7 @@ __all__ = [
     "write_archive", "write_artifact",
 ]  # fmt: skip
 
-FORMAT, FORMAT_VERSION = "onnxc", 3
+FORMAT, FORMAT_VERSION = "onnxc", 4
 MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, WEIGHTS = (
     "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json", "weights",
 )  # fmt: skip
