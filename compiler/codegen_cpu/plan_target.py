@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from onnxc.compiler.codegen_cpu.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.codegen_cpu.schedules import trees
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
 from onnxc.compiler.codegen_cpu.schedules.products import (
     contraction_candidates,
@@ -46,5 +47,7 @@ def _channels_first(op: Op) -> bool:
     return op.text("dimensions") == channels_first(op.result.rank - 2)
 
 
-is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, {"convolution": _channels_first})
+_CHECKS = {"convolution": _channels_first, "tree_ensemble": trees.is_native}
+
+is_native = native_rule(NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
 """Whether an op has a kernel for its element types."""

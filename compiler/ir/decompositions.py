@@ -6,6 +6,7 @@ from math import sqrt
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.tree_walks import walked_trees
 
 Decomposition = Callable[[Op, Builder], tuple[Value, ...]]
 
@@ -122,4 +123,5 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "gelu": _gelu,
     "attention": _attention,
     "rotary": _rotary,
+    "tree_ensemble": walked_trees,
 }

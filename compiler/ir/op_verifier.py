@@ -92,6 +92,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "gelu": "approximate: str",
     "attention": "scale: float, causal: bool, softcap: float",
     "rotary": "interleaved: bool",
+    "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",
     "host": "function: str, ...",
 }
 """The attributes of each primitive and their kinds; one that is not listed has none. After `...` any others may be."""

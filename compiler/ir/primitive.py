@@ -38,6 +38,7 @@ AnchorKind = Literal[
     "scan",
     "ordering",
     "attention",
+    "tree_ensemble",
 ]
 """The kinds of kernels that are named after their anchors."""
 

@@ -28,6 +28,7 @@ __all__ = [
     "Schedule",
     "Threads",
     "Tile",
+    "TreeEnsembleSchedule",
     "Warps",
     "WindowSchedule",
 ]
@@ -272,3 +273,15 @@ class AttentionSchedule(Schedule):
     arithmetic: Arithmetic
     split: int = 1
     slice_bytes: Dim = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeEnsembleSchedule(Schedule):
+    """`walks`: a unit is a block of rows, of which so many at once walk down a tree; a row alone, down so many trees.
+
+    block: the rows of a unit. walks: how many are under way at once.
+    """
+
+    algorithm: Literal["walks"]
+    block: int
+    walks: int

@@ -121,6 +121,16 @@ def _indices(limit: Dim, *shape: Dim) -> Operand:
     return Operand(TensorType(I64, shape), make)
 
 
+# Two trees of six nodes: a branch above a branch, and a leaf that is a tree.
+_LINKS = np.array([[32 * 1 + 3, 2], [16, 1], [32 * 0 + 12, 4], [16, 0], [16, 1], [16, 2]], np.int32)
+_TREES = {"trees": 2, "depth": 2, "outcomes": (3, 12)}
+
+
+def _links() -> Operand:
+    """The links of these trees."""
+    return Operand(TensorType(I32, _LINKS.shape), lambda random, shape, sizes: _LINKS)
+
+
 # The table
 
 
@@ -293,6 +303,15 @@ _TABLE: tuple[Case, ...] = (
     ),
     Case("rotary", (_fractions(N, 3, 4), _fractions(N, 3, 2), _fractions(N, 3, 2)), {"interleaved": True}, exact=False),
     Case("rotary", (_fractions(N, 4), _fractions(N, 2), _fractions(N, 2)), {"interleaved": False}, exact=False),
+    *(
+        Case("tree_ensemble", (_odd(F32, N, 2), _fractions(6), _links()), {**_TREES, "kind": kind, "targets": 3})
+        for kind in ("sum", "min", "max")
+    ),
+    Case(
+        "tree_ensemble",
+        (_odd(F64, N, 2), tensor(F64, 6), _links(), tensor(F64, 3, 4)),
+        {**_TREES, "kind": "sum", "targets": 4},
+    ),
 )
 
 CASES: Mapping[str, tuple[Case, ...]] = {

@@ -94,6 +94,6 @@ def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     names = [transform.__name__ for transform in target_pipeline("cpu", "fp16")]
     assert names[:4] == ["split_dilated_convolution", "decompose_attention", "decompose_rotary", "lower_precision"]
     names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
-    assert names[:3] == ["decompose_rotary", "lower_precision", "choose_layout"]
+    assert names[:4] == ["decompose_rotary", "decompose_trees", "lower_precision", "choose_layout"]
     assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")
     assert "decompose_attention" not in [transform.__name__ for transform in target_pipeline("cuda")]

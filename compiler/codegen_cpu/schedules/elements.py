@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
@@ -18,6 +19,7 @@ from onnxc.compiler.planning.schedules import (
     Schedule,
     Threads,
     Tile,
+    TreeEnsembleSchedule,
     WindowSchedule,
 )
 from onnxc.compiler.planning.views import row_major
@@ -117,6 +119,15 @@ def _ordering(problem: KernelProblem, target: Target) -> Schedule:
     return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=element_threads(target))
 
 
+def _tree_ensemble(problem: KernelProblem, target: Target) -> Schedule:
+    """As many rows in a block as have room for their scores; whole groups of walks, or few rows one after another."""
+    (op,) = (op for op in problem.block.ops if op.name == "tree_ensemble")
+    threads = element_threads(target)
+    walks, rows = WALK_VECTORS * threads.lanes, min(SCORES // max(op.int("targets"), 1), WALK_ROWS)
+    block = rows - rows % walks if rows > walks else rows
+    return TreeEnsembleSchedule(algorithm="walks", block=block, walks=walks, workers=threads)
+
+
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
@@ -125,5 +136,6 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "scatter": _scatter,
     "scan": _scan,
     "ordering": _ordering,
+    "tree_ensemble": _tree_ensemble,
 }
 """The one way in which each of these kinds is computed."""

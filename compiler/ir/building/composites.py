@@ -1,7 +1,9 @@
 """Part of the builder: composites."""
 
+from collections.abc import Sequence
+
 from onnxc.compiler.ir.building.core import OpBuilder
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Attributes, Value
 
 
 class CompositeBuilder(OpBuilder):
@@ -34,6 +36,10 @@ class CompositeBuilder(OpBuilder):
         """q: [B, H, S, D], k: [B, G, T, D], v: [B, G, T, E], additive mask to [B, H, S, T] -> [B, H, S, E]"""
         operands = [q, k, v] if mask is None else [q, k, v, mask]
         return self.op("attention", operands, {"scale": scale, "causal": causal, "softcap": softcap})[0]
+
+    def tree_ensemble(self, x: Value, tables: Sequence[Value], attributes: Attributes) -> Value:
+        """The votes [N, E] of the leaves that rows x: [N, F] come to (see primitives/trees.py)."""
+        return self.op("tree_ensemble", [x, *tables], attributes)[0]
 
     def rotary(self, x: Value, cos: Value, sin: Value, interleaved: bool = False) -> Value:
         """Pairs of the last axis turned by angles given as cosines and sines of half its size."""
