@@ -171,6 +171,25 @@ def test_one_score_for_two_classes(weights: list[float], transform: str, labels:
     assert_close(z, np.array(scores, np.float32))
 
 
+@pytest.mark.parametrize(
+    ("voted", "base", "labels", "scores"),
+    [
+        (1, [0.375], [5, 6], [[0, 0.25], [0, 0.75]]),
+        (0, [0.375], [6, 6], [[0.375, 0.625], [-0.125, 1.125]]),
+        (0, [0.125, -0.75], [5, 5], [[1.5, -0.5], [1, 0]]),
+        (1, [0.125, -0.75], [5, 5], [[0, -0.5], [0, 0]]),
+    ],
+)
+def test_the_last_base_value_is_that_of_one_score(
+    voted: int, base: list[float], labels: list[int], scores: object
+) -> None:
+    """As ONNX Runtime has it: one base value is not added where the second class is voted for."""
+    attributes = {**STUMP, "class_ids": [voted] * 2, "class_weights": [0.25, 0.75], "base_values": base}
+    y, z = run_ml("TreeEnsembleClassifier", {"X": np.array([[-1], [1]], np.float32)}, outputs=2, **attributes)
+    assert_same(y, np.array(labels))
+    assert_close(z, np.array(scores, np.float32))
+
+
 def test_no_rows_and_a_tree_that_is_a_leaf() -> None:
     names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
     leaf = {**{f"nodes_{name}": [0] for name in names}, "nodes_values": [0.0], "nodes_modes": ["LEAF"]}
