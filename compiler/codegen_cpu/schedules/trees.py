@@ -7,10 +7,14 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.trees import FEATURE_SHIFT, LEAF
 
 WALK_VECTORS = 2
-"""Vectors of walks at once: a step of one waits about as long for what it gathers as it takes the core to gather it."""
+"""Vectors of walks at once, so that one gathers while another waits. 1000 rows down 100 LightGBM trees of 31 leaves,
+vectors of 16, one thread: with 1, 2 and 4 of them 2.33, 1.52, 1.27 ms; with 4 fewer than 64 rows would walk alone.
+"""
 
 WALK_ROWS = 128
-"""Rows that walk down one tree after another: enough that a tree is read from far memory once for many of them."""
+"""Rows that walk down a tree one group after another: it comes from far memory once for all of them. With 64, 128 and
+256 of them the same took 1.67, 1.52 and 1.48 ms, and fewer blocks are fewer threads at work.
+"""
 
 SCORES = 4096
 """The scores of a block of rows, which wait on the stack of a thread: 32 KiB."""
