@@ -261,7 +261,7 @@ def test_a_set_for_each_test_of_membership() -> None:
 # What they become
 
 
-def ops(operator: str, columns: int, **attributes: object) -> list[str]:
+def ops(operator: str, columns: int | str, **attributes: object) -> list[str]:
     outputs = ["y", "z"][: 2 if "Classifier" in operator else 1]
     node = helper.make_node(operator, ["x"], outputs, domain=ML, **attributes)
     x = helper.make_tensor_value_info("x", 1, ["N", columns])
@@ -296,3 +296,12 @@ def test_features_that_a_call_does_not_have_are_refused(target: str) -> None:
     assert_same(y, np.array([6, 6]))
     with pytest.raises(onnxc.InputError, match="looks at feature 2"):
         run_ml("TreeEnsembleClassifier", {"X": x[:, :2]}, outputs=2, symbolic=True, target=target, **attributes)
+
+
+def test_features_that_a_word_cannot_name_are_refused() -> None:
+    attributes = {**STUMP, "class_weights": [1.0, 2.0]}
+    assert "tree_ensemble" in ops(
+        "TreeEnsembleClassifier", "F", **{**attributes, "nodes_featureids": [2**26 - 1, 0, 0]}
+    )
+    with pytest.raises(onnxc.UnsupportedError, match="feature 67108864"):
+        ops("TreeEnsembleClassifier", "F", **{**attributes, "nodes_featureids": [2**26, 0, 0]})

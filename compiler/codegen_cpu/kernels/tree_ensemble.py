@@ -124,10 +124,10 @@ class _Ensemble:
 
     # Rows
 
-    def unit(self, number: Reg) -> None:
+    def unit(self, ordinal: Reg) -> None:
         """The scores of one block of rows."""
         f, block, walks = self.frame.f, self.schedule.block, self.schedule.walks
-        first = f.mul(number, block)
+        first = f.mul(ordinal, block)
         rows = f.smin(f.sub(self.frame.size(self.op.operands[0].shape[0]), first), block)
         self._fill(f.mul(rows, self.targets))
         grouped = f.mul(f.udiv(rows, walks), walks)

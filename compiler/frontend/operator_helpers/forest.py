@@ -19,6 +19,9 @@ LEQ, LT, GTE, GT, EQ, NEQ = range(6)
 OUTCOMES = np.array([LESS | EQUAL, LESS, GREATER | EQUAL, GREATER, EQUAL, LESS | GREATER])
 """The outcomes of a comparison with which each test holds."""
 
+MOST_FEATURES = 1 << 31 - FEATURE_SHIFT
+"""As many as the words of links can name."""
+
 VOTE_KINDS = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}
 FOLDS: Mapping[str, tuple[np.ufunc, float]] = {
     "sum": (np.add, 0.0),
@@ -162,6 +165,8 @@ def _seen_features(forest: Forest, branches: np.ndarray, x: Value, node: Node, i
         feature = least if least < 0 else count - 1
         message = f"a node looks at feature {feature}, X has {width}"
         node.fail("tree-feature", message, rule=f"ONNX {node.operator}, nodes_featureids")
+    if count > MOST_FEATURES:
+        node.unsupported(f"a node looks at feature {count - 1}, beyond {MOST_FEATURES - 1}")
     if isinstance(width, int):
         return x
     ir.guard(width, count, "at_least", f"a node looks at feature {count - 1}, X has {width}")
