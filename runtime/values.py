@@ -152,11 +152,26 @@ def _own(result: "HostValue", seen: set[int]) -> "HostValue":
         is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
         seen.add(id(result))
         return result if is_new else result.copy(order="C")
-    if isinstance(result, SparseTensor):
-        return SparseTensor(result.values.copy(), result.indices.copy(), result.shape)
+    return _own_container(result, seen)
+
+
+def _own_container(result: "HostValue", seen: set[int]) -> "HostValue":
+    if isinstance(result, dict):
+        # The maps that classifiers give, thousands at times, hold scalars alone, which cannot change.
+        if _CHANGING.isdisjoint(map(type, result.values())):
+            return result.copy()
+        return {key: _own_inside(item, seen) for key, item in result.items()}
     if isinstance(result, tuple):
         # What is inside may be inside of an argument too.
-        return tuple(item.copy(order="C") if isinstance(item, np.ndarray) else _own(item, seen) for item in result)
-    if isinstance(result, Mapping):
-        return {key: item.copy() if isinstance(item, np.ndarray) else _own(item, seen) for key, item in result.items()}
+        return tuple([_own_inside(item, seen) for item in result])
+    if isinstance(result, SparseTensor):
+        return SparseTensor(result.values.copy(), result.indices.copy(), result.shape)
     return result
+
+
+_CHANGING = frozenset((np.ndarray, dict, tuple, SparseTensor))
+"""The types of values whose elements can be replaced, or may hold one of which they can."""
+
+
+def _own_inside(item: "HostValue", seen: set[int]) -> "HostValue":
+    return item.copy(order="C") if isinstance(item, np.ndarray) else _own_container(item, seen)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.codegen_cpu.schedules import trees
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
 from onnxc.compiler.codegen_cpu.schedules.products import (
     contraction_candidates,
@@ -63,6 +64,7 @@ _CHECKS = {
     "convolution": _channels_first,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
+    "tree_ensemble": trees.is_native,
 }
 
 is_native = native_rule(_dtypes, EMITTERS, table_of, _CHECKS)

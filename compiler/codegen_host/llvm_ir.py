@@ -228,9 +228,9 @@ class FunctionBuilder:
         self.call(name, "void", value, pointer, constant("i32", align), mask)
 
     def gather(self, type: str, base: Reg, indices: Reg, mask: Reg | None = None, align: int = 1,
-               passthru: Reg | None = None) -> Reg:  # fmt: skip
-        """base[index] in each lane of the mask (all without one); indices count elements and are signed."""
-        pointers = self.gep(base, indices, vector_shape(type)[1])
+               passthru: Reg | None = None, step: str = "") -> Reg:  # fmt: skip
+        """base[index] in each lane of the mask (all without one); indices are signed and count elements, or `step`s."""
+        pointers = self.gep(base, indices, step or vector_shape(type)[1])
         mask = mask if mask is not None else constant(boolean_type(type), 1)
         other = passthru.text if passthru is not None else "poison"
         name = f"llvm.masked.gather.{intrinsic_suffix(type)}.{intrinsic_suffix(pointers.type)}"

@@ -7,6 +7,7 @@ from onnxc.compiler.ir.box_rounds import rounds_of_boxes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.tree_walks import walked_trees
 
 Decomposition = Callable[[Op, Builder], tuple[Value, ...]]
 
@@ -124,4 +125,5 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "attention": _attention,
     "rotary": _rotary,
     "suppress_boxes": rounds_of_boxes,
+    "tree_ensemble": walked_trees,
 }

@@ -93,6 +93,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "attention": "scale: float, causal: bool, softcap: float",
     "rotary": "interleaved: bool",
     "suppress_boxes": "count: dim",
+    "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",
     "host": "function: str, ...",
 }
 """The attributes of each primitive and their kinds; one that is not listed has none. After `...` any others may be."""

@@ -39,6 +39,7 @@ AnchorKind = Literal[
     "ordering",
     "attention",
     "suppress_boxes",
+    "tree_ensemble",
 ]
 """The kinds of kernels that are named after their anchors."""
 

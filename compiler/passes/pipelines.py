@@ -7,6 +7,7 @@ from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
+from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.passes.lower.split_dilated_convolution import split_dilated_convolution
@@ -55,7 +56,7 @@ OPTIMIZE: tuple[Pass, ...] = (
 CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes)
+GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)
 """For the GPU; attention stays whole."""
 
 GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)

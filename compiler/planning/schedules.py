@@ -29,6 +29,7 @@ __all__ = [
     "SuppressionSchedule",
     "Threads",
     "Tile",
+    "TreeEnsembleSchedule",
     "Warps",
     "WindowSchedule",
 ]
@@ -280,3 +281,15 @@ class SuppressionSchedule(Schedule):
     """`heap`: each class of each image by one thread, which takes its boxes from a heap."""
 
     algorithm: Literal["heap"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeEnsembleSchedule(Schedule):
+    """`walks`: a unit is a block of rows, of which so many at once walk down a tree; a row alone, down so many trees.
+
+    block: the rows of a unit. walks: how many are under way at once.
+    """
+
+    algorithm: Literal["walks"]
+    block: int
+    walks: int

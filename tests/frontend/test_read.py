@@ -124,6 +124,16 @@ def test_large_tensors_are_lifted_out_of_what_is_parsed() -> None:
     assert loaded.proto == ModelProto.FromString(DATA)
 
 
+def test_tensors_among_long_lists_of_short_fields_are_lifted() -> None:
+    lists = ([-1, 0, 300, 2**62] * 500, [0.5, -2.0] * 999, ["", "LEAF", "x" * 15, "y" * 16] * 400)
+    weights = numpy_helper.from_array(np.zeros(2048, np.float32), "weights")
+    nodes = [helper.make_node("Any", [], ["y"], list=value, tensor=weights) for value in lists]
+    data = helper.make_model(helper.make_graph(nodes, "main", [], [])).SerializeToString()
+    loaded = read_model(data)
+    assert [len(tensor) for tensor in loaded.lifted.values()] == [8192] * 3
+    assert loaded.proto == ModelProto.FromString(data)
+
+
 def test_lifted_tensors_are_where_the_model_is() -> None:
     model = check_model(read_model(DATA))
     arrays = [model.graph.initializers["w"].array()]

@@ -144,6 +144,16 @@ def _number(value: float) -> Operand:
     return Operand(TensorType(F32, ()), lambda random, shape, sizes: np.array(value, np.float32))
 
 
+# Two trees of six nodes: a branch above a branch, and a leaf that is a tree.
+_LINKS = np.array([[32 * 1 + 3, 2], [16, 1], [32 * 0 + 12, 4], [16, 0], [16, 1], [16, 2]], np.int32)
+_TREES = {"trees": 2, "depth": 2, "outcomes": (3, 12)}
+
+
+def _links() -> Operand:
+    """The links of these trees."""
+    return Operand(TensorType(I32, _LINKS.shape), lambda random, shape, sizes: _LINKS)
+
+
 # The table
 
 
@@ -319,6 +329,15 @@ _TABLE: tuple[Case, ...] = (
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.25)), {"count": 4}),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.0), _number(0.5)), {"count": N}),
     Case("suppress_boxes", (_boxes(1, 40), _few(1, 1, 40), _number(0.5)), {"count": 30}),
+    *(
+        Case("tree_ensemble", (_odd(F32, N, 2), _fractions(6), _links()), {**_TREES, "kind": kind, "targets": 3})
+        for kind in ("sum", "min", "max")
+    ),
+    Case(
+        "tree_ensemble",
+        (_odd(F64, N, 2), tensor(F64, 6), _links(), tensor(F64, 3, 4)),
+        {**_TREES, "kind": "sum", "targets": 4},
+    ),
 )
 
 CASES: Mapping[str, tuple[Case, ...]] = {

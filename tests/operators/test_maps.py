@@ -5,6 +5,7 @@ import pytest
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.host.functions import FUNCTIONS
 from tests.operators.host_models import TARGETS, run_ml, texts
 from tests.support.arrays import assert_same
 
@@ -24,6 +25,10 @@ def test_zip_map(target: str, keys: list[int] | list[str]) -> None:
 
 def test_zip_map_of_no_rows() -> None:
     assert run_ml("ZipMap", {"X": X[:0]}, classlabels_int64s=[4, 5]) == ((),)
+
+
+def test_zip_map_of_no_columns() -> None:
+    assert FUNCTIONS["zip_map"]([X[:, :0], np.zeros(0, np.int64)], {}) == (({}, {}),)
 
 
 @pytest.mark.parametrize("keys", [[4], [4, 5, 6]])

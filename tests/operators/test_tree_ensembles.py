@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import ValueInfoProto, helper, numpy_helper
 
+import onnxc
 from onnxc.compiler.diagnostics import DiagnosedModelError
-from tests.operators.host_models import TARGETS, run_ml
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from tests.operators.host_models import ML, TARGETS, run_ml
 from tests.support.arrays import assert_close, assert_same
 
 MODES = {
@@ -167,6 +171,25 @@ def test_one_score_for_two_classes(weights: list[float], transform: str, labels:
     assert_close(z, np.array(scores, np.float32))
 
 
+@pytest.mark.parametrize(
+    ("voted", "base", "labels", "scores"),
+    [
+        (1, [0.375], [5, 6], [[0, 0.25], [0, 0.75]]),
+        (0, [0.375], [6, 6], [[0.375, 0.625], [-0.125, 1.125]]),
+        (0, [0.125, -0.75], [5, 5], [[1.5, -0.5], [1, 0]]),
+        (1, [0.125, -0.75], [5, 5], [[0, -0.5], [0, 0]]),
+    ],
+)
+def test_the_last_base_value_is_that_of_one_score(
+    voted: int, base: list[float], labels: list[int], scores: object
+) -> None:
+    """As ONNX Runtime has it: one base value is not added where the second class is voted for."""
+    attributes = {**STUMP, "class_ids": [voted] * 2, "class_weights": [0.25, 0.75], "base_values": base}
+    y, z = run_ml("TreeEnsembleClassifier", {"X": np.array([[-1], [1]], np.float32)}, outputs=2, **attributes)
+    assert_same(y, np.array(labels))
+    assert_close(z, np.array(scores, np.float32))
+
+
 def test_no_rows_and_a_tree_that_is_a_leaf() -> None:
     names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
     leaf = {**{f"nodes_{name}": [0] for name in names}, "nodes_values": [0.0], "nodes_modes": ["LEAF"]}
@@ -233,3 +256,52 @@ def test_a_set_for_each_test_of_membership() -> None:
     sets = numpy_helper.from_array(np.array([1, np.nan, 2, np.nan], np.float32))
     with pytest.raises(DiagnosedModelError, match="1 tests of membership have 2 sets"):
         ensemble(X, membership_values=sets)
+
+
+# What they become
+
+
+def ops(operator: str, columns: int | str, **attributes: object) -> list[str]:
+    outputs = ["y", "z"][: 2 if "Classifier" in operator else 1]
+    node = helper.make_node(operator, ["x"], outputs, domain=ML, **attributes)
+    x = helper.make_tensor_value_info("x", 1, ["N", columns])
+    graph = helper.make_graph([node], "main", [x], [ValueInfoProto(name=name) for name in outputs])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(ML, 1), helper.make_opsetid("", 21)])
+    return [op.name for op in lower_model(check_model(read_model(model))).main.body.ops]
+
+
+def test_an_ensemble_is_one_op() -> None:
+    trees = Trees(2, True, ("BRANCH_LEQ",), np.random.default_rng(1))
+    trees.grow(3, 2)
+    names = ops("TreeEnsembleRegressor", 3, **trees.attributes("target"), n_targets=2)
+    assert names == ["constant", "constant", "constant", "tree_ensemble"]
+
+
+ALL_VOTE = {"class_treeids": [0] * 4, "class_nodeids": [1, 2, 1, 2], "class_ids": [0, 0, 1, 1]}
+EACH_VOTES_FOR_ONE = {"class_treeids": [0] * 2, "class_nodeids": [1, 2], "class_ids": [0, 1]}
+
+
+@pytest.mark.parametrize(("votes", "count"), [(ALL_VOTE, 1), (EACH_VOTES_FOR_ONE, 2)])
+def test_votes_are_counted_only_where_a_class_may_get_none(votes: dict[str, list[int]], count: int) -> None:
+    attributes = {**STUMP, **votes, "class_weights": [-1.0, -2.0, -3.0, -0.5][: len(votes["class_ids"])]}
+    assert ops("TreeEnsembleClassifier", 1, **attributes).count("tree_ensemble") == count
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_features_that_a_call_does_not_have_are_refused(target: str) -> None:
+    attributes = {**STUMP, "nodes_featureids": [2, 0, 0], "class_weights": [1.0, 2.0]}
+    x = np.array([[0, 0, -1, 7], [0, 0, 1, 7]], np.float32)
+    y, _ = run_ml("TreeEnsembleClassifier", {"X": x}, outputs=2, symbolic=True, target=target, **attributes)
+    # 1 and 2 for the first class, above 0.5.
+    assert_same(y, np.array([6, 6]))
+    with pytest.raises(onnxc.InputError, match="looks at feature 2"):
+        run_ml("TreeEnsembleClassifier", {"X": x[:, :2]}, outputs=2, symbolic=True, target=target, **attributes)
+
+
+def test_features_that_a_word_cannot_name_are_refused() -> None:
+    attributes = {**STUMP, "class_weights": [1.0, 2.0]}
+    assert "tree_ensemble" in ops(
+        "TreeEnsembleClassifier", "F", **{**attributes, "nodes_featureids": [2**26 - 1, 0, 0]}
+    )
+    with pytest.raises(onnxc.UnsupportedError, match="feature 67108864"):
+        ops("TreeEnsembleClassifier", "F", **{**attributes, "nodes_featureids": [2**26, 0, 0]})

@@ -100,3 +100,21 @@ def test_results_share_memory_with_nothing() -> None:
         assert not np.shares_memory(array, fresh)
         assert not np.shares_memory(array, argument)
     assert results[6] is None
+
+
+def test_maps_that_are_results_twice_are_two() -> None:
+    scalars, arrays = {"a": np.float32(1)}, {"a": np.ones(2)}
+    for inside in (scalars, arrays, {"a": (arrays,)}):
+        first, second = own_values([(inside,), (inside,)], [inside])
+        assert isinstance(first, tuple)
+        assert isinstance(second, tuple)
+        assert first[0] is not second[0]
+        assert first[0] is not inside
+
+
+def test_arrays_in_maps_are_copied_however_deep() -> None:
+    array = np.ones(2)
+    ((alone, nested),) = own_values([({"a": array, "b": np.float32(2)}, {"a": {"b": (array,)}})], [])  # type: ignore[misc]
+    assert alone["b"] == 2
+    assert not np.shares_memory(alone["a"], array)
+    assert not np.shares_memory(nested["a"]["b"][0], array)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
+from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
@@ -20,6 +21,7 @@ from onnxc.compiler.planning.schedules import (
     SuppressionSchedule,
     Threads,
     Tile,
+    TreeEnsembleSchedule,
     WindowSchedule,
 )
 from onnxc.compiler.planning.views import row_major
@@ -128,6 +130,15 @@ def _suppression(problem: KernelProblem, target: Target) -> Schedule:
     return SuppressionSchedule(algorithm="heap", workers=threads, shared_bytes=scratch)
 
 
+def _tree_ensemble(problem: KernelProblem, target: Target) -> Schedule:
+    """As many rows in a block as have room for their scores; whole groups of walks, or few rows one after another."""
+    (op,) = (op for op in problem.block.ops if op.name == "tree_ensemble")
+    threads = element_threads(target)
+    walks, rows = WALK_VECTORS * threads.lanes, min(SCORES // max(op.int("targets"), 1), WALK_ROWS)
+    block = rows - rows % walks if rows > walks else rows
+    return TreeEnsembleSchedule(algorithm="walks", block=block, walks=walks, workers=threads)
+
+
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
@@ -137,5 +148,6 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "scan": _scan,
     "ordering": _ordering,
     "suppress_boxes": _suppression,
+    "tree_ensemble": _tree_ensemble,
 }
 """The one way in which each of these kinds is computed."""

@@ -1,23 +1,34 @@
-"""Decision trees as tables of nodes, walked by all rows and all trees at once, and what their leaves add up to.
+"""Decision trees as nodes, and what their leaves give the targets.
 
-A leaf is a node whose children are itself. The walk is a loop over the depth of the deepest tree.
+A leaf is a node whose children are itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node
-from onnxc.compiler.frontend.operator_helpers.loops import while_loop
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
-from onnxc.compiler.ir.dtypes import I64
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Attribute, Value
+from onnxc.compiler.ir.primitives.trees import EQUAL, FEATURE_SHIFT, GREATER, LEAF, LESS, UNORDERED
 
 LEQ, LT, GTE, GT, EQ, NEQ = range(6)
-SCATTER_KINDS = {"SUM": "add", "AVERAGE": "add", "MIN": "min", "MAX": "max"}
-REDUCE_KINDS = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}
+OUTCOMES = np.array([LESS | EQUAL, LESS, GREATER | EQUAL, GREATER, EQUAL, LESS | GREATER])
+"""The outcomes of a comparison with which each test holds."""
+
+MOST_FEATURES = 1 << 31 - FEATURE_SHIFT
+"""As many as the words of links can name."""
+
+VOTE_KINDS = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}
+FOLDS: Mapping[str, tuple[np.ufunc, float]] = {
+    "sum": (np.add, 0.0),
+    "min": (np.minimum, np.inf),
+    "max": (np.maximum, -np.inf),
+}
+"""How votes meet, and what a target has before any."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +46,16 @@ class Forest:
     when_false: np.ndarray
     roots: np.ndarray
 
+    @cached_property
+    def is_leaf(self) -> np.ndarray:
+        own = np.arange(self.features.size)
+        return np.asarray((self.when_true == own) & (self.when_false == own))
+
     def depth(self) -> int | None:
         """How many comparisons the longest way to a leaf takes; None where a way leads back."""
         reached, depth = np.unique(self.roots), 0
         while True:
-            inner = reached[(self.when_true[reached] != reached) | (self.when_false[reached] != reached)]
+            inner = reached[~self.is_leaf[reached]]
             if not inner.size:
                 return depth
             if depth > self.features.size:
@@ -57,124 +73,101 @@ class Votes:
     weights: np.ndarray
     target_count: int
 
+    @property
+    def one_each(self) -> bool:
+        """Whether no node votes twice."""
+        return len(np.unique(self.nodes)) == len(self.nodes)
 
-def reached_leaves(forest: Forest, x: Value, node: Node, ir: Builder) -> Value:
-    """x: T[N, F]  ->  i64[N, R], the leaf of each tree"""
+
+def voted(forest: Forest, votes: Votes, function: str, x: Value, node: Node, ir: Builder) -> Value:
+    """x: T[N, F]  ->  T[N, E], the sum, average, least or greatest of what the leaves give each target
+
+    0 where none gives anything.
+    """
     depth = forest.depth()
     if depth is None:
         node.fail("tree-cycle", "the nodes of a tree lead back to themselves", rule=f"ONNX {node.operator}")
-    _expect_features(forest, x, node)
-    start = ir.broadcast(ir.constant(forest.roots), (1,), (x.shape[0], forest.roots.size))
-    tables = {
-        "features": ir.constant(forest.features),
-        "thresholds": ir.constant(forest.thresholds.astype(x.dtype.numpy)),
-        "when_true": ir.constant(forest.when_true),
-        "when_false": ir.constant(forest.when_false),
+    kind, dtype = VOTE_KINDS[function], x.dtype.numpy
+    branches = _branches_by_level(forest)
+    # The children of a branch lie side by side; a node that several lead to is there for each of them.
+    children = np.stack([forest.when_true[branches], forest.when_false[branches]], 1).reshape(-1)
+    records = np.concatenate([forest.roots, children])
+    first_child = np.zeros(forest.features.size, np.int64)
+    first_child[branches] = forest.roots.size + 2 * np.arange(branches.size)
+    weight, choice, table = _leaf_columns(forest, votes, kind, dtype)
+    threshold, outcomes = _tests(forest)
+    words = np.where(forest.is_leaf, LEAF, forest.features << FEATURE_SHIFT | outcomes)
+    links = np.stack([words, np.where(forest.is_leaf, choice, first_child)], 1)[records]
+    thresholds = np.where(forest.is_leaf, weight, threshold.astype(dtype)).astype(dtype)[records]
+    tables = [ir.constant(array) for array in (thresholds, links.astype(np.int32), *table)]
+    attributes: dict[str, Attribute] = {
+        "kind": kind,
+        "trees": forest.roots.size,
+        "targets": votes.target_count,
+        "depth": depth,
     }
-
-    def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-        (current,) = carried
-        picked = {name: nested.gather(table, current, 0) for name, table in tables.items()}
-        seen = nested.gather_along(x, picked["features"], 1)
-        holds = _holds(forest, seen, picked["thresholds"], current, nested)
-        return nested.constant(np.array(True)), nested.select(holds, picked["when_true"], picked["when_false"])
-
-    limit = ir.scalar(depth, I64)
-    return while_loop(node, ir, limit, ir.constant(np.array(True)), [start], build)[0] if depth else start
+    used = tuple(np.unique(outcomes[branches]).tolist())
+    seen = _seen_features(forest, branches, x, node, ir)
+    total = ir.tree_ensemble(seen, tables, {**attributes, "outcomes": used})
+    if kind != "sum":
+        return ir.select(ir.equal(total, FOLDS[kind][1]), 0, total)
+    return ir.div(total, max(forest.roots.size, 1)) if function == "AVERAGE" else total
 
 
-def _expect_features(forest: Forest, x: Value, node: Node) -> None:
-    """The features that branches look at are there."""
-    used = forest.features[forest.when_true != forest.when_false]
-    width = x.shape[1]
-    for feature in (int(used.min()), int(used.max())) if used.size else ():
-        if feature < 0 or at_least(feature, width):
-            message = f"a node looks at feature {feature}, X has {width}"
-            node.fail("tree-feature", message, rule=f"ONNX {node.operator}, nodes_featureids")
+def _branches_by_level(forest: Forest) -> np.ndarray:
+    """The branches that roots lead to, each once, level by level: what is looked at together lies together."""
+    is_new, reached = ~forest.is_leaf, forest.roots
+    levels = [np.empty(0, np.int64)]
+    while True:
+        fresh = reached[is_new[reached]]
+        level = fresh[np.sort(np.unique(fresh, return_index=True)[1])]
+        if not level.size:
+            return np.concatenate(levels)
+        levels.append(level)
+        is_new[level] = False
+        reached = np.stack([forest.when_true[level], forest.when_false[level]], 1).reshape(-1)
 
 
-def _holds(forest: Forest, x: Value, threshold: Value, node: Value, ir: Builder) -> Value:
-    """bool[N, R]: the outcome of the comparison of each node."""
-    used = np.unique(forest.modes[forest.when_true != forest.when_false])
-    modes = None if used.size < 2 else ir.gather(ir.constant(forest.modes), node, 0)
-    holds = _compared(int(used[0]) if used.size else LEQ, x, threshold, ir)
-    for mode in used[1:]:
-        assert modes is not None, used
-        holds = ir.select(ir.equal(modes, int(mode)), _compared(int(mode), x, threshold, ir), holds)
-    # Of the comparisons only "not equal" holds for a missing value by itself.
-    if x.dtype.is_float and (forest.nan_is_true.any() or NEQ in used):
-        tracks = ir.gather(ir.constant(forest.nan_is_true), node, 0)
-        holds = ir.select(ir.is_nan(x), tracks, holds)
-    return holds
+def _tests(forest: Forest) -> tuple[np.ndarray, np.ndarray]:
+    """The threshold of each node, and the outcomes of a comparison with it with which the test of the node holds.
+
+    Where the threshold is NaN only "not equal" holds, for every number; no outcome but that with NaN is left open.
+    """
+    is_open = ~np.isnan(forest.thresholds)
+    of_nothing = np.where(forest.modes == NEQ, LESS | EQUAL | GREATER, 0)
+    outcomes = np.where(is_open, OUTCOMES[forest.modes], of_nothing)
+    return np.where(is_open, forest.thresholds, 0.0), outcomes | np.where(forest.nan_is_true, UNORDERED, 0)
 
 
-def _compared(mode: int, x: Value, threshold: Value, ir: Builder) -> Value:
-    match mode:
-        case 0:
-            return ir.less_equal(x, threshold)
-        case 1:
-            return ir.less(x, threshold)
-        case 2:
-            return ir.greater_equal(x, threshold)
-        case 3:
-            return ir.greater(x, threshold)
-        case 4:
-            return ir.equal(x, threshold)
-    return ir.not_equal(x, threshold)
-
-
-def aggregated(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder) -> Value:
-    """T[N, E]: the sum, average, least or greatest of what the leaves give each target; 0 where none gives anything."""
-    trees = leaves.shape[1]
-    node_count = int(votes.nodes.max(initial=-1)) + 1
-    vote_counts = np.zeros(node_count, np.int64)
-    vote_counts[votes.nodes] += 1
-    if votes.target_count > 1 and vote_counts.max(initial=0) <= 1 and len(np.unique(votes.nodes)) == len(votes.nodes):
-        result = _scattered(leaves, votes, function, x, ir)
-    else:
-        result = _reduced(leaves, votes, function, x, ir)
-    if function != "AVERAGE":
-        return result
-    assert isinstance(trees, int), leaves
-    return ir.div(result, max(trees, 1))
-
-
-def _reduced(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder) -> Value:
-    """Through a table of the weights of each leaf for all targets."""
-    dtype = x.dtype.numpy
+def _leaf_columns(
+    forest: Forest, votes: Votes, kind: str, dtype: "np.dtype[np.generic]"
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """For each node the weight and the target of its one vote; or rows of a table with those for all targets."""
+    fold, absent = FOLDS[kind]
+    weights, choice = np.full(forest.features.size, absent), np.zeros(forest.features.size, np.int64)
+    if votes.one_each:
+        weights[votes.nodes], choice[votes.nodes] = votes.weights, votes.targets
+        return weights, choice, ()
     voting, rows = np.unique(votes.nodes, return_inverse=True)
-    absent = _absent(function, dtype)
-    table = np.full((len(voting) + 1, votes.target_count), absent, dtype)
-    if function in ("SUM", "AVERAGE"):
-        np.add.at(table, (rows, votes.targets), votes.weights.astype(dtype))
-    else:
-        table[rows, votes.targets] = votes.weights
-    row_of = _row_of_node(voting, leaves, votes, ir)
-    total = ir.reduce(ir.gather(ir.constant(table), row_of, 0), REDUCE_KINDS[function], (1,))
-    return total if function in ("SUM", "AVERAGE") else ir.select(ir.equal(total, float(absent)), 0, total)
+    # The last row is that of nodes without a vote.
+    table = np.full((voting.size + 1, votes.target_count), absent, dtype)
+    fold.at(table, (rows, votes.targets), votes.weights.astype(dtype))
+    choice[:] = voting.size
+    choice[voting] = np.arange(voting.size)
+    return weights, choice, (table,)
 
 
-def _row_of_node(voting: np.ndarray, leaves: Value, votes: Votes, ir: Builder) -> Value:
-    """i64[N, R]: which row of a table of voting nodes each leaf has; the last is that of nodes without a vote."""
-    size = int(votes.nodes.max(initial=-1)) + 2
-    rows = np.full(size, len(voting), np.int64)
-    rows[voting] = np.arange(len(voting))
-    return ir.gather(ir.constant(rows), ir.min(leaves, size - 1), 0)
-
-
-def _scattered(leaves: Value, votes: Votes, function: str, x: Value, ir: Builder) -> Value:
-    """Where a leaf votes for one target only: its weight is added there."""
-    dtype = x.dtype.numpy
-    absent = _absent(function, dtype)
-    row_of = _row_of_node(votes.nodes, leaves, votes, ir)
-    targets = ir.gather(ir.constant(np.append(votes.targets, 0)), row_of, 0)
-    weights = ir.gather(ir.constant(np.append(votes.weights, absent).astype(dtype)), row_of, 0)
-    start = ir.full((leaves.shape[0], votes.target_count), float(absent), x.dtype)
-    total = ir.scatter_along(start, targets, weights, 1, SCATTER_KINDS[function])
-    return total if function in ("SUM", "AVERAGE") else ir.select(ir.equal(total, float(absent)), 0, total)
-
-
-def _absent(function: str, dtype: "np.dtype[np.generic]") -> np.generic:
-    """What a target has that no leaf votes for, until the end."""
-    values: Mapping[str, float] = {"SUM": 0.0, "AVERAGE": 0.0, "MIN": np.inf, "MAX": -np.inf}
-    return dtype.type(values[function])
+def _seen_features(forest: Forest, branches: np.ndarray, x: Value, node: Node, ir: Builder) -> Value:
+    """x, which has the features that branches look at; as many as they look at where only the call knows."""
+    used, width = forest.features[branches], x.shape[1]
+    least, count = int(used.min(initial=0)), int(used.max(initial=-1)) + 1
+    if least < 0 or at_least(count, width + 1):
+        feature = least if least < 0 else count - 1
+        message = f"a node looks at feature {feature}, X has {width}"
+        node.fail("tree-feature", message, rule=f"ONNX {node.operator}, nodes_featureids")
+    if count > MOST_FEATURES:
+        node.unsupported(f"a node looks at feature {count - 1}, beyond {MOST_FEATURES - 1}")
+    if isinstance(width, int):
+        return x
+    ir.guard(width, count, "at_least", f"a node looks at feature {count - 1}, X has {width}")
+    return ir.slice_axis(x, 1, 0, count)

@@ -27,11 +27,11 @@ def kernel_values(x: Value, vectors: np.ndarray, node: Node, ir: Builder) -> Val
     gamma, coef0, degree = given or (0.0, 0.0, 0.0)
     message = "the features of X and those of a support vector differ in number"
     ir.require_equal(x.shape[1], vectors.shape[1], message, "svm-vectors")
-    support = constant_of(vectors, x, ir)
     if kind == "RBF":
-        apart = ir.sub(ir.unsqueeze(x, (1,)), support)
-        return ir.exp(ir.mul(ir.reduce(ir.square(apart), "sum", (2,)), -gamma))
-    product = ir.dot(x, support, "nf,vf->nv")
+        # [N, F, V]: summed along F, so that lanes are support vectors, of which there are more than features.
+        apart = ir.sub(ir.unsqueeze(x, (2,)), constant_of(vectors.T, x, ir))
+        return ir.exp(ir.mul(ir.reduce(ir.square(apart), "sum", (1,)), -gamma))
+    product = ir.dot(x, constant_of(vectors, x, ir), "nf,vf->nv")
     if kind == "LINEAR":
         return product
     scaled = ir.add(ir.mul(product, gamma), coef0)

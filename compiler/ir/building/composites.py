@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.building.core import OpBuilder
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Attributes, Value
 
 
 class CompositeBuilder(OpBuilder):
@@ -41,6 +41,10 @@ class CompositeBuilder(OpBuilder):
     def suppress_boxes(self, corners: Value, scores: Value, limits: Sequence[Value], count: Dim) -> Value:
         """i64[B, C, count]: the boxes that stay, best first, then -1; `limits` are overlap and lowest score."""
         return self._one("suppress_boxes", corners, scores, *limits, count=count)
+
+    def tree_ensemble(self, x: Value, tables: Sequence[Value], attributes: Attributes) -> Value:
+        """The votes [N, E] of the leaves that rows x: [N, F] come to (see primitives/trees.py)."""
+        return self.op("tree_ensemble", [x, *tables], attributes)[0]
 
     def rotary(self, x: Value, cos: Value, sin: Value, interleaved: bool = False) -> Value:
         """Pairs of the last axis turned by angles given as cosines and sines of half its size."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.forest import Forest, Votes, aggregated, reached_leaves
+from onnxc.compiler.frontend.operator_helpers.forest import Forest, Votes, voted
 from onnxc.compiler.frontend.operator_helpers.score_transforms import class_labels, labelled, transformed
 from onnxc.compiler.frontend.operators.ml.linear_models import rows_of_features
 from onnxc.compiler.ir.builder import Builder
@@ -32,8 +32,8 @@ def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
     count = node.int("n_targets", 1)
     if count < 1:
         node.fail("attribute-range", f"n_targets is {count}, below 1", rule="ONNX TreeEnsembleRegressor, n_targets")
-    votes, leaves = _voted(x, "target", count, node, ir)
-    scores = aggregated(leaves, votes, node.choice("aggregate_function", FUNCTIONS), x, ir)
+    forest, votes = _read_ensemble("target", count, node)
+    scores = voted(forest, votes, node.choice("aggregate_function", FUNCTIONS), x, node, ir)
     return ir.cast(transformed(_with_base(scores, node, ir), node, ir), F32)
 
 
@@ -41,25 +41,35 @@ def tree_ensemble_regressor(node: Node, ir: Builder) -> Value:
 def tree_ensemble_classifier(node: Node, ir: Builder) -> tuple[Value, Value]:
     """X: T[N, F]  ->  Y: i64[N] or string[N], the class of the best score, and Z: f32[N, E]
 
+    Where leaves vote for one of two classes only, the second wins above 0.5 if no weight is negative, else above 0. Its
+    score s has beside it 1 - s or -s; -s before LOGISTIC; 0, where it is the second class that is voted for. A class
+    that no leaf has voted for does not win. So ONNX Runtime has it, with which converters test their models.
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
     """
     x, labels = rows_of_features(node, ir), class_labels(node, "classlabels_int64s")
-    votes, leaves = _voted(x, "class", labels.size, node, ir)
-    scores = aggregated(leaves, votes, "SUM", x, ir)
+    forest, votes = _read_ensemble("class", labels.size, node)
+    scores = voted(forest, votes, "SUM", x, node, ir)
     if labels.size == 2 and len(set(node.ints("class_ids"))) == 1:
         return _of_one_score(scores, labels, node, ir)
     scores = _with_base(scores, node, ir)
-    best = ir.arg_reduce(_of_voted_classes(scores, votes, leaves, x, ir), "max", 1)
+    if votes.weights.min(initial=0) < 0 and not _all_are_voted_for(forest, votes, node):
+        # No votes do not beat votes against all others.
+        ones = replace(votes, weights=np.ones(len(votes.nodes)))
+        counts = voted(forest, ones, "SUM", x, node, ir)
+        best = ir.arg_reduce(ir.select(ir.less(0, counts), scores, float("-inf")), "max", 1)
+    else:
+        best = ir.arg_reduce(scores, "max", 1)
     return labelled(best, labels, ir), ir.cast(transformed(scores, node, ir), F32)
 
 
-def _of_voted_classes(scores: Value, votes: Votes, leaves: Value, x: Value, ir: Builder) -> Value:
-    """The scores, -inf for a class that no leaf has voted for: no votes do not beat votes against all others."""
-    every_leaf_has_all = len(votes.nodes) == len(np.unique(votes.nodes)) * votes.target_count
-    if every_leaf_has_all or votes.weights.min(initial=0) >= 0:
-        return scores
-    counts = aggregated(leaves, replace(votes, weights=np.ones(len(votes.nodes))), "SUM", x, ir)
-    return ir.select(ir.less(0, counts), scores, float("-inf"))
+def _all_are_voted_for(forest: Forest, votes: Votes, node: Node) -> bool:
+    """Whether for each class there is a tree of which all leaves vote for it: then every row has its votes."""
+    _, trees = np.unique(node.ints("nodes_treeids"), return_inverse=True)
+    leaves = np.bincount(trees[forest.is_leaf], minlength=forest.roots.size)
+    voting, targets = np.unique(np.stack([votes.nodes, votes.targets]), axis=1)
+    counts = np.zeros((forest.roots.size, votes.target_count), np.int64)
+    np.add.at(counts, (trees[voting], targets), forest.is_leaf[voting])
+    return bool((counts == leaves[:, None]).any(0).all())
 
 
 def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) -> tuple[Value, Value]:
@@ -83,8 +93,8 @@ def _of_one_score(scores: Value, labels: np.ndarray, node: Node, ir: Builder) ->
     return label, ir.cast(ir.concatenate([other, score], 1), F32)
 
 
-def _voted(x: Value, kind: str, count: int, node: Node, ir: Builder) -> tuple[Votes, Value]:
-    """The votes, which the attributes `kind`_* hold, and i64[N, R], the leaves that vote."""
+def _read_ensemble(kind: str, count: int, node: Node) -> tuple[Forest, Votes]:
+    """The nodes, and the votes, which the attributes `kind`_* hold."""
     forest, ordinals = _read_forest(node)
     trees, ids = node.ints(f"{kind}_treeids"), node.ints(f"{kind}_nodeids")
     voting = list(zip(trees, ids, strict=False))
@@ -102,7 +112,7 @@ def _voted(x: Value, kind: str, count: int, node: Node, ir: Builder) -> tuple[Vo
         message = f"{kind}_ids names a target outside [0, {count - 1}]"
         node.fail("tree-target", message, rule=f"ONNX {node.operator}, {kind}_ids")
     nodes = np.array([ordinals[key] for key in voting], np.int64)
-    return Votes(nodes, targets, weights, count), reached_leaves(forest, x, node, ir)
+    return forest, Votes(nodes, targets, weights, count)
 
 
 def _with_base(scores: Value, node: Node, ir: Builder) -> Value:

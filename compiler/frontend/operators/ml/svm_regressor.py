@@ -28,10 +28,11 @@ def svm_regressor(node: Node, ir: Builder) -> Value:
         seen = kernel_values(x, support_vectors(count, node), node, ir)
     else:
         seen = x
-    if seen.shape[1] != coefficients.size and isinstance(seen.shape[1], int):
-        message = f"{coefficients.size} coefficients stand for {seen.shape[1]} values"
-        node.fail("svm-coefficients", message, rule="ONNX SVMRegressor, coefficients")
-    scores = ir.dot(seen, constant_of(coefficients, x, ir), "nv,v->n")
+    ir.require_equal(
+        seen.shape[1], coefficients.size, "the values and their coefficients differ in number", "svm-coefficients"
+    )
+    # Not a product of matrices: it would have one column, where panels have sixteen.
+    scores = ir.reduce(ir.mul(seen, constant_of(coefficients, x, ir)), "sum", (1,))
     scores = ir.unsqueeze(ir.add(scores, node.floats("rho")[0]), (1,))
     if node.flag("one_class"):
         scores = ir.select(ir.less(0, scores), ir.full(scores.shape, 1.0, scores.dtype), -1.0)

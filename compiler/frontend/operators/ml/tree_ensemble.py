@@ -6,7 +6,7 @@ from math import isnan
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.forest import EQ, Forest, Votes, aggregated, reached_leaves
+from onnxc.compiler.frontend.operator_helpers.forest import EQ, Forest, Votes, voted
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.frontend.operator_helpers.score_transforms import TRANSFORMS, transformed_by
 from onnxc.compiler.ir.builder import Builder
@@ -46,7 +46,7 @@ def tree_ensemble(node: Node, ir: Builder) -> Value:
     first_leaf = forest.features.size - weights.size
     votes = Votes(first_leaf + np.arange(weights.size), targets, weights.astype(np.float64), count)
     function = FUNCTIONS[_choice("aggregate_function", len(FUNCTIONS), node)]
-    scores = aggregated(reached_leaves(forest, x, node, ir), votes, function, x, ir)
+    scores = voted(forest, votes, function, x, node, ir)
     transform = TRANSFORMS[_choice("post_transform", len(TRANSFORMS), node)]
     return ir.cast(transformed_by(transform, scores, ir), given.dtype)
 

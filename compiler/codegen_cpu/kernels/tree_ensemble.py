@@ -1,0 +1,286 @@
+"""Tree ensembles: rows walk down trees, several vectors of walks at once, so that none need wait for what it gathers.
+
+A unit of work is a block of rows. Whole groups of its rows walk down one tree after another; a row that is left over,
+or alone, walks down a group of trees at once. Either way its scores are added up in the order of the trees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from onnxc.compiler.codegen_cpu.kernels.reduction import combine
+from onnxc.compiler.codegen_cpu.operands import operand_in_memory
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import floordiv
+from onnxc.compiler.ir.dtypes import F64, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.trees import FEATURE_SHIFT, LEAF, split_outcomes
+from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.schedules import TreeEnsembleSchedule
+from onnxc.compiler.planning.views import View
+from onnxc.compiler.target import Target
+
+# The comparison of LLVM that holds for a set of outcomes, by the bits of the set.
+PREDICATES = (
+    *("false", "olt", "oeq", "ole", "ogt", "one", "oge", "ord"),
+    *("uno", "ult", "ueq", "ule", "ugt", "une", "uge", "true"),
+)
+LINK = "[2 x i32]"
+NARROW = 1 << 31
+"""The offsets of which each is below this are in 32 bits."""
+
+
+def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
+    """The code of a tree ensemble."""
+    frame = open_kernel(kernel, name, target)
+    op = next(op for op in kernel.block.ops if op.name == "tree_ensemble")
+    x, *tables = (operand_in_memory(frame, operand) for operand in op.operands)
+    ensemble = _Ensemble(frame, op, *x, tuple(address for address, _ in tables))
+    frame.f.loop(frame.begin, frame.end, 1, ensemble.unit)
+    frame.f.ret()
+    block = ensemble.schedule.block
+    units = floordiv(op.operands[0].shape[0] + block - 1, block)
+    return KernelCode(name, (frame.f,), units, frame.grain(block * op.int("trees") * op.int("depth")))
+
+
+@dataclass(frozen=True)
+class _Walks:
+    """A vector of walks: where the first row lies, how far from it the row of each, and the root of each."""
+
+    features: Reg
+    offsets: Reg
+    roots: Reg
+
+
+@dataclass(frozen=True)
+class _Ensemble:
+    """One kernel: where x lies, and the thresholds, the links and the weights."""
+
+    frame: KernelFrame
+    op: Op
+    x: Reg
+    view: View
+    tables: tuple[Reg, ...]
+
+    @cached_property
+    def schedule(self) -> TreeEnsembleSchedule:
+        return self.frame.kernel.scheduled(TreeEnsembleSchedule)
+
+    @cached_property
+    def vectors(self) -> range:
+        """The first walk of each vector."""
+        return range(0, self.schedule.walks, self.frame.lanes)
+
+    @cached_property
+    def nodes(self) -> str:
+        """The type of a vector of nodes."""
+        return vector_type("i32", self.frame.lanes)
+
+    @cached_property
+    def width(self) -> int:
+        """How many features a row has."""
+        width = self.op.operands[0].shape[1]
+        assert isinstance(width, int), width
+        return width
+
+    @cached_property
+    def offsets(self) -> str:
+        """The type of a vector of offsets from the first row of a vector, in elements."""
+        lanes = self.frame.lanes
+        rows, columns = self.view.strides
+        if not isinstance(rows, int) or not isinstance(columns, int):
+            return vector_type("i64", lanes)
+        reach = lanes * abs(rows) + self.width * abs(columns)
+        return vector_type("i32" if reach < NARROW else "i64", lanes)
+
+    @cached_property
+    def dtype(self) -> DType:
+        return self.op.operands[0].dtype
+
+    @cached_property
+    def element(self) -> str:
+        return memory_type(self.dtype)
+
+    @cached_property
+    def accumulator(self) -> DType:
+        return F64 if self.op.text("kind") == "sum" else self.dtype
+
+    @cached_property
+    def targets(self) -> int:
+        return self.op.int("targets")
+
+    @cached_property
+    def scores(self) -> Reg:
+        """The scores of the rows of a unit, in the type of the accumulator."""
+        return self.frame.f.alloca(memory_type(self.accumulator), self.schedule.block * self.targets)
+
+    @cached_property
+    def leaves(self) -> Reg:
+        """The leaves that a group of walks has come to."""
+        return self.frame.f.alloca("i32", self.schedule.walks)
+
+    # Rows
+
+    def unit(self, ordinal: Reg) -> None:
+        """The scores of one block of rows."""
+        f, block, walks = self.frame.f, self.schedule.block, self.schedule.walks
+        first = f.mul(ordinal, block)
+        rows = f.smin(f.sub(self.frame.size(self.op.operands[0].shape[0]), first), block)
+        self._fill(f.mul(rows, self.targets))
+        grouped = f.mul(f.udiv(rows, walks), walks)
+
+        def down_tree(tree: Reg) -> None:
+            f.loop(0, grouped, walks, lambda row: self._rows_down_tree(first, row, tree))
+
+        f.if_(f.icmp("sgt", grouped, 0), lambda: f.loop(0, self.op.int("trees"), 1, down_tree))
+        f.loop(grouped, rows, 1, lambda row: self._row_down_trees(first, row))
+        self._write(f.mul(first, self.targets), f.mul(rows, self.targets))
+
+    def _rows_down_tree(self, first: Int, row: Reg, tree: Reg) -> None:
+        f, lanes = self.frame.f, self.frame.lanes
+        root = f.splat(_reg(f.convert("trunc", tree, "i32")), lanes)
+        offsets = self._strides(f.lane_ids(self.offsets), 0)
+        starts = [f.add(f.add(first, row), start) for start in self.vectors]
+        reached = self._reached([_Walks(self._features(start), offsets, root) for start in starts])
+        if self.targets > 1 or len(self.tables) > 2:
+            self._note(reached)
+            f.loop(0, self.schedule.walks, 1, lambda each: self._vote(each, f.add(row, each)))
+            return
+        for start, leaves in zip(self.vectors, reached, strict=True):
+            self._count(f.gather(vector_type(self.element, lanes), self.tables[0], leaves), f.add(row, start))
+
+    def _row_down_trees(self, first: Int, row: Reg) -> None:
+        f, trees, lanes, walks = self.frame.f, self.op.int("trees"), self.frame.lanes, self.schedule.walks
+        features, still = self._features(f.add(first, row)), f.constant(self.offsets, 0)
+
+        def down_group(tree: Int) -> None:
+            first_roots = (
+                f.splat(_reg(f.convert("trunc", f.add(tree, start), "i32")), lanes) for start in self.vectors
+            )
+            all_roots = (f.smin(f.add(root, f.lane_ids(self.nodes)), trees - 1) for root in first_roots)
+            self._note(self._reached([_Walks(features, still, _reg(roots)) for roots in all_roots]))
+            f.loop(0, f.smin(f.sub(trees, tree), walks), 1, lambda each: self._vote(each, row))
+
+        f.loop(0, trees, walks, down_group)
+
+    def _features(self, row: Int) -> Reg:
+        f, frame = self.frame.f, self.frame
+        offset = f.add(frame.size(self.view.offset), f.mul(row, frame.size(self.view.strides[0])))
+        return f.gep(self.x, offset, self.element)
+
+    # Walks
+
+    def _reached(self, group: Sequence[_Walks]) -> Sequence[Reg]:
+        """The leaves that all these walks end at: all make a step until none can."""
+        f, depth = self.frame.f, self.op.int("depth")
+        words: list[Reg] = []
+
+        def is_on_the_way(level: Reg, *nodes: Reg) -> Reg:
+            words[:] = [self._links(node, 0) for node in nodes]
+            leaf = words[0]
+            for word in words[1:]:
+                leaf = _reg(f.and_(leaf, word))
+            is_branch = f.icmp("eq", f.and_(leaf, LEAF), 0)
+            return _reg(f.and_(f.reduce_lanes("or", is_branch), f.icmp("slt", level, depth)))
+
+        def step(level: Reg, *nodes: Reg) -> tuple[Int, ...]:
+            stepped = (self._step(walks, node, word) for walks, node, word in zip(group, nodes, words, strict=True))
+            return (f.add(level, 1), *stepped)
+
+        return f.while_((0, *(walks.roots for walks in group)), is_on_the_way, step)[1:]
+
+    def _step(self, walks: _Walks, nodes: Reg, words: Reg) -> Reg:
+        """The children of the nodes on the walks; a leaf stays."""
+        f, vector = self.frame.f, vector_type(self.element, self.frame.lanes)
+        features = _reg(f.convert("zext", f.lshr(words, FEATURE_SHIFT), self.offsets))
+        seen = f.gather(vector, walks.features, _reg(f.add(self._strides(features, 1), walks.offsets)))
+        thresholds = f.gather(vector, self.tables[0], nodes)
+        fails = f.convert("zext", f.xor(self._holds(seen, thresholds, words), 1), self.nodes)
+        below = _reg(f.add(self._links(nodes, 1), fails))
+        return f.select(f.icmp("eq", f.and_(words, LEAF), 0), below, nodes)
+
+    def _strides(self, steps: Reg, axis: int) -> Reg:
+        """How far so many steps along an axis of x lead."""
+        f, stride = self.frame.f, self.frame.size(self.view.strides[axis])
+        if isinstance(stride, int):
+            return _reg(f.mul(steps, stride))
+        return _reg(f.mul(steps, f.splat(stride, self.frame.lanes)))
+
+    def _holds(self, seen: Reg, thresholds: Reg, words: Reg) -> Reg:
+        f = self.frame.f
+        always, by_node = split_outcomes(self.op)
+        holds = f.fcmp(PREDICATES[always], seen, thresholds)
+        for bit in by_node:
+            among = f.icmp("ne", f.and_(words, bit), 0)
+            holds = _reg(f.or_(holds, f.and_(f.fcmp(PREDICATES[bit], seen, thresholds), among)))
+        return holds
+
+    def _links(self, nodes: Reg, ordinal: int) -> Reg:
+        f = self.frame.f
+        return f.gather(self.nodes, f.gep(self.tables[1], ordinal, "i32"), nodes, step=LINK)
+
+    # Votes
+
+    def _note(self, reached: Sequence[Reg]) -> None:
+        for start, leaves in zip(self.vectors, reached, strict=True):
+            self.frame.f.store(leaves, self.frame.f.gep(self.leaves, start, "i32"))
+
+    def _vote(self, walk: Int, row: Int) -> None:
+        """Adds what the leaf votes that a walk has come to, to the scores of a row."""
+        f = self.frame.f
+        base = f.mul(row, self.targets)
+        leaf = _reg(f.convert("zext", f.load("i32", f.gep(self.leaves, walk, "i32")), "i64"))
+        if len(self.tables) == 2:
+            target = self._chosen(leaf, self.targets)
+            self._count(f.load(self.element, f.gep(self.tables[0], leaf, self.element)), f.add(base, target))
+            return
+        chosen = f.mul(self._chosen(leaf, self._weight_rows), self.targets)
+
+        def one(target: Int) -> None:
+            address = f.gep(self.tables[2], f.add(chosen, target), self.element)
+            self._count(f.load(self.element, address), f.add(base, target))
+
+        f.loop(0, self.targets, 1, one)
+
+    @cached_property
+    def _weight_rows(self) -> int:
+        rows = self.op.operands[3].shape[0]
+        assert isinstance(rows, int), rows
+        return rows
+
+    def _chosen(self, leaf: Reg, limit: int) -> Int:
+        """The second word of a leaf, which is below `limit`: a walk that is cut off may not have come to one."""
+        f = self.frame.f
+        if limit == 1:
+            return 0
+        word = f.load("i32", f.gep(f.gep(self.tables[1], leaf, LINK), 1, "i32"))
+        return f.umin(f.convert("zext", word, "i64"), limit - 1)
+
+    def _count(self, weight: Reg, index: Int) -> None:
+        """Adds a weight to a score, or each of a vector to the scores from there on."""
+        f, element = self.frame.f, memory_type(self.accumulator)
+        slot, type = f.gep(self.scores, index, element), vector_type(element, weight.lanes)
+        wide = _reg(f.convert("fpext", weight, type))
+        f.store(combine(self.op.text("kind"), self.accumulator, f.load(type, slot), wide, f), slot)
+
+    def _fill(self, count: Int) -> None:
+        f, element = self.frame.f, memory_type(self.accumulator)
+        first = f.constant(element, identity(self.op.text("kind"), self.accumulator))
+        f.loop(0, count, 1, lambda index: f.store(first, f.gep(self.scores, index, element)))
+
+    def _write(self, start: Int, count: Int) -> None:
+        f, element = self.frame.f, memory_type(self.accumulator)
+
+        def one(index: Int) -> None:
+            score = f.convert("fptrunc", f.load(element, f.gep(self.scores, index, element)), self.element)
+            f.store(score, f.gep(self.frame.output, f.add(start, index), self.element))
+
+        f.loop(0, count, 1, one)
+
+
+def _reg(value: Int) -> Reg:
+    assert isinstance(value, Reg), value
+    return value

@@ -1,0 +1,16 @@
+"""Tree ensembles taken apart into a loop over the depth of the trees, for targets without a kernel for them."""
+
+from onnxc.compiler.ir.decompositions import decompose
+from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+
+
+def decompose_trees(module: Module) -> Module:
+    """Takes tree ensembles apart into a loop of gathers, and a fold of votes."""
+    return rewrite(module, [apart])
+
+
+@rule("tree_ensemble")
+def apart(op: Op, build: Rewriter) -> Outcome:
+    """tree_ensemble(x, nodes) = the fold of the votes of the leaves, to which a step per level leads"""
+    return decompose(op, build)
