@@ -99,9 +99,9 @@ class PlanRunner:
             if result:
                 driver.fail(result, "to launch a kernel", "cuLaunchKernelEx")
 
-    def base_addresses(self) -> tuple[int, int, int]:
-        """Where weights, arena and status block are, as the frame of a native function wants them."""
-        return 0, self._arena.address, self._status.address
+    def base_addresses(self) -> tuple[int, int, int, int]:
+        """Where weights, arena, status block and heap are, as the frame of a native function wants them."""
+        return 0, self._arena.address, self._status.address, 0
 
     def addresses(self) -> list[int]:
         """Where inputs and outputs of the segment are."""

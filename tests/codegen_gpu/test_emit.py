@@ -90,7 +90,7 @@ class Run:
         table = (ctypes.c_int64 * (2 + len(self.sources)))(address, 0x1234, *range(1, len(self.sources) + 1))
         status = np.zeros(8, np.int64)
         pointers = [x.ctypes.data for x in (self.artifact.weights, self.arena, status)]
-        words = [ctypes.addressof(table), *pointers, *symbols, *(x.ctypes.data for x in (*arrays, *outputs))]
+        words = [ctypes.addressof(table), *pointers, 0, *symbols, *(x.ctypes.data for x in (*arrays, *outputs))]
         frame = (ctypes.c_int64 * len(words))(*words)
         result: int = image.function(launch.entry, 1)(ctypes.addressof(frame))
         return result
