@@ -217,9 +217,10 @@ def _run(
     if bias is not None:
         projected = ir.add(projected, bias)
     length = x.shape[0]
+    rounds = _rounds(length, lengths, ir)
 
     def build(nested: Builder, iteration: Value, before: Sequence[Value]) -> tuple[Value, ...]:
-        ordinal = nested.sub(nested.size(length - 1), iteration) if direction.backwards else iteration
+        ordinal = nested.sub(nested.size(rounds - 1), iteration) if direction.backwards else iteration
         after = kind.cell(direction, nested.gather(projected, ordinal, 0), before, nested)
         output = after[0]
         if lengths is not None:
@@ -228,10 +229,21 @@ def _run(
             output = nested.select(runs, output, 0)
         return nested.constant(np.array(True)), *after, output
 
-    *last, outputs = while_loop(node, ir, ir.size(length), ir.constant(np.array(True)), initial, build)
+    *last, outputs = while_loop(node, ir, ir.size(rounds), ir.constant(np.array(True)), initial, build)
     if direction.backwards:
         outputs = ir.reverse(outputs, 0)
+    if lengths is not None:
+        outputs = ir.pad(outputs, (0, 0, 0), (length - outputs.shape[0], 0, 0))
     return *(_of_some_steps(state, length, lengths, ir) for state in last), outputs
+
+
+def _rounds(length: Dim, lengths: Value | None, ir: Builder) -> Dim:
+    """The steps that are made: of the longest sequence, which may be far fewer than X has."""
+    if lengths is None:
+        return length
+    longest = ir.reduce(ir.concatenate([lengths, ir.full((1, 1), 0, I64)], 0), "max", (0, 1))
+    (steps,) = ir.read_sizes(ir.min(longest, ir.size(length)), "rounds")
+    return steps
 
 
 def _of_some_steps(state: Value, length: Dim, lengths: Value | None, ir: Builder) -> Value:
