@@ -6,7 +6,7 @@ It gives 0, or something else where the status block says why it has ended. The 
 runtime/program.py; its words for arrays are set anew for each segment that is called.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.heap import buffer_address, exchange
@@ -16,7 +16,6 @@ from onnxc.compiler.codegen_host.routine_frame import FaultTable, RoutineFrame
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, only_atom
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Branch,
@@ -76,7 +75,7 @@ class _Writer:
         self.frame = RoutineFrame(f, context.symbols, context.lows, context.faults)
         self.first_output = self.frame.first_array + len(routine.inputs)
         self.addresses: dict[Value, Address] = {}
-        self.known: set[str] = set().union(*(type_symbols(value.type) for value in routine.inputs))
+        self.known = set(routine.known)
         self.last_check = f.alloca("i64")
         self.direct: dict[Value, Reg] = {}
 
@@ -195,8 +194,13 @@ class _Writer:
 
     # Regions
 
-    def enter(self, parameters: Sequence[Value], arguments: Sequence[Value]) -> dict[str, Int]:
-        """Binds the symbols of the parameters of a region; the values that they had outside, to be put back."""
+    def enter(
+        self, parameters: Sequence[Value], arguments: Sequence[Value], changing: Collection[str] = ()
+    ) -> dict[str, Int]:
+        """Binds the symbols of the parameters of a region; the values that they had outside, to be put back.
+
+        Those that the region is not `changing`, and that are the same outside, have their value already.
+        """
         bound: dict[str, Int] = {}
         seen: set[str] = set()
         checks: list[tuple[int, Dim, Int]] = []
@@ -206,7 +210,7 @@ class _Writer:
                 name = only_atom(own)
                 if isinstance(name, str) and name not in seen:
                     seen.add(name)
-                    if own != outer:
+                    if own != outer or name in changing:
                         bound[name] = self.frame.size(outer)
                 elif own != outer or symbols_of(own) & bound.keys():
                     checks.append((axis, own, self.frame.size(outer)))
@@ -321,7 +325,7 @@ class _LoopWriter:
         f.store(f.load("i8", routine.address(self.condition)), self.flag, 1)
         outside = set(routine.known)
         block = self.step.body.block
-        before = routine.enter(block.parameters[1:], (*self.initial, *self.captures))
+        before = routine.enter(block.parameters[1:], (*self.initial, *self.captures), self.changing())
         self.place_parameters()
 
         def goes_on() -> Reg:
@@ -374,6 +378,16 @@ class _LoopWriter:
         buffer = self.buffers.stacked[ordinal]
         base = self.frame.reserve(buffer, f.add(start, nbytes), op.location, start)
         self.routine.copy(f.gep(base, start), self.routine.address(element), nbytes)
+
+    def changing(self) -> set[str]:
+        """The symbols that a round may give another value for the next."""
+        pairs = zip(self.parameters, self.results, strict=True)
+        dims = (
+            (only_atom(own), own, after)
+            for parameter, result in pairs
+            for own, after in zip(parameter.tensor.known_shape, result.tensor.known_shape, strict=True)
+        )
+        return {name for name, own, after in dims if isinstance(name, str) and own != after}
 
     def next_sizes(self) -> tuple[dict[str, Int], list[tuple[int, Dim, Int]]]:
         """The symbols that the next round has other values for, and what must then hold of axes."""

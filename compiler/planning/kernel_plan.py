@@ -238,7 +238,8 @@ class Routine:
     `late` are the numbers of the outputs whose sizes only the call finds, `direct` the outputs that segments write to
     where the caller wants them. What else it computes lies in buffers of the heap,
     which grow as a call needs: `buffers` says which value in which of `buffer_count`; values that are never needed at
-    one time share one. Buffer 0 is the arena of its segments. `constants` are what it reads as row-major weights.
+    one time share one. Buffer 0 is the arena of its segments. `constants` are what it reads as row-major weights,
+    `known` the symbols that have a value before it.
     """
 
     inputs: tuple[Value, ...]
@@ -250,6 +251,7 @@ class Routine:
     loops: Mapping[Loop, LoopBuffers]
     buffer_count: int
     constants: Mapping[Value, int]
+    known: frozenset[str]
 
     @property
     def binds(self) -> tuple[str, ...]:

@@ -130,10 +130,18 @@ def _routine(run: Sequence[PlanStep], wanted: frozenset[Value], known: frozenset
     late = tuple(k for k, value in enumerate(outputs) if not type_symbols(value.type) <= known)
     written = {value for step in run if isinstance(step, Segment) for value in step.outputs}
     direct = frozenset(value for k, value in enumerate(outputs) if k not in late and value in written)
-    assigned = assign_buffers(run, outputs, direct)
-    constants = {value: weight(value) for value in _constants(run)}
+    buffers = assign_buffers(run, outputs, direct)
     return Routine(
-        inputs, outputs, late, direct, tuple(run), assigned.values, assigned.loops, assigned.count, constants
+        inputs=inputs,
+        outputs=outputs,
+        late=late,
+        direct=direct,
+        steps=tuple(run),
+        buffers=buffers.values,
+        loops=buffers.loops,
+        buffer_count=buffers.count,
+        constants={value: weight(value) for value in _constants(run)},
+        known=known,
     )
 
 

@@ -228,6 +228,22 @@ def test_an_impossible_size_is_an_error_and_the_next_call_is_fine(size: int, kin
     assert exe.run({"n": np.array(2)})["y0"].tolist() == [1, 2]
 
 
+def test_a_symbol_that_a_loop_gives_other_values_is_as_before_behind_it() -> None:
+    build = Builder()
+    build.symbols.ranges["N"] = (0, None)
+    x = build.parameter("x", VECTOR)
+    inner = build.nested()
+    iteration, value = inner.parameter("i", TensorType(I64, ())), inner.parameter("v", VECTOR)
+    longer = inner.concatenate([value, inner.reshape(inner.add(iteration, inner.size(value.shape[0])), (1,))], 0)
+    block = inner.block([iteration, value], [inner.scalar(True, BOOL), longer])
+    types = [TensorType(I64, (build.fresh_symbol("p"),))]
+    trip = build.symbols.fresh("trip")
+    (grown,) = build.while_(build.scalar(3, I64), build.scalar(True, BOOL), [x], [], block, types, trip)
+    again = build.add(build.mul(x, 2), build.iota(x.shape, 0, I64))
+    found = compared(module_of(build, [x], [grown, again, build.sizes([x.shape[0]])]), [np.array([5, 6])])
+    assert [array.tolist() for array in found] == [[5, 6, 2, 4, 6], [10, 13], [2]]
+
+
 def test_elements_to_stack_have_one_shape() -> None:
     build = Builder()
     build.symbols.ranges["N"] = (0, None)
