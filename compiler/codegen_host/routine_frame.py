@@ -46,8 +46,8 @@ class FaultTable:
 class RoutineFrame:
     """Reads and writes the frame of one call of `i64 routine(ptr frame)`; `symbols` are the program's, in order."""
 
-    def __init__(self, f: FunctionBuilder, symbols: Sequence[str], lows: Mapping[str, int], faults: FaultTable) -> None:
-        self.f, self.lows, self.faults = f, lows, faults
+    def __init__(self, f: FunctionBuilder, symbols: Sequence[str], faults: FaultTable) -> None:
+        self.f, self.faults = f, faults
         self.frame = f.parameters[0]
         self.ordinals = {name: ordinal for ordinal, name in enumerate(symbols)}
         self.first_array = FRAME_SYMBOLS + len(symbols)
