@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from onnxc.runtime.arrays import type_text
 from onnxc.runtime.dtypes import DTYPES
-from onnxc.runtime.faults import FAULT_KINDS
+from onnxc.runtime.native.faults import FAULT_KINDS
 from onnxc.runtime.program import (
     Binding,
     BindSizes,

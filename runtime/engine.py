@@ -10,8 +10,9 @@ from onnxc.runtime.addresses import read_address
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, OnnxcError
-from onnxc.runtime.fast_call import FastCall, Shapes, write_fast_call
-from onnxc.runtime.launch import NativeLaunch
+from onnxc.runtime.native.fast_call import FastCall, Shapes, write_fast_call
+from onnxc.runtime.native.launch import NativeLaunch
+from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import Body, Constant, Fault, Guard, If, Launch, Program, Release, Step, While
 from onnxc.runtime.signature import default_shape
 from onnxc.runtime.stats import Stats
@@ -27,7 +28,6 @@ from onnxc.runtime.steps import (
 )
 from onnxc.runtime.thread_pool import PoolHandle
 from onnxc.runtime.values import as_array, own_values, stack_arrays
-from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue

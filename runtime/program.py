@@ -183,7 +183,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Fault:
-    """What a native call may find wrong with sizes and data; runtime/faults.py says the error for each kind."""
+    """What a native call may find wrong with sizes and data; runtime/native/faults.py says the error for each kind."""
 
     kind: str
     message: str

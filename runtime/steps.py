@@ -16,7 +16,8 @@ import numpy as np
 from onnxc.runtime.arrays import is_ready
 from onnxc.runtime.dtypes import DTYPES, STRING, DType
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, expect_one_shape, located
-from onnxc.runtime.launch import NativeLaunch
+from onnxc.runtime.native.launch import NativeLaunch
+from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import (
     LARGEST_BYTES,
     Binding,
@@ -38,7 +39,6 @@ from onnxc.runtime.program import (
 )
 from onnxc.runtime.texts import decode_texts
 from onnxc.runtime.values import as_array, host_value, shape_of
-from onnxc.runtime.workspaces import Workspace
 
 if TYPE_CHECKING:
     from onnxc.runtime.host import Meaning

@@ -16,8 +16,8 @@ from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.options import make_options
 from onnxc.runtime.engine import native_launches
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
-from onnxc.runtime.faults import illegal_data
 from onnxc.runtime.host.functions import FUNCTIONS
+from onnxc.runtime.native.faults import illegal_data
 from tests.frontend.model_texts import LOOP, RELU, model
 
 

@@ -5,7 +5,7 @@ import pytest
 import onnxc.compiler.ir  # noqa: F401  (fills the registry)
 from onnxc.compiler.frontend.operator import OPERATORS
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.decompositions import DECOMPOSITIONS
+from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Op

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
+from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 

@@ -11,7 +11,7 @@ from onnxc.runtime.dtypes import DType
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.wanted import Place, Wanted, as_wanted, uploaded
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, enqueue_launch
-from onnxc.runtime.launch import LaunchSizes, NativeLaunch
+from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch
 from onnxc.runtime.values import as_array
 
 if TYPE_CHECKING:

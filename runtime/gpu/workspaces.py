@@ -14,12 +14,13 @@ import numpy as np
 
 from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.faults import illegal_data
 from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
 from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
-from onnxc.runtime.launch import NativeLaunch
+from onnxc.runtime.native.faults import illegal_data
+from onnxc.runtime.native.launch import NativeLaunch
+from onnxc.runtime.native.workspaces import STATUS_WORDS, Counts
 from onnxc.runtime.program import (
     DEVICE_FUNCTIONS,
     DEVICE_LAUNCH,
@@ -31,7 +32,6 @@ from onnxc.runtime.program import (
     FRAME_WEIGHTS,
     TOO_MANY_ELEMENTS,
 )
-from onnxc.runtime.workspaces import STATUS_WORDS, Counts
 
 __all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "enqueue_launch"]
 

@@ -27,9 +27,9 @@ from onnxc.compiler.planning.kernel_plan import KernelPlan, segments_of
 from onnxc.compiler.planning.plan import Specialize, plan_kernels
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import Image, load_image
-from onnxc.runtime.heap import Heap
 from onnxc.runtime.host import MEANINGS
 from onnxc.runtime.host.values import as_array
+from onnxc.runtime.native.heap import Heap
 from onnxc.runtime.program import (
     STATUS_CODE,
     BindSizes,

@@ -3,7 +3,7 @@
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
+from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.dtypes import BF16, F16, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.meanings import apply_meaning

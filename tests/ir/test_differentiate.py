@@ -6,7 +6,7 @@ import pytest
 import onnxc.compiler.ir.differentiation.differentiate  # noqa: F401  (fills the table of rules)
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.decompositions import DECOMPOSITIONS
+from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS
 from onnxc.compiler.ir.differentiation.derivative import DERIVATIVES, NotDifferentiable, derivative
 from onnxc.compiler.ir.differentiation.differentiate import gradients
 from onnxc.compiler.ir.dtypes import F16, F32, F64, I32, I64, STRING

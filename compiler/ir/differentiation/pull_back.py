@@ -7,7 +7,7 @@ order of the visits, so the same program gives the same sums.
 from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.decompositions import DECOMPOSITIONS, decompose
+from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.differentiation.derivative import (
     DERIVATIVES,
     Gradients,

@@ -1,6 +1,6 @@
 """Attention taken apart into products, a softmax and pointwise ops, for targets without a kernel for it."""
 
-from onnxc.compiler.ir.decompositions import decompose
+from onnxc.compiler.ir.composites.decompositions import decompose
 from onnxc.compiler.ir.module import Module, Op
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 

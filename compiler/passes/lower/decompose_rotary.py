@@ -1,6 +1,6 @@
 """Rotary embeddings taken apart into pointwise ops, which are part of the kernels they are fused into."""
 
-from onnxc.compiler.ir.decompositions import decompose
+from onnxc.compiler.ir.composites.decompositions import decompose
 from onnxc.compiler.ir.module import Module, Op
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 

@@ -1,6 +1,6 @@
 """Tree ensembles taken apart into a loop over the depth of the trees, for targets without a kernel for them."""
 
-from onnxc.compiler.ir.decompositions import decompose
+from onnxc.compiler.ir.composites.decompositions import decompose
 from onnxc.compiler.ir.module import Module, Op
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.decompositions import DECOMPOSITIONS
+from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS
 from onnxc.compiler.ir.differentiation.derivative import DERIVATIVES, carries_gradient
 from onnxc.compiler.ir.differentiation.differentiate import gradients
 from onnxc.compiler.ir.dims import Size

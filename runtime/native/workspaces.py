@@ -21,7 +21,7 @@ import numpy as np
 from onnxc.runtime.addresses import WORD_BYTES, read_address
 from onnxc.runtime.cpu import HUGE_PAGE_BYTES, allocate_aligned
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.heap import Heap
+from onnxc.runtime.native.heap import Heap
 from onnxc.runtime.program import FRAME_ARENA, FRAME_HEAP, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
 __all__ = ["STATUS_WORDS", "AnyWorkspace", "Counts", "Workspace", "WorkspacePool"]

@@ -15,9 +15,9 @@ import numpy as np
 from onnxc.runtime.addresses import read_address
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
-from onnxc.runtime.faults import STOPPED, illegal_data
+from onnxc.runtime.native.faults import STOPPED, illegal_data
+from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
-from onnxc.runtime.workspaces import Workspace
 
 __all__ = ["LaunchSizes", "NativeLaunch"]
 

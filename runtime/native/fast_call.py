@@ -14,9 +14,9 @@ from onnxc.runtime.addresses import ADDRESS, memory
 from onnxc.runtime.arrays import READY_FLAGS
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.launch import LaunchSizes, NativeLaunch, out_of_memory
+from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch, out_of_memory
+from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import FRAME_SYMBOLS
-from onnxc.runtime.workspaces import Workspace, WorkspacePool
 
 __all__ = ["FastCall", "Shapes", "write_fast_call"]
 

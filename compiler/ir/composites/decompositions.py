@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from math import sqrt
 
-from onnxc.compiler.ir.box_rounds import rounds_of_boxes
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.composites.box_rounds import rounds_of_boxes
+from onnxc.compiler.ir.composites.tree_walks import walked_trees
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.tree_walks import walked_trees
 
 Decomposition = Callable[[Op, Builder], tuple[Value, ...]]
 

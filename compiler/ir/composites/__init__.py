@@ -1,0 +1,1 @@
+"""What composites are made of: the other primitives that compute the same."""
