@@ -1,4 +1,4 @@
-"""Composites: kept whole while a kernel of their own pays; `ir/composites/decompositions.py` says of which others each is made."""
+"""Composites: kept whole while a kernel of their own pays; `ir/composites/` says of which others each is made."""
 
 from collections.abc import Sequence
 
