@@ -78,6 +78,15 @@ def test_another_caller_does_not_wait_for_the_loop() -> None:
 # Signals
 
 
+@pytest.fixture
+def raises_at_ctrl_c() -> Iterator[None]:
+    """KeyboardInterrupt at SIGINT, which is ignored where a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("raises_at_ctrl_c")
 def test_ctrl_c_while_the_caller_sleeps_is_raised_when_the_loop_has_ended() -> None:
     counts, gates = np.zeros(2, np.int32), np.zeros(2, np.int32)
     handle, caller = pool_handle(pool_loops(), 2), threading.get_ident()

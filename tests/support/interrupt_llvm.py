@@ -37,8 +37,8 @@ def long_text(steps: int) -> str:
 
 def main(name: str) -> None:
     number = signal.Signals[name]
-    if number != signal.SIGINT:
-        signal.signal(number, late)
+    # Where a shell has started all this in the background, SIGINT is ignored.
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else late)
     text, target = long_text(STEPS), parse_target("cpu:x86-64-v3")
     threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
     try:
