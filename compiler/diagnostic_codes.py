@@ -284,6 +284,13 @@ LIMITS: Rows = {
 }
 
 OPTIONS: Rows = {
+    "c-library-target": ("a C library is asked for a target that is no processor", "onnxc compile --emit c-library"),
+    "c-library-unwritable": ("a file of a C library cannot be written", "onnxc compile --emit c-library"),
+    "c-name": ("a C library is given a name that is no identifier of C", "onnxc compile --emit c-library"),
+    "no-c-library": (
+        "the model needs the host, or has inputs or outputs that are no tensors of numbers",
+        "onnxc compile --emit c-library",
+    ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
