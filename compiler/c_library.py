@@ -18,9 +18,12 @@ from onnxc.runtime.plain_files import replaced_file
 __all__ = ["c_library", "c_name", "write_files"]
 
 
-def c_library(source: ModelSource, options: CompileOptions, name: str) -> Mapping[str, bytes]:
+def c_library(
+    source: ModelSource, options: CompileOptions, name: str, *, weights_file: bool = False
+) -> Mapping[str, bytes]:
     """The files of a C library by their names; `name` begins those of all that it defines.
 
+    weights_file: the weights are in a file of their own, which is mapped, and not in the library.
     Raises UnsupportedError for a model that is not one native call on tensors of numbers.
     """
     expect_c_name(name)
@@ -30,7 +33,8 @@ def c_library(source: ModelSource, options: CompileOptions, name: str) -> Mappin
     plan = next(noun for stage, noun in run_stages(source, options) if stage == "plan")
     assert isinstance(plan, KernelPlan), plan
     with limited_to(options.limits):
-        return build_library(plan, native_code(plan, kernel_pieces(plan, target), target), target, name)
+        code = native_code(plan, kernel_pieces(plan, target), target)
+        return build_library(plan, code, target, name, weights_file=weights_file)
 
 
 def c_name(path: Path) -> str:

@@ -151,6 +151,7 @@ main.add_command(doctor_command)
     show_default=True,
     help="c-library: a shared library for programs in C, without Python; for models that are native code alone.",
 )
+@click.option("--weights-file", is_flag=True, help="Of a C library: its weights in a file of their own.")
 @TARGET
 @DIM
 @SHAPE
@@ -176,6 +177,7 @@ def compile_command(
     precision: str,
     specialize: Mapping[str, list[int]],
     *,
+    weights_file: bool,
     keep_params: bool,
     report: bool,
     stop_after: str | None,
@@ -191,8 +193,10 @@ def compile_command(
     if emit == "c-library":
         if report or stop_after is not None:
             raise click.UsageError("--report and --stop-after are for artifacts")
-        emit_c_library(model, options, output or model.with_suffix(".c-library"))
+        emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
         return
+    if weights_file:
+        raise click.UsageError("--weights-file is for --emit c-library; an artifact is one file")
     if output is not None and output.is_dir():
         raise click.UsageError(f"{output} is a folder, expected a file")
     last = stop_after or STAGES[-1]
@@ -452,11 +456,11 @@ def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     raise AssertionError(f"there is no stage {last}")
 
 
-def emit_c_library(model: Path, options: CompileOptions, folder: Path) -> None:
+def emit_c_library(model: Path, options: CompileOptions, folder: Path, *, weights_file: bool) -> None:
     """Writes the files of a C library that is named like the model, and says which."""
     started = time.perf_counter()
     with progress(f"compiling {model.name}"):
-        files = c_library(model, options, c_name(model))
+        files = c_library(model, options, c_name(model), weights_file=weights_file)
     write_files(files, folder)
     size = sum(map(len, files.values()))
     listed = ", ".join(files)

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -287,3 +288,46 @@ def test_the_example_in_c_reads_a_digit(digits: Path, tmp_path: Path) -> None:
     subprocess.run(["cc", *strict, source, *linked, "-o", program], check=True)
     printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     assert printed == "probabilities: 1 x 10\nread: 0\n"
+
+
+def test_weights_in_a_file_are_mapped(tmp_path: Path) -> None:
+    source = onnx.load(files("onnxc") / "data" / "digits.onnx")
+    folder = write_library(source, tmp_path, weights_file=True)
+    classify, x = onnxc.compile(source), images()[:7]
+    for _ in range(3):
+        model = CModel(folder, [(np.float32, 2)], weights=folder / "m.weights")
+        assert model.run(x)[0].tobytes() == classify(x).tobytes()
+        model.close()
+    assert (folder / "libm.so").stat().st_size < 50_000 < (folder / "m.weights").stat().st_size + 20_000
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda data: None, r"error\[unreadable-file\]: the weights file cannot be opened, errno is 2"),
+        (lambda data: data[:-1], r"the weights file has \d+ bytes, expected \d+"),
+        (lambda data: b"", r"the weights file has 0 bytes, expected \d+"),
+        (lambda data: data[:40] + b"other" + data[45:], "the weights file is that of another library"),
+    ],
+)
+def test_a_weights_file_that_is_missing_or_another_is_refused(
+    damage: Callable[[bytes], bytes | None], text: str, tmp_path: Path
+) -> None:
+    source = onnx.load(files("onnxc") / "data" / "digits.onnx")
+    folder = write_library(source, tmp_path, weights_file=True)
+    data = damage((folder / "m.weights").read_bytes())
+    if data is not None:
+        (folder / "bad.weights").write_bytes(data)
+    with pytest.raises(CError, match=text) as caught:
+        CModel(folder, [(np.float32, 2)], weights=folder / "bad.weights")
+    assert caught.value.code == 3
+
+
+def test_an_object_whose_opening_failed_takes_no_calls(tmp_path: Path) -> None:
+    folder = write_library(onnx.load(files("onnxc") / "data" / "digits.onnx"), tmp_path, weights_file=True)
+    model = CModel.__new__(CModel)
+    with pytest.raises(CError, match=r"error\[bad-path\]: the weights are in a file, and no path was given"):
+        model.__init__(folder, [(np.float32, 2)])  # type: ignore[misc]
+    with pytest.raises(CError, match=r"error\[not-open\]"):
+        model.shapes([(1, 1, 8, 8)])
+    model.close()

@@ -25,22 +25,27 @@ class CError(Exception):
         self.code = code
 
 
-def write_library(model: ModelProto, folder: Path, name: str = "m", **sizes: int | tuple[int, int]) -> Path:
+def write_library(
+    model: ModelProto, folder: Path, name: str = "m", *, weights_file: bool = False, **sizes: int | tuple[int, int]
+) -> Path:
     """The folder with the files of the library of a model."""
-    write_files(c_library(model.SerializeToString(), make_options("cpu", sizes, {}), name), folder)
+    options = make_options("cpu", sizes, {})
+    write_files(c_library(model.SerializeToString(), options, name, weights_file=weights_file), folder)
     return folder
 
 
 class CModel:
     """One object of a library, called as a program in C would."""
 
-    def __init__(self, folder: Path, outputs: Sequence[Output], name: str = "m", threads: int = 1) -> None:
+    def __init__(
+        self, folder: Path, outputs: Sequence[Output], name: str = "m", threads: int = 1, weights: Path | None = None
+    ) -> None:
         self.outputs, self.name = tuple(outputs), name
         self.library = ctypes.CDLL(str(folder / f"lib{name}.so"))
         self.handle = ctypes.c_void_p()
         self._error = getattr(self.library, f"{name}_error")
         self._error.argtypes, self._error.restype = [ctypes.c_void_p], ctypes.c_char_p
-        self._call("open", ctypes.byref(self.handle), None, threads)
+        self._call("open", ctypes.byref(self.handle), None if weights is None else bytes(weights), threads)
 
     def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
         """The shapes of the outputs."""

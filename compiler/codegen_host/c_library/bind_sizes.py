@@ -18,7 +18,7 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.faults import illegal_data
-from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault
+from onnxc.runtime.program import FAULT, FRAME_STATUS, FRAME_SYMBOLS, LARGEST_BYTES, Fault
 
 __all__ = ["BIND_SIZES", "bind_sizes", "stored_symbols"]
 
@@ -46,6 +46,9 @@ class _Writer:
 
     def write(self) -> None:
         f, call = self.f, self.call
+        status = f.load("i64", self.layout.address(f, self.model, FRAME_STATUS), 8)
+        text = "error[not-open]: opening the model has failed, which leaves an object for the error alone"
+        self.refuse_if(f.icmp("eq", status, 0), INPUT_ERROR, text, 0)
         f.store(0, self.layout.address(f, self.model, self.layout.has_results), 8)
         for binding in call.bindings:
             size = self.axis(binding.slot, binding.axis)

@@ -1,4 +1,4 @@
-"""A C library as files: the shared library with its weights, a header, and a CMakeLists.txt."""
+"""A C library as files: the shared library, a header, a CMakeLists.txt, and the weights where they are apart."""
 
 from collections.abc import Mapping
 
@@ -12,6 +12,12 @@ from onnxc.compiler.codegen_host.c_library.library_call import LibraryCall, libr
 from onnxc.compiler.codegen_host.c_library.messages import Messages
 from onnxc.compiler.codegen_host.c_library.object_layout import ObjectLayout
 from onnxc.compiler.codegen_host.c_library.section_headers import with_section_headers
+from onnxc.compiler.codegen_host.c_library.weights_file import (
+    HEADER_BYTES,
+    WEIGHTS_HEADER,
+    WEIGHTS_IMPORTS,
+    weights_header,
+)
 from onnxc.compiler.codegen_host.image import support_object
 from onnxc.compiler.codegen_host.link import link_image
 from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
@@ -25,27 +31,43 @@ __all__ = ["build_library"]
 _CHECKS_PER_SPIN = 200
 
 
-def build_library(plan: KernelPlan, code: NativeCode, target: Target, name: str) -> Mapping[str, bytes]:
+def build_library(
+    plan: KernelPlan, code: NativeCode, target: Target, name: str, *, weights_file: bool
+) -> Mapping[str, bytes]:
     """The bytes of each file by its name; UnsupportedError where the plan is not one native call."""
     call = library_call(plan, code, name)
-    objects = (*code.objects, compile_object(_glue(call, code, target).text(), target), support_object(target))
-    # A symbol needs a byte to stand for.
-    weights = code.weights if code.weights.nbytes else np.zeros(1, np.uint8)
+    file_bytes = HEADER_BYTES + code.weights.nbytes if weights_file else None
+    glue = compile_object(_glue(call, code, target, file_bytes).text(), target)
+    objects = (*code.objects, glue, support_object(target))
     exports = [f"{name}_{entry}" for entry in ENTRY_POINTS]
-    library = link_image(objects, exports, POOL_IMPORTS, {WEIGHTS: weights})
-    return {
+    library = link_image(objects, exports, (*POOL_IMPORTS, *WEIGHTS_IMPORTS), _constants(code, file_bytes))
+    files = {
         f"lib{name}.so": with_section_headers(library),
         f"{name}.h": header_text(call, plan.name, target).encode(),
         "CMakeLists.txt": cmake_text(call).encode(),
     }
+    if weights_file:
+        files[f"{name}.weights"] = weights_header(code.weights) + code.weights.tobytes()
+    return files
 
 
-def _glue(call: LibraryCall, code: NativeCode, target: Target) -> ModuleBuilder:
+def _constants(code: NativeCode, file_bytes: int | None) -> Mapping[str, np.ndarray]:
+    """The weights, where they are in the library, under the symbol that the entry points know them by."""
+    if file_bytes is not None:
+        return {}
+    # A symbol needs a byte to stand for.
+    return {WEIGHTS: code.weights if code.weights.nbytes else np.zeros(1, np.uint8)}
+
+
+def _glue(call: LibraryCall, code: NativeCode, target: Target, file_bytes: int | None) -> ModuleBuilder:
     """The entry points, and what they call."""
     module, messages = ModuleBuilder(), Messages()
     layout = ObjectLayout(call.frame_words, call.launch.buffers)
     module.add(bind_sizes(call, layout, messages))
+    if file_bytes is not None:
+        module.global_constant(WEIGHTS_HEADER, "i8", weights_header(code.weights))
     spin_ticks = CHECK_TICKS[target.arch] // _CHECKS_PER_SPIN
-    EntryPoints(call, layout, messages, code.program.faults, code.locations, spin_ticks).write(module)
+    faults = code.program.faults
+    EntryPoints(call, layout, messages, faults, code.locations, spin_ticks, file_bytes).write(module)
     messages.write(module, layout)
     return module

@@ -23,6 +23,7 @@ from onnxc.compiler.codegen_host.c_library.messages import (
     fail_if,
 )
 from onnxc.compiler.codegen_host.c_library.object_layout import ObjectLayout
+from onnxc.compiler.codegen_host.c_library.weights_file import HEADER_BYTES, MAP_WEIGHTS, map_weights
 from onnxc.compiler.codegen_host.heap import GROW
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
@@ -69,7 +70,8 @@ _NO_MEMORY = "error[out-of-memory]: the object of a model does not fit into memo
 class EntryPoints:
     """Writes the entry points of a library. `faults` and `locations` are what the numbers in a status block mean.
 
-    spin_ticks: how long threads wait for each other before they sleep, in the units of onnxc_ticks.
+    spin_ticks: how long threads wait for each other before they sleep, in the units of onnxc_ticks. file_bytes: the
+    bytes of the weights file, None where the weights are in the library.
     """
 
     call: LibraryCall
@@ -78,10 +80,14 @@ class EntryPoints:
     faults: Sequence[Fault]
     locations: Sequence[str]
     spin_ticks: int
+    file_bytes: int | None
 
     def write(self, module: ModuleBuilder) -> None:
         """Adds them, with the constants that they read."""
-        module.declare_constant(WEIGHTS)
+        if self.file_bytes is None:
+            module.declare_constant(WEIGHTS)
+        else:
+            module.add(map_weights(self.layout, self.messages, self.file_bytes))
         module.declare("onnxc_worker", "ptr", ["ptr"])
         for name in POOL_IMPORTS:
             module.declare(name, "void", [])
@@ -100,7 +106,7 @@ class EntryPoints:
     def open(self) -> FunctionBuilder:
         """An object comes out wherever there is memory, so that its error can be asked for."""
         f = self.function("open", [("ptr", "out"), ("ptr", "weights_path"), ("i32", "threads")])
-        out, _, threads = f.parameters
+        out, path, threads = f.parameters
         few = self.messages.ordinal(INPUT_ERROR, f"error[thread-count]: threads is {FIRST}, and at least 1 is needed")
         nbytes = self.layout.nbytes(self.messages.text_bytes)
         model = f.call("aligned_alloc", "ptr", CACHE_LINE_BYTES, nbytes)
@@ -108,18 +114,26 @@ class EntryPoints:
         f.if_(_is_null(f, model), lambda: f.ret(OUT_OF_MEMORY))
         f.call("memset", "ptr", model, f.constant("i32", 0), nbytes)
         count = f.convert("sext", threads, "i64")
-        fail_if(f, model, f.icmp("slt", count, 1), few, count)
-        self._prepare_frame(f, model)
+        # Before anything can fail: closing the object stops the pool.
         self._prepare_pool(f, model, f.smin(count, MAX_WORKERS + 1))
+        fail_if(f, model, f.icmp("slt", count, 1), few, count)
+        self._prepare_frame(f, model, self._weights(f, model, path))
         f.ret(0)
         return f
 
-    def _prepare_frame(self, f: FunctionBuilder, model: Reg) -> None:
+    def _weights(self, f: FunctionBuilder, model: Reg, path: Reg) -> Reg:
+        """The address of the weights."""
+        if self.file_bytes is None:
+            return f.symbol(WEIGHTS)
+        _leave_with(f, f.call(MAP_WEIGHTS, "i32", model, path))
+        return f.gep(f.load("ptr", self.layout.address(f, model, self.layout.weights), 8), HEADER_BYTES)
+
+    def _prepare_frame(self, f: FunctionBuilder, model: Reg, weights: Reg) -> None:
         layout = self.layout
         heap = layout.address(f, model, layout.heap)
         words = {
             FRAME_POOL: layout.address(f, model, layout.handle),
-            FRAME_WEIGHTS: f.symbol(WEIGHTS),
+            FRAME_WEIGHTS: weights,
             FRAME_STATUS: layout.address(f, model, layout.status),
             FRAME_HEAP: heap,
         }
@@ -149,9 +163,16 @@ class EntryPoints:
         buffers = [layout.heap + HEAP_BUFFERS + BUFFER_WORDS * k for k in range(layout.buffers)]
         for word in (*buffers, layout.arena):
             f.call("free", "void", f.load("ptr", layout.address(f, model, word), 8))
+        if self.file_bytes is not None:
+            mapped = f.load("ptr", layout.address(f, model, layout.weights), 8)
+            f.if_(f.xor(_is_null(f, mapped), 1), lambda: self._unmap(f, mapped))
         f.call("free", "void", model)
         f.ret()
         return f
+
+    def _unmap(self, f: FunctionBuilder, mapped: Reg) -> None:
+        assert self.file_bytes is not None, self
+        f.call("munmap", "i32", mapped, self.file_bytes)
 
     def error(self) -> FunctionBuilder:
         """The text of the last error; without an object, the one error that leaves none."""

@@ -48,10 +48,15 @@ class ObjectLayout:
         return self.arena + BUFFER_WORDS
 
     @property
+    def weights(self) -> int:
+        """The address at which a weights file is mapped, 0 without one."""
+        return self.has_results + 1
+
+    @property
     def pool(self) -> int:
         """The pool of the threads of this object alone, on a cache line."""
         line = CACHE_LINE_BYTES // WORD_BYTES
-        return -(-(self.has_results + 1) // line) * line
+        return -(-(self.weights + 1) // line) * line
 
     @property
     def text(self) -> int:
