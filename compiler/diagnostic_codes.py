@@ -301,6 +301,7 @@ OPTIONS: Rows = {
     "specialize-range": ("sizes to specialize that cannot be, or are listed twice", "onnxc.compile, specialize"),
     "thread-count": ("fewer than one thread", "onnxc.compile, threads"),
     "too-many-specializations": ("specialize asks for too many combinations of sizes", "onnxc.compile, specialize"),
+    "weights-inside": ("weights are too large for the inside of a C library", "onnxc compile --weights-file"),
     "unknown-dim": ("dims or specialize names a size that no input has", "onnxc.compile, dims, specialize"),
     "unknown-dtype": ("dtypes names what is no element type", "onnxc.compile, dtypes"),
     "unknown-precision": ("there is no such precision", "onnxc.compile, precision"),

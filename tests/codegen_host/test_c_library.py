@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from onnx import ModelProto
 
 import onnxc
 from onnxc.compiler.c_library import c_library, c_name, write_files
+from onnxc.compiler.codegen_host.c_library import build_library
 from onnxc.compiler.options import make_options
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, UnsupportedError
 from tests.support.c_library import CError, CModel, symbols, write_library
-from tests.support.models import model_from_text
+from tests.support.models import model_from_text, one_node_model
 
 ROOT = Path(__file__).parents[2]
 NEEDS_A_C_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -257,6 +259,15 @@ def test_names_and_targets_that_cannot_be_are_refused(tmp_path: Path) -> None:
     assert failure.value.code == "c-library-unwritable"
 
 
+def test_weights_beyond_the_reach_of_code_belong_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = files("onnxc") / "data" / "digits.onnx"
+    monkeypatch.setattr(build_library, "LARGEST_WEIGHTS_INSIDE", 1000)
+    with pytest.raises(UnsupportedError, match="put them in a file with --weights-file") as caught:
+        c_library(source, make_options("cpu", {}, {}), "m")
+    assert caught.value.code == "weights-inside"
+    assert "m.weights" in c_library(source, make_options("cpu", {}, {}), "m", weights_file=True)
+
+
 @pytest.mark.parametrize(("file", "name"), [("a-b.c.onnx", "a_b_c"), ("2d.onnx", "model_2d"), ("é.onnx", "model__")])
 def test_names_are_made_of_those_of_files(file: str, name: str) -> None:
     assert c_name(Path(file)) == name
@@ -267,6 +278,36 @@ def test_a_library_exports_its_entry_points_and_needs_libc_alone(digits: Path) -
     assert exported == {f"digits_{name}" for name in ("open", "shapes", "run", "late", "error", "close")}
     assert imported <= {"aligned_alloc", "free", "memset", "memcpy", "pthread_create", "pthread_join", "syscall"}
     assert needed == {"libc.so.6"}
+
+
+def test_names_of_the_model_cannot_end_the_comment_of_the_header() -> None:
+    model = one_node_model("Relu", {"a*/b": (np.float32, ["N"])}, {"c/*\nd": (np.float32, ["N"])})
+    text = c_library(model.SerializeToString(), make_options("cpu", {}, {}), "m")["m.h"].decode()
+    assert "input 0: a* /b: f32[N] (float)" in text
+    assert "output 0: c/ *" in text
+    assert text.count("/*") == text.count("*/") == 9
+
+
+def test_threads_start_with_work_and_end_with_the_object(digits: Path) -> None:
+    def threads() -> set[str]:
+        return {path.name for path in Path("/proc/self/task").iterdir()}
+
+    before = threads()
+    model = CModel(digits, [(np.float32, 2)], "digits", threads=3)
+    assert threads() <= before
+    model.run(images())
+    started = threads() - before
+    assert len(started) == 2
+    model.close()
+    # The system lists a thread for a moment after it has been joined.
+    assert any(not started & threads() for _ in poll())
+
+
+def poll() -> Iterator[None]:
+    """For up to ten seconds, every 10 ms."""
+    for _ in range(1000):
+        yield
+        time.sleep(0.01)
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:

@@ -24,8 +24,12 @@ from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target
+from onnxc.runtime.errors import UnsupportedError
 
 __all__ = ["build_library"]
+
+# Code reaches 2 GiB in each direction; half of it leaves room for all else.
+LARGEST_WEIGHTS_INSIDE = 1 << 30
 
 # CHECK_TICKS are about 10 ms; threads spin for 50 us, as those of Python's calls do (runtime/thread_pool.py).
 _CHECKS_PER_SPIN = 200
@@ -55,6 +59,9 @@ def _constants(code: NativeCode, file_bytes: int | None) -> Mapping[str, np.ndar
     """The weights, where they are in the library, under the symbol that the entry points know them by."""
     if file_bytes is not None:
         return {}
+    if code.weights.nbytes > LARGEST_WEIGHTS_INSIDE:
+        message = f"weights of {code.weights.nbytes} bytes are too many for the inside of a library; put them in a file"
+        raise UnsupportedError(f"{message} with --weights-file", code="weights-inside")
     # A symbol needs a byte to stand for.
     return {WEIGHTS: code.weights if code.weights.nbytes else np.zeros(1, np.uint8)}
 

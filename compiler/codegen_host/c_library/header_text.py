@@ -124,5 +124,6 @@ def _range(low: int, high: int | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text that ends no comment, with no control characters but line ends."""
-    return "".join(c if c == "\n" or c.isprintable() else "?" for c in text).replace("*/", "* /")
+    """A text that begins and ends no comment, with no control characters but line ends."""
+    printable = "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
+    return printable.replace("*/", "* /").replace("/*", "/ *")
