@@ -68,6 +68,9 @@ def test_a_c_library_is_a_folder_of_files(digits: Path, tmp_path: Path) -> None:
     assert written == ["CMakeLists.txt", "digits.h", "libdigits.so"]
     for refused in (("--report",), ("--stop-after", "plan")):
         assert onnxc("compile", digits, "--emit", "c-library", *refused).exit_code == 2
+    apart = onnxc("compile", digits, "--emit", "c-library", "--weights-file", "-o", tmp_path / "apart")
+    assert (apart.exit_code, (tmp_path / "apart" / "digits.weights").is_file()) == (0, True)
+    assert onnxc("compile", digits, "--weights-file").exit_code == 2
 
 
 def test_an_artifact_is_no_folder(digits: Path, tmp_path: Path) -> None:

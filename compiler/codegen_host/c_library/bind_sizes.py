@@ -20,7 +20,7 @@ from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.faults import illegal_data
 from onnxc.runtime.program import FAULT, FRAME_STATUS, FRAME_SYMBOLS, LARGEST_BYTES, Fault
 
-__all__ = ["BIND_SIZES", "bind_sizes", "stored_symbols"]
+__all__ = ["BIND_SIZES", "bind_sizes", "known_size", "stored_symbols"]
 
 BIND_SIZES = "onnxc_bind_sizes"
 
