@@ -284,6 +284,13 @@ LIMITS: Rows = {
 }
 
 OPTIONS: Rows = {
+    "c-library-target": ("a C library is asked for a target that is no processor", "onnxc compile --emit c-library"),
+    "c-library-unwritable": ("a file of a C library cannot be written", "onnxc compile --emit c-library"),
+    "c-name": ("a C library is given a name that is no identifier of C", "onnxc compile --emit c-library"),
+    "no-c-library": (
+        "the model needs the host, or has inputs or outputs that are no tensors of numbers",
+        "onnxc compile --emit c-library",
+    ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
@@ -294,6 +301,7 @@ OPTIONS: Rows = {
     "specialize-range": ("sizes to specialize that cannot be, or are listed twice", "onnxc.compile, specialize"),
     "thread-count": ("fewer than one thread", "onnxc.compile, threads"),
     "too-many-specializations": ("specialize asks for too many combinations of sizes", "onnxc.compile, specialize"),
+    "weights-inside": ("weights are too large for the inside of a C library", "onnxc compile --weights-file"),
     "unknown-dim": ("dims or specialize names a size that no input has", "onnxc.compile, dims, specialize"),
     "unknown-dtype": ("dtypes names what is no element type", "onnxc.compile, dtypes"),
     "unknown-precision": ("there is no such precision", "onnxc.compile, precision"),

@@ -17,6 +17,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
         ("call_a_model.py", ["pixels: f32[batch, 1, 8, 8]", "read: [", "true: ["]),
         ("symbolic_sizes.py", ["batch 0: [0 0 0]", "compiled 1 time, called 4 times", "size-out-of-range", "1001"]),
         ("save_and_load.py", ["same answer: True", "compilations here: 1, there: 0"]),
+        (
+            "c_library/call_with_ctypes.py",
+            ["libdigits.so", "1 error[input-shape]: axis 3", "the same bits as in Python: True"],
+        ),
         ("check_a_model.py", ["error[", '"embed"', '"activate"', '"normalise"']),
     ],
 )

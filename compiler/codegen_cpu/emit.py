@@ -16,6 +16,11 @@ from onnxc.runtime.artifact import Artifact
 
 def emit(plan: KernelPlan, target: Target) -> Artifact:
     """The artifact of `plan` for `target`."""
+    return assemble(plan, kernel_pieces(plan, target), target, target)
+
+
+def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
+    """The functions of the kernels of `plan`, and what writes the launches of them."""
     codes = [
         EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
         for index, kernel in enumerate(plan.kernels)
@@ -34,8 +39,7 @@ def emit(plan: KernelPlan, target: Target) -> Artifact:
         write_segment(frame, segment, natives, locations)
 
     lengths = [sum(function.length for function in code.functions) for code in codes]
-    pieces = Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, str(plan))
-    return assemble(plan, pieces, target, target)
+    return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, str(plan))
 
 
 def _reports(kernel: Kernel) -> bool:

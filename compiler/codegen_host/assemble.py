@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
@@ -19,9 +21,9 @@ from onnxc.compiler.planning.kernel_plan import KernelPlan, Routine, Segment
 from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.device_code import DeviceCode
-from onnxc.runtime.program import JsonValue
+from onnxc.runtime.program import JsonValue, Program
 
-__all__ = ["Pieces", "assemble"]
+__all__ = ["CHECK_TICKS", "NativeCode", "Pieces", "assemble", "native_code"]
 
 # About 10 ms at 3 GHz, and with the slow counters of some arm processors at most 170 ms.
 CHECK_TICKS: Mapping[str, int] = {"x86_64": 1 << 25, "aarch64": 1 << 22}
@@ -47,8 +49,30 @@ class Pieces:
     device: DeviceCode | None = None
 
 
+@dataclass(frozen=True)
+class NativeCode:
+    """A program with the objects of its native functions, not yet linked; `entries` are those that its steps call.
+
+    locations: the nodes that status blocks number. weights: in the layouts that kernels read.
+    """
+
+    program: Program
+    objects: tuple[bytes, ...]
+    entries: tuple[str, ...]
+    locations: tuple[str, ...]
+    weights: np.ndarray
+
+
 def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> Artifact:
     """The artifact of `plan`: one image for the processor `host`, and the weights in the layouts that kernels read."""
+    code = native_code(plan, pieces, host)
+    images = {str(target): build_image(code.objects, code.entries, host)} if code.entries else {}
+    provenance = {"locations": list(code.locations)}
+    return tie_images(Artifact(code.program, images, code.weights, provenance, pieces.report, device=pieces.device))
+
+
+def native_code(plan: KernelPlan, pieces: Pieces, host: Target) -> NativeCode:
+    """What `plan` becomes before it is linked, for the processor `host`."""
     weights = WeightBlock()
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
     entry_of = Entries()
@@ -84,14 +108,12 @@ def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> 
         for function in write_routine(name, routine, context):
             module.add(function)
     program = replace(program, faults=tuple(faults.faults))
-    images = {}
+    objects: tuple[bytes, ...] = ()
     if entry_of.calls:
         parts = _parts(segments.values(), pieces.lengths)
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
-        objects = [compile_object(text, host) for text in module.texts()]
-        images[str(target)] = build_image(objects, list(entry_of.calls), host)
-    provenance = {"locations": list(locations)}
-    return tie_images(Artifact(program, images, weights.bytes(), provenance, pieces.report, device=pieces.device))
+        objects = tuple(compile_object(text, host) for text in module.texts())
+    return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())
 
 
 def _parts(segments: Iterable[Segment], lengths: Sequence[int]) -> Mapping[Location | None, int]:

@@ -6,11 +6,14 @@ Imports are bound when the image is opened. Same objects, same bytes.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnxc.compiler.codegen_host.elf_object import ElfObject, Relocation, Section, parse_object
+import numpy as np
+
+from onnxc.compiler.codegen_host.elf_object import ElfObject, Relocation, Section, Symbol, parse_object
 from onnxc.compiler.codegen_host.relocations import MACHINES, Machine, RelocationType, relax_got_load
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 # What LLVM may call on its own, or for an intrinsic without an instruction; the f forms are for float.
 _LIBM_STEMS = (
@@ -73,13 +76,21 @@ class _Layout:
     end: int = 0
 
 
-def link_image(objects: Sequence[bytes], exports: Sequence[str], imports: Sequence[str] = ()) -> bytes:
+def link_image(
+    objects: Sequence[bytes],
+    exports: Sequence[str],
+    imports: Sequence[str] = (),
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> bytes:
     """A shared library with the code of all objects, in which `exports` can be looked up.
 
     Symbols that no object defines must be functions of libm or libc that LLVM is known to call, or be named in
-    `imports`; the loader finds those when the image is opened.
+    `imports`; the loader finds those when the image is opened. `constants` are bytes by the symbol of their first one.
     """
-    program = _collect([parse_object(data) for data in objects], imports)
+    parsed = [parse_object(data) for data in objects]
+    if constants:
+        parsed.append(_constants_object(parsed[0].machine, constants))
+    program = _collect(parsed, imports)
     machine = MACHINES[program.objects[0].machine]
     missing = [name for name in exports if name not in program.definitions]
     assert not missing, f"no object defines {', '.join(missing)}"
@@ -105,6 +116,19 @@ def link_image(objects: Sequence[bytes], exports: Sequence[str], imports: Sequen
     needed = [offsets[library] for library in libraries]
     _write_dynamic(image, layout, needed, len(strings), len(dynamic_relocations))
     return bytes(image)
+
+
+def _constants_object(machine: int, constants: Mapping[str, np.ndarray]) -> ElfObject:
+    """Each constant as a read-only section with one symbol, on a cache line."""
+    sections = {
+        ordinal: Section(name, data.nbytes, CACHE_LINE_BYTES, data.tobytes(), False, False, ())
+        for ordinal, (name, data) in enumerate(constants.items())
+    }
+    symbols = (
+        Symbol(section.name, ordinal, 0, section.size, is_global=True, is_function=False)
+        for ordinal, section in sections.items()
+    )
+    return ElfObject(machine, sections, tuple(symbols))
 
 
 def _collect(objects: Sequence[ElfObject], imports: Sequence[str]) -> _Program:

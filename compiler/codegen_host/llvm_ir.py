@@ -559,6 +559,10 @@ class ModuleBuilder:
         """Names a function of another object, where its address is used; calls declare on their own."""
         self._declarations[name] = f"declare {returns} @{name}({', '.join(parameters)})"
 
+    def declare_constant(self, name: str) -> None:
+        """Names constant bytes of another object."""
+        self._constants.append(f"@{name} = external constant i8")
+
     def global_constant(self, name: str, type: str, values: Sequence[float] | bytes, align: int = 64) -> Reg:
         """The address of an array of elements of `type`, given as scalars or as the bytes in memory (type i8)."""
         if isinstance(values, bytes):

@@ -13,6 +13,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.routine_frame import FaultTable, RoutineFrame
 from onnxc.compiler.codegen_host.routine_loops import LoopWriter
 from onnxc.compiler.codegen_host.routine_values import RoutineValues
+from onnxc.compiler.codegen_host.sizes import emit_broken
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
@@ -127,15 +128,8 @@ class _Writer:
     def guard(self, op: Op) -> None:
         f, frame = self.f, self.frame
         left, right = (frame.size(op.dim(side)) for side in ("left", "right"))
-        match op.text("relation"):
-            case "at_least":
-                fails = f.icmp("slt", left, right)
-            case "equal":
-                fails = f.icmp("ne", left, right)
-            case _:
-                both = (f.icmp("ne", a, b) for a, b in ((left, right), (left, 1), (right, 1)))
-                fails = f.and_(f.and_(next(both), next(both)), next(both))
-        frame.leave_if(as_reg(fails), "guard", op.text("message"), op.location, left, right)
+        broken = emit_broken(op.text("relation"), left, right, f)
+        frame.leave_if(broken, "guard", op.text("message"), op.location, left, right)
 
     def bind(self, op: Op) -> None:
         """Integers in memory become symbols; a size is at least what its symbol may be."""

@@ -31,6 +31,17 @@ def emit_estimate(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> R
     return total
 
 
+def emit_broken(relation: str, left: Int, right: Int, f: FunctionBuilder) -> Reg:
+    """i1: whether two sizes are not in the relation of a guard: `equal`, `at_least`, or to be broadcast together."""
+    match relation:
+        case "at_least":
+            return f.icmp("slt", left, right)
+        case "equal":
+            return f.icmp("ne", left, right)
+    both = [f.icmp("ne", a, b) for a, b in ((left, right), (left, 1), (right, 1))]
+    return _reg(f.and_(f.and_(both[0], both[1]), both[2]), f)
+
+
 def _estimated(atom: Atom, symbols: Mapping[str, Int], f: FunctionBuilder) -> Reg:
     if isinstance(atom, str):
         return _reg(f.convert("sitofp", symbols[atom], "double"), f)

@@ -28,6 +28,7 @@ from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.stage_text import text_of
 from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.driver import STAGES, Noun, run_stages
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.infer import infer_types
@@ -137,7 +138,20 @@ main.add_command(doctor_command)
 
 @main.command("compile")
 @MODEL
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: MODEL with .onnxc")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Default: MODEL with .onnxc, and for a C library, which is a folder, MODEL with .c-library.",
+)
+@click.option(
+    "--emit",
+    type=click.Choice(["artifact", "c-library"]),
+    default="artifact",
+    show_default=True,
+    help="c-library: a shared library for programs in C, without Python; for models that are native code alone.",
+)
+@click.option("--weights-file", is_flag=True, help="Of a C library: its weights in a file of their own.")
 @TARGET
 @DIM
 @SHAPE
@@ -156,17 +170,19 @@ main.add_command(doctor_command)
 def compile_command(
     model: Path,
     output: Path | None,
+    emit: str,
     target: str,
     dims: Mapping[str, Range],
     shapes: Mapping[str, tuple[int, ...]],
     precision: str,
     specialize: Mapping[str, list[int]],
     *,
+    weights_file: bool,
     keep_params: bool,
     report: bool,
     stop_after: str | None,
 ) -> None:
-    """Compile MODEL into one file.
+    """Compile MODEL into one file, or into a C library.
 
     The file holds native code, weights and signature. The code serves all sizes of the symbolic dimensions; --dim
     narrows them.
@@ -174,6 +190,15 @@ def compile_command(
     options = make_options(
         target, dims, shapes, precision=precision, specialize=specialize, freeze_params=not keep_params
     )
+    if emit == "c-library":
+        if report or stop_after is not None:
+            raise click.UsageError("--report and --stop-after are for artifacts")
+        emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
+        return
+    if weights_file:
+        raise click.UsageError("--weights-file is for --emit c-library; an artifact is one file")
+    if output is not None and output.is_dir():
+        raise click.UsageError(f"{output} is a folder, expected a file")
     last = stop_after or STAGES[-1]
     if options.target.kind == "interpreter" and last in ("plan", "emit"):
         raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
@@ -429,6 +454,17 @@ def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
                 return noun
             say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")
     raise AssertionError(f"there is no stage {last}")
+
+
+def emit_c_library(model: Path, options: CompileOptions, folder: Path, *, weights_file: bool) -> None:
+    """Writes the files of a C library that is named like the model, and says which."""
+    started = time.perf_counter()
+    with progress(f"compiling {model.name}"):
+        files = c_library(model, options, c_name(model), weights_file=weights_file)
+    write_files(files, folder)
+    size = sum(map(len, files.values()))
+    listed = ", ".join(files)
+    click.echo(f"{folder}: {listed}, {size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
 
 
 def open_model(

@@ -60,6 +60,24 @@ def test_compile_writes_beside_the_model(digits: Path) -> None:
     assert "kernel" in result.output
 
 
+def test_a_c_library_is_a_folder_of_files(digits: Path, tmp_path: Path) -> None:
+    result = onnxc("compile", digits, "--emit", "c-library", "-o", tmp_path / "made" / "lib")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "libdigits.so, digits.h, CMakeLists.txt, 0." in result.output
+    written = sorted(path.name for path in (tmp_path / "made" / "lib").iterdir())
+    assert written == ["CMakeLists.txt", "digits.h", "libdigits.so"]
+    for refused in (("--report",), ("--stop-after", "plan")):
+        assert onnxc("compile", digits, "--emit", "c-library", *refused).exit_code == 2
+    apart = onnxc("compile", digits, "--emit", "c-library", "--weights-file", "-o", tmp_path / "apart")
+    assert (apart.exit_code, (tmp_path / "apart" / "digits.weights").is_file()) == (0, True)
+    assert onnxc("compile", digits, "--weights-file").exit_code == 2
+
+
+def test_an_artifact_is_no_folder(digits: Path, tmp_path: Path) -> None:
+    result = onnxc("compile", digits, "-o", tmp_path)
+    assert (result.exit_code, "is a folder, expected a file" in result.stderr) == (2, True)
+
+
 def test_compiling_twice_gives_the_same_bytes(digits: Path, artifact: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.onnxc"
     assert onnxc("compile", digits, "--dim", "batch=1..64", "-o", again).exit_code == 0

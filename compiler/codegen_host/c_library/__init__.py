@@ -1,0 +1,1 @@
+"""Programs that are one native call as shared libraries with an interface in C."""
