@@ -18,6 +18,7 @@ from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.frontend.operator_helpers.recurrent_activations import Activation, read_activations
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers, of_shape
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
@@ -212,12 +213,13 @@ def _run(
     ir: Builder,
 ) -> tuple[Value, ...]:
     """The last states [B, H] of one direction, then its outputs [L, B, H]."""
-    projected = ir.dot(x, direction.input_weights, "tbi,gi->tbg")
+    length = x.shape[0]
+    rounds = _rounds(length, lengths, ir)
+    seen = ir.slice(x, (0, 0, 0), (rounds, *x.shape[1:]))
+    projected = ir.dot(seen, direction.input_weights, "tbi,gi->tbg")
     bias = kind.outer_bias(direction, ir)
     if bias is not None:
         projected = ir.add(projected, bias)
-    length = x.shape[0]
-    rounds = _rounds(length, lengths, ir)
 
     def build(nested: Builder, iteration: Value, before: Sequence[Value]) -> tuple[Value, ...]:
         ordinal = nested.sub(nested.size(rounds - 1), iteration) if direction.backwards else iteration
@@ -242,8 +244,8 @@ def _rounds(length: Dim, lengths: Value | None, ir: Builder) -> Dim:
     if lengths is None:
         return length
     longest = ir.reduce(ir.concatenate([lengths, ir.full((1, 1), 0, I64)], 0), "max", (0, 1))
-    (steps,) = ir.read_sizes(ir.min(longest, ir.size(length)), "rounds")
-    return steps
+    (steps,) = ir.read_sizes(longest, "rounds")
+    return minimum(maximum(steps, 0), length)
 
 
 def _of_some_steps(state: Value, length: Dim, lengths: Value | None, ir: Builder) -> Value:
