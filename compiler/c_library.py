@@ -17,6 +17,9 @@ from onnxc.runtime.plain_files import replaced_file
 
 __all__ = ["c_library", "c_name", "write_files"]
 
+# lib<name>.so beside a program would be found in place of these.
+_SYSTEM_LIBRARIES = ("c", "m", "dl", "rt", "pthread")
+
 
 def c_library(
     source: ModelSource, options: CompileOptions, name: str, *, weights_file: bool = False
@@ -40,7 +43,7 @@ def c_library(
 def c_name(path: Path) -> str:
     """An identifier of C that is like the name of a file."""
     name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-    return name if re.match(r"[A-Za-z]", name) else f"model_{name}"
+    return name if re.match(r"[A-Za-z]", name) and name not in _SYSTEM_LIBRARIES else f"model_{name}"
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:

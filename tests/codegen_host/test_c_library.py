@@ -268,7 +268,9 @@ def test_weights_beyond_the_reach_of_code_belong_into_a_file(monkeypatch: pytest
     assert "m.weights" in c_library(source, make_options("cpu", {}, {}), "m", weights_file=True)
 
 
-@pytest.mark.parametrize(("file", "name"), [("a-b.c.onnx", "a_b_c"), ("2d.onnx", "model_2d"), ("é.onnx", "model__")])
+@pytest.mark.parametrize(
+    ("file", "name"), [("a-b.c.onnx", "a_b_c"), ("2d.onnx", "model_2d"), ("é.onnx", "model__"), ("m.onnx", "model_m")]
+)
 def test_names_are_made_of_those_of_files(file: str, name: str) -> None:
     assert c_name(Path(file)) == name
 
