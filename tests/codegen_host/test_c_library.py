@@ -149,6 +149,16 @@ def test_a_loop_runs_natively(trips: int, tmp_path: Path) -> None:
     model.close()
 
 
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_a_recurrent_layer_whose_steps_are_a_size_runs_natively(steps: int, tmp_path: Path) -> None:
+    text = HEAD + "main (float[T, 2, 3] x) => (float[T, D, 2, 4] y, float[D, 2, 4] h) "
+    text += "{ w = Constant <value_float = 0.5> ()  shape = Constant <value_ints = [1, 16, 3]> ()"
+    text += " r = Constant <value_ints = [1, 16, 4]> ()  W = Expand (w, shape)  R = Expand (w, r)"
+    text += " y, h = LSTM <hidden_size = 4> (x, W, R) }"
+    model = CModel(write_library(model_from_text(text), tmp_path), [(np.float32, 4), (np.float32, 3)])
+    expect_equal(model, text, floats(steps, 2, 3))
+
+
 def test_an_index_out_of_range_is_told_as_in_python_and_the_object_stays_good(tmp_path: Path) -> None:
     model, x = CModel(write_library(model_from_text(ROWS), tmp_path), [(np.float32, 2)]), floats(4, 2)
     for bad in (4, -5, -(1 << 63)):

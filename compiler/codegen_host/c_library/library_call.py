@@ -114,7 +114,9 @@ def _hindrances(plan: KernelPlan) -> Iterator[str]:
     for what, value in (*inputs, *outputs):
         if not _is_tensor_of_numbers(value):
             yield f"{what} is {value.type}"
-    for step in walk_steps(plan.body.steps):
+    # What a routine holds is native, sizes written as integers among it.
+    outside = [step for step in plan.body.steps if not isinstance(step, Routine)]
+    for step in walk_steps(outside):
         if isinstance(step, HostStep | Collective):
             op = step.op
             function = op.text("function") if op.name == "host" else op.name
