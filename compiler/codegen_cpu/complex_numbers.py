@@ -6,7 +6,7 @@ So that a register is one LLVM scalar or vector, and what only moves an element 
 from collections.abc import Callable
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import C64, F32, F64, DType
 
 Parts = tuple[Reg, Reg]
@@ -20,18 +20,18 @@ def part_dtype(dtype: DType) -> DType:
 def split_complex(x: Reg, dtype: DType, f: FunctionBuilder) -> Parts:
     """(real part, imaginary part)"""
     bits = part_dtype(dtype).bits
-    halves = (x, _reg(f.lshr(x, bits)))
-    integers = [_reg(f.convert("trunc", half, vector_type(f"i{bits}", x.lanes))) for half in halves]
-    real, imaginary = (_reg(f.convert("bitcast", each, _float(dtype, x.lanes))) for each in integers)
+    halves = (x, register(f.lshr(x, bits)))
+    integers = [register(f.convert("trunc", half, vector_type(f"i{bits}", x.lanes))) for half in halves]
+    real, imaginary = (register(f.convert("bitcast", each, _float(dtype, x.lanes))) for each in integers)
     return real, imaginary
 
 
 def join_complex(parts: Parts, dtype: DType, f: FunctionBuilder) -> Reg:
     """The register of both parts."""
     bits, lanes = part_dtype(dtype).bits, parts[0].lanes
-    integers = [_reg(f.convert("bitcast", part, vector_type(f"i{bits}", lanes))) for part in parts]
-    real, imaginary = (_reg(f.convert("zext", each, vector_type(f"i{dtype.bits}", lanes))) for each in integers)
-    return _reg(f.or_(real, f.shl(imaginary, bits)))
+    integers = [register(f.convert("bitcast", part, vector_type(f"i{bits}", lanes))) for part in parts]
+    real, imaginary = (register(f.convert("zext", each, vector_type(f"i{dtype.bits}", lanes))) for each in integers)
+    return register(f.or_(real, f.shl(imaginary, bits)))
 
 
 def _float(dtype: DType, lanes: int) -> str:
@@ -115,8 +115,3 @@ COMPLEX: dict[str, Callable[..., Reg]] = {
     "less": _comparison(_ordered("olt")),
     "less_equal": _comparison(_ordered("ole")),
 }
-
-
-def _reg(value: Int) -> Reg:
-    assert isinstance(value, Reg)
-    return value

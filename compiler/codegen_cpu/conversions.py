@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import (
 )
 from onnxc.compiler.codegen_cpu.narrow_floats import narrow_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, register, vector_type
 from onnxc.compiler.ir.dtypes import F32, I32, DType
 
 
@@ -61,8 +61,8 @@ def _emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
         name = "llvm.fptosi.sat" if target.is_signed else "llvm.fptoui.sat"
         return f.intrinsic(f"{name}.{intrinsic_suffix(wanted)}.{intrinsic_suffix(x.type)}", wanted, x)
     if source.is_bool or target.bits > source.bits:
-        return _reg(f.convert("sext" if source.is_signed else "zext", x, wanted))
-    return x if target.bits == source.bits else _reg(f.convert("trunc", x, wanted))
+        return register(f.convert("sext" if source.is_signed else "zext", x, wanted))
+    return x if target.bits == source.bits else register(f.convert("trunc", x, wanted))
 
 
 def _to_bool(x: Reg, source: DType, f: FunctionBuilder) -> Reg:
@@ -73,18 +73,13 @@ def _to_bool(x: Reg, source: DType, f: FunctionBuilder) -> Reg:
 
 def _to_float(x: Reg, source: DType, wanted: str, f: FunctionBuilder) -> Reg:
     if not source.is_float:
-        return _reg(f.convert("sitofp" if source.is_signed else "uitofp", x, wanted))
+        return register(f.convert("sitofp" if source.is_signed else "uitofp", x, wanted))
     if x.type == wanted:
         return x
-    return _reg(f.convert("fpext" if x.element == "float" else "fptrunc", x, wanted))
+    return register(f.convert("fpext" if x.element == "float" else "fptrunc", x, wanted))
 
 
 def emit_bitcast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
     """The bits of `x` read as another type of the same width."""
     bits = f.convert("bitcast", to_memory(x, source, f), vector_type(memory_type(target), x.lanes))
-    return from_memory(_reg(bits), target, f)
-
-
-def _reg(value: Reg | int) -> Reg:
-    assert isinstance(value, Reg)
-    return value
+    return from_memory(register(bits), target, f)

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxc.compiler.codegen_cpu.narrow_floats import NARROW_FLOATS, narrow_float, widen_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import (
     BF16,
     BOOL,
@@ -58,8 +58,8 @@ def widen(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     if dtype not in _WIDER:
         return x
     if not dtype.is_signed:
-        return _reg(f.and_(x, (1 << dtype.bits) - 1))
-    return _reg(f.ashr(f.shl(x, 8 - dtype.bits), 8 - dtype.bits))
+        return register(f.and_(x, (1 << dtype.bits) - 1))
+    return register(f.ashr(f.shl(x, 8 - dtype.bits), 8 - dtype.bits))
 
 
 def narrow(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
@@ -67,7 +67,7 @@ def narrow(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     if dtype in NARROW_FLOATS:
         return narrow_float(x, dtype, f, saturate=False)
     if dtype in _WIDER:
-        return _reg(f.and_(x, (1 << dtype.bits) - 1))
+        return register(f.and_(x, (1 << dtype.bits) - 1))
     return round_register(x, dtype, f)
 
 
@@ -95,22 +95,22 @@ def from_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     if dtype == BOOL:
         return f.icmp("ne", x, 0)
     if dtype == F16:
-        return _reg(f.convert("fpext", x, vector_type("float", x.lanes)))
+        return register(f.convert("fpext", x, vector_type("float", x.lanes)))
     if dtype == BF16:
         wide = f.shl(f.convert("zext", x, vector_type("i32", x.lanes)), 16)
-        return _reg(f.convert("bitcast", wide, vector_type("float", x.lanes)))
+        return register(f.convert("bitcast", wide, vector_type("float", x.lanes)))
     return x
 
 
 def to_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """A computed element, or vector of them, as it is stored; a float that `round_register` gave stays exact."""
     if dtype == BOOL:
-        return _reg(f.convert("zext", x, vector_type("i8", x.lanes)))
+        return register(f.convert("zext", x, vector_type("i8", x.lanes)))
     if dtype == F16:
-        return _reg(f.convert("fptrunc", x, vector_type("half", x.lanes)))
+        return register(f.convert("fptrunc", x, vector_type("half", x.lanes)))
     if dtype == BF16:
         bits = f.convert("bitcast", round_register(x, dtype, f), vector_type("i32", x.lanes))
-        return _reg(f.convert("trunc", f.lshr(bits, 16), vector_type("i16", x.lanes)))
+        return register(f.convert("trunc", f.lshr(bits, 16), vector_type("i16", x.lanes)))
     return x
 
 
@@ -130,10 +130,5 @@ def _round_to_bfloat(x: Reg, f: FunctionBuilder) -> Reg:
     odd = f.and_(f.lshr(bits, 16), 1)
     rounded = f.and_(f.add(bits, f.add(odd, 0x7FFF)), -0x10000)
     quiet = f.constant(integers, 0x7FC00000)
-    chosen = f.select(f.fcmp("uno", x, x), quiet, _reg(rounded))
-    return _reg(f.convert("bitcast", chosen, x.type))
-
-
-def _reg(value: Int) -> Reg:
-    assert isinstance(value, Reg)
-    return value
+    chosen = f.select(f.fcmp("uno", x, x), quiet, register(rounded))
+    return register(f.convert("bitcast", chosen, x.type))

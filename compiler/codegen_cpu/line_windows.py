@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
 
@@ -88,7 +88,7 @@ class LineWindows:
             return f.load(type, address) if mask is None else f.masked_load(type, address, mask, passthru=outside)
         step = f.mul(self.element_stride, self.stride)
         i64_lanes = vector_type("i64", self.lanes)
-        steps = f.mul(f.lane_ids(i64_lanes), f.splat(_reg(step, f), self.lanes))
+        steps = f.mul(f.lane_ids(i64_lanes), f.splat(as_reg(step), self.lanes))
         return f.gather(type, address, steps, mask, passthru=None if mask is None else outside)
 
     def _taken_apart(self, loaded: Mapping[int, Reg], offset: int) -> Reg:
@@ -106,7 +106,3 @@ class LineWindows:
             merged = [max(pair) for pair in zip(earlier, here, strict=True)]
             result = f.shuffle(result, loaded[start + part * lanes], merged)
         return result
-
-
-def _reg(value: Int, f: FunctionBuilder) -> Reg:
-    return value if isinstance(value, Reg) else f.constant("i64", value)

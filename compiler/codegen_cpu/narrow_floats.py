@@ -6,7 +6,7 @@ The tables and the special cases are those of ml_dtypes, whose casts are the mea
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import (
     F4E2M1,
     F6E2M3,
@@ -76,26 +76,26 @@ NARROW_FLOATS = (*FORMATS, F8E8M0)
 
 def widen_float(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """Bytes that hold elements of `dtype`, as f32."""
-    byte = _reg(f.convert("zext", x, vector_type("i32", x.lanes)))
+    byte = register(f.convert("zext", x, vector_type("i32", x.lanes)))
     if dtype == F8E8M0:
         return _widen_exponent(byte, f)
     format = FORMATS[dtype]
-    code = _reg(f.and_(byte, format.sign - 1))
+    code = register(f.and_(byte, format.sign - 1))
     magnitude = _special(_widen_code(code, format, f), code, format, f)
     # Whatever is set above the code is the sign: bits that a type narrower than a byte leaves unused count as well.
     sign = f.select(f.icmp("uge", byte, format.sign), f.constant(byte.type, -1 << 31), f.constant(byte.type, 0))
     bits = f.or_(magnitude, sign)
     if format.unsigned_zero:
-        bits = f.select(f.icmp("eq", byte, format.nan), f.constant(byte.type, -1 << 31 | _QUIET_NAN), _reg(bits))
+        bits = f.select(f.icmp("eq", byte, format.nan), f.constant(byte.type, -1 << 31 | _QUIET_NAN), register(bits))
     return _as_float(bits, f)
 
 
 def _widen_code(code: Reg, format: Format, f: FunctionBuilder) -> Reg:
     """The bits of a number in f32."""
     normal = f.add(f.shl(code, format.shift), format.rebias << _MANTISSA)
-    whole = _reg(f.convert("uitofp", code, vector_type("float", code.lanes)))
+    whole = register(f.convert("uitofp", code, vector_type("float", code.lanes)))
     subnormal = _bits(f.fmul(whole, format.least), f)
-    return f.select(f.icmp("ult", code, 1 << format.mantissa), subnormal, _reg(normal))
+    return f.select(f.icmp("ult", code, 1 << format.mantissa), subnormal, register(normal))
 
 
 def _special(magnitude: Reg, code: Reg, format: Format, f: FunctionBuilder) -> Reg:
@@ -112,7 +112,7 @@ def _special(magnitude: Reg, code: Reg, format: Format, f: FunctionBuilder) -> R
 def _widen_exponent(byte: Reg, f: FunctionBuilder) -> Reg:
     """A power of two, whose exponent is the byte; the least one is a subnormal number of f32, and 255 is NaN."""
     least, nan = (f.constant(byte.type, bits) for bits in (1 << (_MANTISSA - 1), _QUIET_NAN))
-    bits = f.select(f.icmp("eq", byte, 0), least, _reg(f.shl(byte, _MANTISSA)))
+    bits = f.select(f.icmp("eq", byte, 0), least, register(f.shl(byte, _MANTISSA)))
     return _as_float(f.select(f.icmp("eq", byte, 255), nan, bits), f)
 
 
@@ -125,12 +125,12 @@ def narrow_float(x: Reg, dtype: DType, f: FunctionBuilder, *, saturate: bool, ro
         code = _narrow_exponent(x, f, saturate, round_mode)
     else:
         code = _signed_code(x, _narrow_code(x, FORMATS[dtype], f, saturate), FORMATS[dtype], f)
-    return _reg(f.convert("trunc", code, vector_type("i8", x.lanes)))
+    return register(f.convert("trunc", code, vector_type("i8", x.lanes)))
 
 
 def _narrow_code(x: Reg, format: Format, f: FunctionBuilder, saturate: bool) -> Reg:
     """The code of the magnitude."""
-    magnitude = _reg(f.and_(_bits(x, f), _MAGNITUDE))
+    magnitude = register(f.and_(_bits(x, f), _MAGNITUDE))
     odd = f.and_(f.lshr(magnitude, format.shift), 1)
     rounded = f.lshr(f.add(magnitude, f.add(odd, (1 << (format.shift - 1)) - 1)), format.shift)
     normal = f.sub(rounded, format.rebias << format.mantissa)
@@ -138,7 +138,7 @@ def _narrow_code(x: Reg, format: Format, f: FunctionBuilder, saturate: bool) -> 
     magic = f.constant(x.type, format.least * 2.0**_MANTISSA)
     subnormal = f.sub(_bits(f.fadd(_as_float(magnitude, f), magic), f), _bits(magic, f))
     is_subnormal = f.icmp("ult", magnitude, (format.rebias + 1) << _MANTISSA)
-    code = f.select(is_subnormal, _reg(subnormal), _reg(normal))
+    code = f.select(is_subnormal, register(subnormal), register(normal))
     beyond = f.constant(code.type, format.largest if saturate else format.overflow)
     code = f.select(f.icmp("ugt", code, format.largest), beyond, code)
     return f.select(f.fcmp("uno", x, x), f.constant(code.type, format.nan), code)
@@ -147,7 +147,7 @@ def _narrow_code(x: Reg, format: Format, f: FunctionBuilder, saturate: bool) -> 
 def _signed_code(x: Reg, code: Reg, format: Format, f: FunctionBuilder) -> Reg:
     """The code with the sign of `x`, which the zero that NaN becomes has the other way round."""
     sign = f.and_(f.lshr(_bits(x, f), 32 - format.bits), format.sign)
-    signed = _reg(f.xor(code, sign))
+    signed = register(f.xor(code, sign))
     if not format.unsigned_zero:
         return signed
     return f.select(f.icmp("eq", f.and_(code, format.sign - 1), 0), code, signed)
@@ -155,13 +155,13 @@ def _signed_code(x: Reg, code: Reg, format: Format, f: FunctionBuilder) -> Reg:
 
 def _narrow_exponent(x: Reg, f: FunctionBuilder, saturate: bool, round_mode: str) -> Reg:
     """f8e8m0 of f32: NaN for what is below 0, and what is out of range saturates or is NaN."""
-    magnitude = _reg(f.and_(_bits(x, f), _MAGNITUDE))
+    magnitude = register(f.and_(_bits(x, f), _MAGNITUDE))
     least, one = 1 << (_MANTISSA - 1), 1 << _MANTISSA
     # The numbers of the least power of two are subnormal in f32: doubled, their bits go on where those of others begin.
     doubled = f.shl(f.sub(magnitude, least), 1)
-    bits = f.select(f.icmp("ult", magnitude, one), _reg(doubled), magnitude)
+    bits = f.select(f.icmp("ult", magnitude, one), register(doubled), magnitude)
     up = {"nearest": one >> 1, "up": one - 1, "down": 0}[round_mode]
-    code = _reg(f.lshr(f.add(bits, up), _MANTISSA))
+    code = register(f.lshr(f.add(bits, up), _MANTISSA))
     too_small, too_large = f.icmp("ult", magnitude, least), f.icmp("ugt", magnitude, 254 << _MANTISSA)
     code = f.select(too_small, f.constant(code.type, 0 if saturate else 255), code)
     code = f.select(too_large, f.constant(code.type, 254 if saturate else 255), code)
@@ -169,14 +169,9 @@ def _narrow_exponent(x: Reg, f: FunctionBuilder, saturate: bool, round_mode: str
 
 
 def _bits(x: Reg, f: FunctionBuilder) -> Reg:
-    return _reg(f.convert("bitcast", x, vector_type("i32", x.lanes)))
+    return register(f.convert("bitcast", x, vector_type("i32", x.lanes)))
 
 
 def _as_float(bits: Int, f: FunctionBuilder) -> Reg:
-    bits = _reg(bits)
-    return _reg(f.convert("bitcast", bits, vector_type("float", bits.lanes)))
-
-
-def _reg(value: Int) -> Reg:
-    assert isinstance(value, Reg)
-    return value
+    bits = register(bits)
+    return register(f.convert("bitcast", bits, vector_type("float", bits.lanes)))

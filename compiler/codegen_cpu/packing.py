@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 
 
@@ -26,7 +26,7 @@ def pack_panel(
     vector, width = vector_type(element, lanes), vectors * lanes
     masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
     places = vector_type("i64", lanes)
-    steps = None if n_stride == 1 else f.mul(f.lane_ids(places), f.splat(_reg(n_stride, f), lanes))
+    steps = None if n_stride == 1 else f.mul(f.lane_ids(places), f.splat(as_reg(n_stride), lanes))
 
     def row(k: Int) -> None:
         start = f.gep(source, f.mul(k, k_stride), element)
@@ -90,7 +90,3 @@ def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
             following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
         turned, distance = following, distance * 2
     return turned
-
-
-def _reg(number: Int, f: FunctionBuilder) -> Reg:
-    return number if isinstance(number, Reg) else f.constant("i64", number)

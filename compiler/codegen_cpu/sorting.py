@@ -6,7 +6,7 @@ The least key comes first. Equal keys are ordered by their indices, so that ever
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 
 # An estimate: the counters of eight digits of 8 bits take 16 KiB and stay in the L1 cache, those of 11 bits would not.
@@ -123,14 +123,14 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
     def digit(x: Reg, shift: Int) -> Reg:
         """The digit of a key that begins at bit `shift`, as an i64."""
         key = order.key(x, f)
-        wide = _reg(f.convert("zext", key, "i64"))
+        wide = register(f.convert("zext", key, "i64"))
         return f.and_(f.lshr(wide, shift), f.constant("i64", DIGITS - 1))
 
     def index_at(pointer: Reg, slot_ordinal: Int) -> Reg:
-        return _reg(f.convert("zext", f.load("i32", f.gep(pointer, slot_ordinal, "i32")), "i64"))
+        return register(f.convert("zext", f.load("i32", f.gep(pointer, slot_ordinal, "i32")), "i64"))
 
     def store_index(pointer: Reg, slot_ordinal: Int, element_index: Reg) -> None:
-        f.store(_reg(f.convert("trunc", element_index, "i32")), f.gep(pointer, slot_ordinal, "i32"))
+        f.store(register(f.convert("trunc", element_index, "i32")), f.gep(pointer, slot_ordinal, "i32"))
 
     def count_digits(element_index: Reg) -> None:
         store_index(indices, element_index, element_index)
@@ -183,8 +183,3 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
     )
     f.ret()
     return f
-
-
-def _reg(value: Int) -> Reg:
-    assert isinstance(value, Reg), value
-    return value

@@ -49,6 +49,12 @@ Int = Reg | int
 Float = Reg | float
 
 
+def register(value: Int) -> Reg:
+    """The operand, where it cannot be a constant: arithmetic on registers gives registers."""
+    assert isinstance(value, Reg), value
+    return value
+
+
 @cache
 def vector_shape(type: str) -> tuple[int, str]:
     """(lanes, element type) of a type: (16, "float") for "<16 x float>", (1, "ptr") for "ptr"."""

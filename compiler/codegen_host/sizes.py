@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, lower_bound
 
@@ -39,12 +39,12 @@ def emit_broken(relation: str, left: Int, right: Int, f: FunctionBuilder) -> Reg
         case "equal":
             return f.icmp("ne", left, right)
     both = [f.icmp("ne", a, b) for a, b in ((left, right), (left, 1), (right, 1))]
-    return _reg(f.and_(f.and_(both[0], both[1]), both[2]), f)
+    return as_reg(f.and_(f.and_(both[0], both[1]), both[2]))
 
 
 def _estimated(atom: Atom, symbols: Mapping[str, Int], f: FunctionBuilder) -> Reg:
     if isinstance(atom, str):
-        return _reg(f.convert("sitofp", symbols[atom], "double"), f)
+        return as_reg(f.convert("sitofp", symbols[atom], "double"))
     first, *others = (emit_estimate(argument, symbols, f) for argument in atom.arguments)
     match atom.function:
         case "floordiv":
@@ -92,20 +92,16 @@ class _Writer:
                 return first
             case "bcast":
                 for other in arguments[1:]:
-                    first = f.select(f.icmp("eq", first, 1), _reg(other, f), _reg(first, f))
+                    first = f.select(f.icmp("eq", first, 1), as_reg(other), as_reg(first))
                 return first
         quotient = _floor_quotient(atom, first, arguments[1], f)
         return quotient if atom.function == "floordiv" else f.sub(first, f.mul(quotient, arguments[1]))
 
 
-def _reg(value: Int, f: FunctionBuilder) -> Reg:
-    return f.constant("i64", value) if isinstance(value, int) else value
-
-
 def _floor_quotient(atom: Apply, a: Int, b: Int, f: FunctionBuilder) -> Int:
     """floor(a / b), and 0 where b is 0; `atom` says what is known of the signs."""
     low_a, low_b = lower_bound(atom.arguments[0]), lower_bound(atom.arguments[1])
-    divisor = b if low_b is not None and low_b > 0 else f.select(f.icmp("eq", b, 0), 1, _reg(b, f))
+    divisor = b if low_b is not None and low_b > 0 else f.select(f.icmp("eq", b, 0), 1, as_reg(b))
     if low_a is not None and low_a >= 0 and low_b is not None and low_b >= 0:
         quotient = f.udiv(a, divisor)
     else:
@@ -115,4 +111,4 @@ def _floor_quotient(atom: Apply, a: Int, b: Int, f: FunctionBuilder) -> Int:
         quotient = f.sub(truncated, f.convert("zext", uneven, "i64"))
     if low_b is not None and low_b > 0:
         return quotient
-    return f.select(f.icmp("eq", b, 0), 0, _reg(quotient, f))
+    return f.select(f.icmp("eq", b, 0), 0, as_reg(quotient))

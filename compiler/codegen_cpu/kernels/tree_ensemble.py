@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dims import floordiv
 from onnxc.compiler.ir.dtypes import F64, DType
 from onnxc.compiler.ir.module import Op
@@ -141,7 +141,7 @@ class _Ensemble:
 
     def _rows_down_tree(self, first: Int, row: Reg, tree: Reg) -> None:
         f, lanes = self.frame.f, self.frame.lanes
-        root = f.splat(_reg(f.convert("trunc", tree, "i32")), lanes)
+        root = f.splat(register(f.convert("trunc", tree, "i32")), lanes)
         offsets = self._strides(f.lane_ids(self.offsets), 0)
         starts = [f.add(f.add(first, row), start) for start in self.vectors]
         reached = self._reached([_Walks(self._features(start), offsets, root) for start in starts])
@@ -158,10 +158,10 @@ class _Ensemble:
 
         def down_group(tree: Int) -> None:
             first_roots = (
-                f.splat(_reg(f.convert("trunc", f.add(tree, start), "i32")), lanes) for start in self.vectors
+                f.splat(register(f.convert("trunc", f.add(tree, start), "i32")), lanes) for start in self.vectors
             )
             all_roots = (f.smin(f.add(root, f.lane_ids(self.nodes)), trees - 1) for root in first_roots)
-            self._note(self._reached([_Walks(features, still, _reg(roots)) for roots in all_roots]))
+            self._note(self._reached([_Walks(features, still, register(roots)) for roots in all_roots]))
             f.loop(0, f.smin(f.sub(trees, tree), walks), 1, lambda each: self._vote(each, row))
 
         f.loop(0, trees, walks, down_group)
@@ -182,9 +182,9 @@ class _Ensemble:
             words[:] = [self._links(node, 0) for node in nodes]
             leaf = words[0]
             for word in words[1:]:
-                leaf = _reg(f.and_(leaf, word))
+                leaf = register(f.and_(leaf, word))
             is_branch = f.icmp("eq", f.and_(leaf, LEAF), 0)
-            return _reg(f.and_(f.reduce_lanes("or", is_branch), f.icmp("slt", level, depth)))
+            return register(f.and_(f.reduce_lanes("or", is_branch), f.icmp("slt", level, depth)))
 
         def step(level: Reg, *nodes: Reg) -> tuple[Int, ...]:
             stepped = (self._step(walks, node, word) for walks, node, word in zip(group, nodes, words, strict=True))
@@ -195,19 +195,19 @@ class _Ensemble:
     def _step(self, walks: _Walks, nodes: Reg, words: Reg) -> Reg:
         """The children of the nodes on the walks; a leaf stays."""
         f, vector = self.frame.f, vector_type(self.element, self.frame.lanes)
-        features = _reg(f.convert("zext", f.lshr(words, FEATURE_SHIFT), self.offsets))
-        seen = f.gather(vector, walks.features, _reg(f.add(self._strides(features, 1), walks.offsets)))
+        features = register(f.convert("zext", f.lshr(words, FEATURE_SHIFT), self.offsets))
+        seen = f.gather(vector, walks.features, register(f.add(self._strides(features, 1), walks.offsets)))
         thresholds = f.gather(vector, self.tables[0], nodes)
         fails = f.convert("zext", f.xor(self._holds(seen, thresholds, words), 1), self.nodes)
-        below = _reg(f.add(self._links(nodes, 1), fails))
+        below = register(f.add(self._links(nodes, 1), fails))
         return f.select(f.icmp("eq", f.and_(words, LEAF), 0), below, nodes)
 
     def _strides(self, steps: Reg, axis: int) -> Reg:
         """How far so many steps along an axis of x lead."""
         f, stride = self.frame.f, self.frame.size(self.view.strides[axis])
         if isinstance(stride, int):
-            return _reg(f.mul(steps, stride))
-        return _reg(f.mul(steps, f.splat(stride, self.frame.lanes)))
+            return register(f.mul(steps, stride))
+        return register(f.mul(steps, f.splat(stride, self.frame.lanes)))
 
     def _holds(self, seen: Reg, thresholds: Reg, words: Reg) -> Reg:
         f = self.frame.f
@@ -215,7 +215,7 @@ class _Ensemble:
         holds = f.fcmp(PREDICATES[always], seen, thresholds)
         for bit in by_node:
             among = f.icmp("ne", f.and_(words, bit), 0)
-            holds = _reg(f.or_(holds, f.and_(f.fcmp(PREDICATES[bit], seen, thresholds), among)))
+            holds = register(f.or_(holds, f.and_(f.fcmp(PREDICATES[bit], seen, thresholds), among)))
         return holds
 
     def _links(self, nodes: Reg, ordinal: int) -> Reg:
@@ -232,7 +232,7 @@ class _Ensemble:
         """Adds what the leaf votes that a walk has come to, to the scores of a row."""
         f = self.frame.f
         base = f.mul(row, self.targets)
-        leaf = _reg(f.convert("zext", f.load("i32", f.gep(self.leaves, walk, "i32")), "i64"))
+        leaf = register(f.convert("zext", f.load("i32", f.gep(self.leaves, walk, "i32")), "i64"))
         if len(self.tables) == 2:
             target = self._chosen(leaf, self.targets)
             self._count(f.load(self.element, f.gep(self.tables[0], leaf, self.element)), f.add(base, target))
@@ -263,7 +263,7 @@ class _Ensemble:
         """Adds a weight to a score, or each of a vector to the scores from there on."""
         f, element = self.frame.f, memory_type(self.accumulator)
         slot, type = f.gep(self.scores, index, element), vector_type(element, weight.lanes)
-        wide = _reg(f.convert("fpext", weight, type))
+        wide = register(f.convert("fpext", weight, type))
         f.store(combine(self.op.text("kind"), self.accumulator, f.load(type, slot), wide, f), slot)
 
     def _fill(self, count: Int) -> None:
@@ -279,8 +279,3 @@ class _Ensemble:
             f.store(score, f.gep(self.frame.output, f.add(start, index), self.element))
 
         f.loop(0, count, 1, one)
-
-
-def _reg(value: Int) -> Reg:
-    assert isinstance(value, Reg), value
-    return value
