@@ -17,7 +17,8 @@ import numpy as np
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, write_micro_kernel
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.image import build_image
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.pool import call_parallel_for
 from onnxc.compiler.target import Target, parse_target

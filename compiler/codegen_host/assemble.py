@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxc.compiler.codegen_host.image import build_image
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.routine_frame import FaultTable
 from onnxc.compiler.codegen_host.routines import RoutineContext, write_routine

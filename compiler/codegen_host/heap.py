@@ -25,7 +25,7 @@ def heap_functions() -> tuple[FunctionBuilder, ...]:
     wanted = f.smax(nbytes, f.add(capacity, f.lshr(capacity, 1)))
     rounded = f.and_(f.add(wanted, ALIGNMENT_BYTES - 1), -ALIGNMENT_BYTES)
     new = f.call("aligned_alloc", "ptr", ALIGNMENT_BYTES, rounded)
-    f.if_(f.icmp("eq", f.convert("ptrtoint", new, "i64"), 0), lambda: f.ret(1))
+    f.if_(f.is_null(new), lambda: f.ret(1))
 
     def keep() -> None:
         f.call("memcpy", "ptr", new, old, kept)
@@ -48,9 +48,8 @@ def buffer_address(heap: Reg, ordinal: int, f: FunctionBuilder) -> Reg:
     return f.load("ptr", buffer_of(heap, ordinal, f), 8)
 
 
-def call_grow(heap: Reg, ordinal: int, nbytes: Int, kept: Int, f: FunctionBuilder) -> Reg:
-    """i1: whether a buffer cannot hold so many bytes."""
-    buffer = buffer_of(heap, ordinal, f)
+def call_grow(buffer: Reg, nbytes: Int, kept: Int, f: FunctionBuilder) -> Reg:
+    """i1: whether a buffer, whose words are given, cannot hold so many bytes; the first `kept` stay."""
     is_small = f.icmp("slt", f.load("i64", f.gep(buffer, 1, "i64"), 8), nbytes)
     (failed,) = f.if_(is_small, lambda: (f.call(GROW, "i64", buffer, nbytes, kept),), lambda: (0,))
     return f.icmp("ne", failed, 0)

@@ -7,7 +7,7 @@ and puts the other back at its end; so steps, and the segments that they call, r
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnxc.compiler.codegen_host.heap import buffer_address, call_grow
+from onnxc.compiler.codegen_host.heap import buffer_address, buffer_of, call_grow
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_size
@@ -90,7 +90,8 @@ class RoutineFrame:
             return nbytes
         estimate = emit_estimate(nbytes, self._values(nbytes), f)
         told = f.intrinsic("llvm.fptosi.sat.i64.f64", "i64", estimate)
-        self.leave_if(f.fcmp("ogt", estimate, float(LARGEST_BYTES)), "memory", "", location, told)
+        # NaN, as of two infinities, is too large as well.
+        self.leave_if(f.fcmp("ugt", estimate, float(LARGEST_BYTES)), "memory", "", location, told)
         return self.size(nbytes)
 
     def _values(self, dim: Dim) -> dict[str, Int]:
@@ -100,7 +101,7 @@ class RoutineFrame:
 
     def reserve(self, buffer: int, nbytes: Int, location: Location | None, kept: Int = 0) -> Reg:
         """The address of a buffer that holds so many bytes, of which the first `kept` are as before."""
-        failed = call_grow(self.heap, buffer, nbytes, kept, self.f)
+        failed = call_grow(buffer_of(self.heap, buffer, self.f), nbytes, kept, self.f)
         self.leave_if(failed, "memory", "", location, nbytes)
         return buffer_address(self.heap, buffer, self.f)
 
@@ -118,5 +119,4 @@ class RoutineFrame:
                 f.store(number, f.gep(self.status, word, "i64"), 8)
             f.ret(1)
 
-        # What is certain is tested as well: code may follow.
-        f.if_(f.value(f"freeze i1 {condition.text}", "i1") if condition.is_literal else condition, leave)
+        f.if_(condition, leave)

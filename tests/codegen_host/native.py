@@ -5,7 +5,8 @@ from functools import cache
 
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.link import link_image
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.pool import call_parallel_for
 from onnxc.compiler.target import Target, parse_target

@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, ModuleBuilder, Reg, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg, as_reg
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.llvm_values import literal
 from onnxc.compiler.target import Target
 from tests.codegen_host.native import NATIVE_TARGETS, load, module, native, write
@@ -160,6 +161,17 @@ def test_comparisons_of_numbers_choose_the_branch_while_writing() -> None:
     assert f.select(f.icmp("eq", 1, 1), 3, 4) == Reg("3", "i64")
     f.ret()
     assert f.text().count("\n") == 4
+
+
+def test_what_follows_a_branch_that_certainly_leaves_is_written_and_never_reached() -> None:
+    def body(f: FunctionBuilder, x: Reg) -> Reg:
+        f.if_(f.icmp("eq", 1, 1), lambda: f.ret(7))
+        f.store(1, x, 8)
+        return f.load("i64", x, 8)
+
+    x = np.zeros(1, np.int64)
+    assert native(["ptr"], body, "i64")(x.ctypes.data) == 7
+    assert x[0] == 0
 
 
 # Constants

@@ -10,7 +10,8 @@ import sys
 import threading
 from types import FrameType
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.target import parse_target
 

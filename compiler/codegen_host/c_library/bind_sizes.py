@@ -122,7 +122,7 @@ class _Writer:
             total = f.fadd(total, reduce(f.fmul, factors, itemsize))
         nbytes = f.intrinsic("llvm.fptosi.sat.i64.f64", "i64", total)
         text = f"error[out-of-memory]: {what}, about {FIRST} bytes, do not fit into memory"
-        self.refuse_if(f.fcmp("ogt", total, float(LARGEST_BYTES)), OUT_OF_MEMORY, text, nbytes)
+        self.refuse_if(f.fcmp("ugt", total, float(LARGEST_BYTES)), OUT_OF_MEMORY, text, nbytes)
 
     def refuse_if(self, condition: Reg, code: int, text: str, first: Int, second: Int = 0) -> None:
         fail_if(self.f, self.model, condition, self.messages.ordinal(code, text), first, second)

@@ -20,7 +20,7 @@ from onnxc.compiler.codegen_host.c_library.weights_file import (
 )
 from onnxc.compiler.codegen_host.image import support_object
 from onnxc.compiler.codegen_host.link import link_image
-from onnxc.compiler.codegen_host.llvm_ir import ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target

@@ -24,8 +24,9 @@ from onnxc.compiler.codegen_host.c_library.messages import (
 )
 from onnxc.compiler.codegen_host.c_library.object_layout import ObjectLayout
 from onnxc.compiler.codegen_host.c_library.weights_file import HEADER_BYTES, MAP_WEIGHTS, map_weights
-from onnxc.compiler.codegen_host.heap import GROW
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
+from onnxc.compiler.codegen_host.heap import call_grow
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -111,7 +112,7 @@ class EntryPoints:
         nbytes = self.layout.nbytes(self.messages.text_bytes)
         model = f.call("aligned_alloc", "ptr", CACHE_LINE_BYTES, nbytes)
         f.store(model, out, 8)
-        f.if_(_is_null(f, model), lambda: f.ret(OUT_OF_MEMORY))
+        f.if_(f.is_null(model), lambda: f.ret(OUT_OF_MEMORY))
         f.call("memset", "ptr", model, f.constant("i32", 0), nbytes)
         count = f.convert("sext", threads, "i64")
         # Before anything can fail: closing the object stops the pool.
@@ -158,14 +159,14 @@ class EntryPoints:
         f = self.function("close", [("ptr", "model")], "void")
         (model,) = f.parameters
         layout = self.layout
-        f.if_(_is_null(f, model), f.ret)
+        f.if_(f.is_null(model), f.ret)
         f.call("onnxc_pool_stop", "i64", layout.address(f, model, layout.pool))
         buffers = [layout.heap + HEAP_BUFFERS + BUFFER_WORDS * k for k in range(layout.buffers)]
         for word in (*buffers, layout.arena):
             f.call("free", "void", f.load("ptr", layout.address(f, model, word), 8))
         if self.file_bytes is not None:
             mapped = f.load("ptr", layout.address(f, model, layout.weights), 8)
-            f.if_(f.xor(_is_null(f, mapped), 1), lambda: self._unmap(f, mapped))
+            f.if_(f.xor(f.is_null(mapped), 1), lambda: self._unmap(f, mapped))
         f.call("free", "void", model)
         f.ret()
         return f
@@ -178,7 +179,7 @@ class EntryPoints:
         """The text of the last error; without an object, the one error that leaves none."""
         f = self.function("error", [("ptr", "model")], "ptr")
         (model,) = f.parameters
-        f.if_(_is_null(f, model), lambda: f.ret(f.symbol(_NO_MEMORY_TEXT)))
+        f.if_(f.is_null(model), lambda: f.ret(f.symbol(_NO_MEMORY_TEXT)))
         f.ret(self.layout.address(f, model, self.layout.text))
         return f
 
@@ -226,14 +227,10 @@ class EntryPoints:
             return
         nbytes = emit_size(dim, stored_symbols(self.call, sorted(symbols_of(dim)), model, f), f)
         arena = layout.address(f, model, layout.arena)
-
-        def grow() -> None:
-            refused = f.icmp("ne", f.call(GROW, "i64", arena, nbytes, 0), 0)
-            text = f"error[out-of-memory]: an arena of {FIRST} bytes does not fit into memory"
-            fail_if(f, model, refused, self.messages.ordinal(OUT_OF_MEMORY, text), nbytes)
-            f.store(f.load("ptr", arena, 8), layout.address(f, model, FRAME_ARENA), 8)
-
-        f.if_(f.icmp("slt", f.load("i64", f.gep(arena, 1, "i64"), 8), nbytes), grow)
+        text = f"error[out-of-memory]: an arena of {FIRST} bytes does not fit into memory"
+        refused = call_grow(arena, nbytes, 0, f)
+        fail_if(f, model, refused, self.messages.ordinal(OUT_OF_MEMORY, text), nbytes)
+        f.store(f.load("ptr", arena, 8), layout.address(f, model, FRAME_ARENA), 8)
 
     def _leave_with_fault(self, f: FunctionBuilder, model: Reg) -> None:
         """Ends the call where its status block says that something is wrong, and clears it."""
@@ -296,10 +293,6 @@ def _never_stopped() -> FunctionBuilder:
     f = FunctionBuilder(_NEVER_STOPPED, [], returns="i64", internal=True)
     f.ret(1)
     return f
-
-
-def _is_null(f: FunctionBuilder, pointer: Reg) -> Reg:
-    return f.icmp("eq", f.convert("ptrtoint", pointer, "i64"), 0)
 
 
 def _leave_with(f: FunctionBuilder, code: Reg) -> None:

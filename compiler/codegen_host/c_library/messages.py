@@ -8,7 +8,8 @@ writes a text into the object of the model, and gives the code that the entry po
 from dataclasses import dataclass, field
 
 from onnxc.compiler.codegen_host.c_library.object_layout import ObjectLayout
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.runtime.errors import InputError, OnnxcError
 
@@ -64,9 +65,7 @@ class Messages:
 
 def fail_if(f: FunctionBuilder, model: Reg, condition: Reg, ordinal: int, first: Int = 0, second: Int = 0) -> None:
     """Where the condition holds, the function ends with the code of a text that has these numbers."""
-    # What is certain is tested as well: code may follow.
-    tested = f.value(f"freeze i1 {condition.text}", "i1") if condition.is_literal else condition
-    f.if_(tested, lambda: f.ret(f.call(FAIL, "i32", model, ordinal, first, second)))
+    f.if_(condition, lambda: f.ret(f.call(FAIL, "i32", model, ordinal, first, second)))
 
 
 def _fail(layout: ObjectLayout) -> FunctionBuilder:

@@ -41,9 +41,8 @@ def map_weights(layout: ObjectLayout, messages: Messages, nbytes: int) -> Functi
     """The function, for a file of so many bytes, header included."""
     f = FunctionBuilder(MAP_WEIGHTS, [("ptr", "model"), ("ptr", "path")], returns="i32", internal=True)
     model, path = f.parameters
-    is_null = f.icmp("eq", f.convert("ptrtoint", path, "i64"), 0)
     missing = "error[bad-path]: the weights are in a file, and no path was given"
-    fail_if(f, model, is_null, messages.ordinal(WEIGHTS_ERROR, missing))
+    fail_if(f, model, f.is_null(path), messages.ordinal(WEIGHTS_ERROR, missing))
     descriptor = f.call("open", "i32", path, f.constant("i32", _READ_ONLY_CLOSE_ON_EXEC))
     unopened = f"error[unreadable-file]: the weights file cannot be opened, errno is {FIRST}"
     error = f.convert("sext", f.load("i32", f.call("__errno_location", "ptr"), 4), "i64")

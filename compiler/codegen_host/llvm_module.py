@@ -1,0 +1,105 @@
+"""Modules of LLVM IR as text: functions, constants and declarations, in parts that LLVM gets one by one.
+
+text = ModuleBuilder().add(f).text()
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg, scalar_literal
+
+__all__ = ["MODULE_LENGTH", "ModuleBuilder"]
+
+MODULE_LENGTH = 20_000
+"""Instructions that LLVM gets at once: about two seconds of its time, after which it can be stopped.
+
+ResNet-50 is 29 000; modules of 5000 took LLVM 4.1 s instead of 3.4, as shared functions are in each.
+"""
+
+
+class ModuleBuilder:
+    """Functions, constants and declarations; the text lists them in the order they were added."""
+
+    def __init__(self) -> None:
+        self._constants: list[str] = []
+        self._functions: dict[str, FunctionBuilder] = {}
+        self._declarations: dict[str, str] = {}
+
+    def add(self, function: FunctionBuilder) -> "ModuleBuilder":
+        assert function.name not in self._functions, f"function {function.name} is there already"
+        self._functions[function.name] = function
+        return self
+
+    def declare(self, name: str, returns: str, parameters: Sequence[str]) -> None:
+        """Names a function of another object, where its address is used; calls declare on their own."""
+        self._declarations[name] = f"declare {returns} @{name}({', '.join(parameters)})"
+
+    def declare_constant(self, name: str) -> None:
+        """Names constant bytes of another object."""
+        self._constants.append(f"@{name} = external constant i8")
+
+    def global_constant(self, name: str, type: str, values: Sequence[float] | bytes, align: int = 64) -> Reg:
+        """The address of an array of elements of `type`, given as scalars or as the bytes in memory (type i8)."""
+        if isinstance(values, bytes):
+            assert type == "i8", f"bytes are i8, not {type}"
+            data = 'c"' + "".join(f"\\{byte:02X}" for byte in values) + '"'
+        else:
+            data = "[" + ", ".join(f"{type} {scalar_literal(type, value)}" for value in values) + "]"
+        self._constants.append(
+            f"@{name} = internal unnamed_addr constant [{len(values)} x {type}] {data}, align {align}"
+        )
+        return Reg(f"@{name}", "ptr")
+
+    @property
+    def length(self) -> int:
+        """About how many instructions its functions have."""
+        return sum(function.length for function in self._functions.values())
+
+    def text(self) -> str:
+        """All of it as one module."""
+        return self._text(self._functions)
+
+    def texts(self, length: int = MODULE_LENGTH) -> tuple[str, ...]:
+        """The same as modules to be linked, each of at most `length` instructions or of one function.
+
+        Internal functions are in every module that needs them.
+        """
+        if self.length <= length:
+            return (self.text(),)
+        groups: list[list[str]] = []
+        room = 0
+        for name, function in self._functions.items():
+            if function.is_internal:
+                continue
+            if function.length > room:
+                groups.append([])
+                room = length
+            groups[-1].append(name)
+            room -= function.length
+        return tuple(self._text(self._with_internal(group)) for group in groups)
+
+    def _with_internal(self, names: Iterable[str]) -> dict[str, FunctionBuilder]:
+        """These functions with the internal ones that they need, in the order they were added."""
+        wanted: dict[str, None] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in self._functions and name not in wanted:
+                wanted[name] = None
+                used = self._used(self._functions[name])
+                waiting += [other for other in used if other in self._functions and self._functions[other].is_internal]
+        return {name: function for name, function in self._functions.items() if name in wanted}
+
+    @staticmethod
+    def _used(function: FunctionBuilder) -> tuple[str, ...]:
+        return (*function.declarations, *function.addresses)
+
+    def _text(self, functions: Mapping[str, FunctionBuilder]) -> str:
+        declarations = dict(self._declarations)
+        for function in functions.values():
+            declarations.update(function.declarations)
+            for name in function.addresses:
+                if name in self._functions:
+                    declarations[name] = self._functions[name].declaration
+        needed = [line for name, line in declarations.items() if name not in functions]
+        return "\n".join([*self._constants, *(f.text() for f in functions.values()), *needed, ""])
