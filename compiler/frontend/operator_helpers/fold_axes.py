@@ -11,8 +11,7 @@ from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import I64, U8, DType
 from onnxc.compiler.ir.module import Value
-
-SCATTER_KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "and": "min", "or": "max"}
+from onnxc.compiler.ir.primitives.indexed import SCATTERED_FOLDS
 
 
 class Fold(Protocol):
@@ -70,13 +69,13 @@ class AxesOfData:
     def kept(self, x: Value, kind: str) -> Value:
         ir = self.ir
         if x.dtype.is_bool:
-            return ir.cast(self.kept(ir.cast(x, U8), SCATTER_KINDS[kind]), x.dtype)
+            return ir.cast(self.kept(ir.cast(x, U8), SCATTERED_FOLDS[kind]), x.dtype)
         coordinates = [
             ir.unsqueeze(ir.mul(ir.iota(x.shape, axis, I64), ir.size(1 - one)), [x.rank])
             for axis, one in enumerate(self.folded)
         ]
         start = ir.full(self.kept_shape, _identity(kind, x.dtype), x.dtype)
-        return ir.scatter_nd(start, ir.concatenate(coordinates, x.rank), x, SCATTER_KINDS[kind])
+        return ir.scatter_nd(start, ir.concatenate(coordinates, x.rank), x, SCATTERED_FOLDS[kind])
 
 
 def axes_of_data(axes: Value, x: Value, ir: Builder, *, keepdims: bool, none_is_all: bool) -> AxesOfData:

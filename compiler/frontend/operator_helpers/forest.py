@@ -3,7 +3,6 @@
 A leaf is a node whose children are itself.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +12,7 @@ from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
 from onnxc.compiler.ir.module import Attribute, Value
-from onnxc.compiler.ir.primitives.trees import EQUAL, FEATURE_SHIFT, GREATER, LEAF, LESS, UNORDERED
+from onnxc.compiler.ir.primitives.trees import EQUAL, FEATURE_SHIFT, FOLDS, GREATER, LEAF, LESS, UNORDERED
 
 LEQ, LT, GTE, GT, EQ, NEQ = range(6)
 OUTCOMES = np.array([LESS | EQUAL, LESS, GREATER | EQUAL, GREATER, EQUAL, LESS | GREATER])
@@ -23,12 +22,6 @@ MOST_FEATURES = 1 << 31 - FEATURE_SHIFT
 """As many as the words of links can name."""
 
 VOTE_KINDS = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}
-FOLDS: Mapping[str, tuple[np.ufunc, float]] = {
-    "sum": (np.add, 0.0),
-    "min": (np.minimum, np.inf),
-    "max": (np.maximum, -np.inf),
-}
-"""How votes meet, and what a target has before any."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,18 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitives.trees import EQUAL, FEATURE_SHIFT, GREATER, LEAF, LESS, UNORDERED, split_outcomes
+from onnxc.compiler.ir.primitives.indexed import SCATTERED_FOLDS
+from onnxc.compiler.ir.primitives.trees import (
+    EQUAL,
+    FEATURE_SHIFT,
+    FOLDS,
+    GREATER,
+    LEAF,
+    LESS,
+    UNORDERED,
+    split_outcomes,
+)
 from onnxc.compiler.ir.types import TensorType
-
-FIRST = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
-"""What a target has before any vote."""
-
-SCATTER_KINDS = {"sum": "add", "min": "min", "max": "max"}
 
 
 def walked_trees(op: Op, build: Builder) -> tuple[Value, ...]:
@@ -29,8 +34,8 @@ def walked_trees(op: Op, build: Builder) -> tuple[Value, ...]:
     weight = build.gather(thresholds, leaves, 0)
     if targets == 1:
         return (build.reduce(weight, kind, (1,), keepdims=True),)
-    start = build.full((x.shape[0], targets), FIRST[kind], x.dtype)
-    return (build.scatter_along(start, votes, weight, 1, SCATTER_KINDS[kind]),)
+    start = build.full((x.shape[0], targets), FOLDS[kind][1], x.dtype)
+    return (build.scatter_along(start, votes, weight, 1, SCATTERED_FOLDS[kind]),)
 
 
 def _column(links: Value, ordinal: int, build: Builder) -> Value:

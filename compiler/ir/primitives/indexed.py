@@ -13,6 +13,9 @@ from onnxc.compiler.ir.types import TensorType, Type
 
 SCATTER_KINDS = ("set", "add", "mul", "min", "max")
 
+SCATTERED_FOLDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "and": "min", "or": "max"}
+"""The kind of scatter that folds as a reduction of each kind does; truth values are scattered as integers."""
+
 
 def _expect_indices(indices: TensorType) -> None:
     if indices.dtype != I64:

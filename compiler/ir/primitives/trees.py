@@ -16,13 +16,14 @@ from onnxc.compiler.ir.dtypes import I32
 from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.host.trees import FEATURE_SHIFT, FOLDS, LEAF
 
-VOTE_KINDS = ("sum", "min", "max")
+__all__ = [
+    "EQUAL", "FEATURE_SHIFT", "FOLDS", "GREATER", "LEAF", "LESS", "UNORDERED", "split_outcomes",
+]  # fmt: skip
+
 LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
 """What comes out of a comparison, as bits."""
-
-LEAF = 16
-FEATURE_SHIFT = 5
 
 
 def _tree_ensemble(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
@@ -33,8 +34,8 @@ def _tree_ensemble(operands: Sequence[Type], attributes: Attributes, blocks: Seq
     """
     x, thresholds, links, *weights = tensors(operands)
     targets, trees = attributes.get("targets"), attributes.get("trees")
-    if attributes.get("kind") not in VOTE_KINDS:
-        raise TypeRuleError(f"kind is {attributes.get('kind')}, not one of {', '.join(VOTE_KINDS)}")
+    if attributes.get("kind") not in FOLDS:
+        raise TypeRuleError(f"kind is {attributes.get('kind')}, not one of {', '.join(FOLDS)}")
     if x.rank != 2 or not x.dtype.is_float or not isinstance(x.known_shape[1], int):
         raise TypeRuleError(f"x is {x}, not floats [N, F] with a known F")
     if thresholds.rank != 1 or links != TensorType(I32, (*thresholds.known_shape, 2)):
