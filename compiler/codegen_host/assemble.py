@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.routine_frame import FaultTable
-from onnxc.compiler.codegen_host.routines import RoutineContext, write_routine
+from onnxc.compiler.codegen_host.routines import CHECK_TICKS, RoutineContext, write_routine
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
 from onnxc.compiler.codegen_host.segment_parts import segment_functions
 from onnxc.compiler.codegen_host.weights import WeightBlock
@@ -24,10 +24,7 @@ from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.device_code import DeviceCode
 from onnxc.runtime.program import JsonValue, Program
 
-__all__ = ["CHECK_TICKS", "NativeCode", "Pieces", "assemble", "native_code"]
-
-# About 10 ms at 3 GHz, and with the slow counters of some arm processors at most 170 ms.
-CHECK_TICKS: Mapping[str, int] = {"x86_64": 1 << 25, "aarch64": 1 << 22}
+__all__ = ["NativeCode", "Pieces", "assemble", "native_code"]
 
 Locations = Mapping[str, int]
 """The ordinal of each node whose kernels may report data that is not legal."""
@@ -79,7 +76,7 @@ def native_code(plan: KernelPlan, pieces: Pieces, host: Target) -> NativeCode:
     entry_of = Entries()
     program = write_program(plan, entry_of, weights.add)
     segments = entry_of.segments
-    locations = _locations(segments.values(), pieces.reports)
+    locations = _locations(segments, pieces.reports)
     symbols = [symbol.name for symbol in program.symbols]
     module = ModuleBuilder()
     for function in pieces.functions:
@@ -91,7 +88,7 @@ def native_code(plan: KernelPlan, pieces: Pieces, host: Target) -> NativeCode:
         f.ret(0)
         return f
 
-    for name, segment in segments.items():
+    for segment, name in segments.items():
         for function in segment_functions(name, segment, write):
             module.add(function)
     faults = FaultTable()
@@ -111,7 +108,7 @@ def native_code(plan: KernelPlan, pieces: Pieces, host: Target) -> NativeCode:
     program = replace(program, faults=tuple(faults.faults))
     objects: tuple[bytes, ...] = ()
     if entry_of.calls:
-        parts = _parts(segments.values(), pieces.lengths)
+        parts = _parts(segments, pieces.lengths)
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
         objects = tuple(compile_object(text, host) for text in module.texts())
     return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from onnxc.compiler.codegen_host.heap import buffer_address, exchange
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.codegen_host.routine_values import RoutineValues
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim, only_atom
+from onnxc.compiler.codegen_host.routine_values import RoutineValues, match_sizes
+from onnxc.compiler.ir.dims import only_atom
 from onnxc.compiler.planning.kernel_plan import Loop
 
 __all__ = ["LoopWriter"]
@@ -27,6 +26,7 @@ class LoopWriter:
         self.parameters = block.parameters[1 : 1 + count]
         self.going, *results = block.results
         self.results, self.elements = results[:count], results[count:]
+        self.next_sizes = match_sizes(self.parameters, self.results)
         f = self.f
         self.cells = [f.alloca("ptr") for _ in self.initial]
         self.counter, self.flag = f.alloca("i64"), f.alloca("i8")
@@ -47,7 +47,7 @@ class LoopWriter:
         f.store(f.load("i8", values.address(self.condition)), self.flag, 1)
         outside = set(values.known)
         block = self.step.body.block
-        before = values.enter(block.parameters[1:], (*self.initial, *self.captures), self.changing())
+        before = values.enter(block.parameters[1:], (*self.initial, *self.captures), self.next_sizes.changed)
         self.place_parameters()
 
         def goes_on() -> Reg:
@@ -75,11 +75,8 @@ class LoopWriter:
         for ordinal in range(len(self.elements)):
             self.stack(ordinal, iteration)
         f.store(f.load("i8", values.address(self.going)), self.flag, 1)
-        updates, checks = self.next_sizes()
         self.carry()
-        self.frame.set_symbols(updates)
-        for axis, own, value in checks:
-            values.expect_size(axis, own, value)
+        values.bind(self.next_sizes)
         f.store(f.add(iteration, 1), self.counter, 8)
         values.known = known
 
@@ -99,33 +96,6 @@ class LoopWriter:
         buffer = self.buffers.stacked[ordinal]
         base = self.frame.reserve(buffer, f.add(start, nbytes), op.location, start)
         self.values.copy(f.gep(base, start), self.values.address(element), nbytes)
-
-    def changing(self) -> set[str]:
-        """The symbols that a round may give another value for the next."""
-        pairs = zip(self.parameters, self.results, strict=True)
-        dims = (
-            (only_atom(own), own, after)
-            for parameter, result in pairs
-            for own, after in zip(parameter.tensor.known_shape, result.tensor.known_shape, strict=True)
-        )
-        return {name for name, own, after in dims if isinstance(name, str) and own != after}
-
-    def next_sizes(self) -> tuple[dict[str, Int], list[tuple[int, Dim, Int]]]:
-        """The symbols that the next round has other values for, and what must then hold of axes."""
-        updates: dict[str, Int] = {}
-        checks: list[tuple[int, Dim, Int]] = []
-        seen: set[str] = set()
-        for parameter, result in zip(self.parameters, self.results, strict=True):
-            dims = zip(parameter.tensor.known_shape, result.tensor.known_shape, strict=True)
-            for axis, (own, after) in enumerate(dims):
-                name = only_atom(own)
-                if isinstance(name, str) and name not in seen:
-                    seen.add(name)
-                    if own != after:
-                        updates[name] = self.frame.size(after)
-                elif own != after or symbols_of(own) & updates.keys():
-                    checks.append((axis, own, self.frame.size(after)))
-        return updates, checks
 
     def carry(self) -> None:
         """The results of a round become the values of the next: all are copied before any change places."""

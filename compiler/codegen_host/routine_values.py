@@ -1,9 +1,9 @@
 """Where the values of a routine are while it runs, and how regions give their symbols values."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.heap import buffer_address
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.routine_frame import RoutineFrame
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -11,9 +11,40 @@ from onnxc.compiler.ir.dims import Dim, only_atom
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Routine
 
-__all__ = ["RoutineValues"]
+__all__ = ["MatchedSizes", "RoutineValues", "match_sizes"]
 
 Address = Callable[[], Reg]
+
+
+@dataclass(frozen=True)
+class MatchedSizes:
+    """What values that come in for parameters say of the symbols in the types of these.
+
+    names: all symbols that axes alone are. changed: of these, what those are that have not this value already. checks:
+    axes whose sizes must be equal: (axis, the size that the parameter says, that of what comes in).
+    """
+
+    names: frozenset[str]
+    changed: Mapping[str, Dim]
+    checks: tuple[tuple[int, Dim, Dim], ...]
+
+
+def match_sizes(parameters: Sequence[Value], incoming: Sequence[Value], changing: Collection[str] = ()) -> MatchedSizes:
+    """The sizes of values beside those of the parameters that they come in for; `changing` symbols are set anew."""
+    names: set[str] = set()
+    changed: dict[str, Dim] = {}
+    checks: list[tuple[int, Dim, Dim]] = []
+    for parameter, value in zip(parameters, incoming, strict=True):
+        dims = zip(parameter.tensor.known_shape, value.tensor.known_shape, strict=True)
+        for axis, (own, outer) in enumerate(dims):
+            name = only_atom(own)
+            if isinstance(name, str) and name not in names:
+                names.add(name)
+                if own != outer or name in changing:
+                    changed[name] = outer
+            elif own != outer or symbols_of(own) & changed.keys():
+                checks.append((axis, own, outer))
+    return MatchedSizes(frozenset(names), changed, tuple(checks))
 
 
 class RoutineValues:
@@ -74,31 +105,21 @@ class RoutineValues:
 
         Those that the region is not `changing`, and that are the same outside, have their value already.
         """
-        bound: dict[str, Int] = {}
-        seen: set[str] = set()
-        checks: list[tuple[int, Dim, Int]] = []
-        for parameter, argument in zip(parameters, arguments, strict=True):
-            dims = zip(parameter.tensor.known_shape, argument.tensor.known_shape, strict=True)
-            for axis, (own, outer) in enumerate(dims):
-                name = only_atom(own)
-                if isinstance(name, str) and name not in seen:
-                    seen.add(name)
-                    if own != outer or name in changing:
-                        bound[name] = self.frame.size(outer)
-                elif own != outer or symbols_of(own) & bound.keys():
-                    checks.append((axis, own, self.frame.size(outer)))
-        before = {name: self.frame.symbol(name) for name in bound if name in self.known}
-        self.frame.set_symbols(bound)
-        self.known |= seen
-        for axis, own, value in checks:
-            self.expect_size(axis, own, value)
-        return dict(before)
+        matched = match_sizes(parameters, arguments, changing)
+        before: dict[str, Int] = {name: self.frame.symbol(name) for name in matched.changed if name in self.known}
+        self.bind(matched)
+        self.known |= matched.names
+        return before
 
-    def expect_size(self, axis: int, own: Dim, value: Int) -> None:
-        """Leaves unless an axis has the size that a region says it has."""
-        expected = self.frame.size(own)
-        differs = self.f.icmp("ne", value, expected)
-        self.frame.leave_if(as_reg(differs), "axis", f"axis {axis}", None, value, expected)
+    def bind(self, matched: "MatchedSizes") -> None:
+        """Symbols get the sizes of what comes in, all at once; leaves where an axis has another size than it should."""
+        frame = self.frame
+        changed: dict[str, Int] = {name: frame.size(dim) for name, dim in matched.changed.items()}
+        sizes = [frame.size(outer) for _, _, outer in matched.checks]
+        frame.set_symbols(changed)
+        for (axis, own, _), size in zip(matched.checks, sizes, strict=True):
+            expected = frame.size(own)
+            frame.leave_if(self.f.icmp("ne", size, expected), "axis", f"axis {axis}", None, size, expected)
 
     def new_symbols(self, results: Sequence[Value], inner: Sequence[Value]) -> dict[str, Int]:
         """What the results of a step say of symbols that had no value, from the sizes inside."""

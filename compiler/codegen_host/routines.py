@@ -30,7 +30,10 @@ from onnxc.compiler.planning.routine_buffers import ARENA
 from onnxc.runtime.native.faults import STOPPED
 from onnxc.runtime.program import FRAME_ARENA, HEAP_CHECK, NO_FAULT, STATUS_CODE
 
-__all__ = ["RoutineContext", "write_routine"]
+__all__ = ["CHECK_TICKS", "RoutineContext", "write_routine"]
+
+# Between two looks for signals: about 10 ms at 3 GHz, with the slow counters of some arm processors at most 170 ms.
+CHECK_TICKS: Mapping[str, int] = {"x86_64": 1 << 25, "aarch64": 1 << 22}
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,7 @@ class Entries:
 
     def __init__(self) -> None:
         self.calls: dict[str, Segment | Routine] = {}
-        self.segments: dict[str, Segment] = {}
-        self.names: dict[Segment, str] = {}
+        self.segments: dict[Segment, str] = {}
 
     def __call__(self, call: Segment | Routine) -> str:
         if isinstance(call, Segment):
@@ -71,9 +70,7 @@ class Entries:
 
     def segment(self, segment: Segment) -> str:
         """The function of a segment, whoever calls it."""
-        name = self.names.setdefault(segment, f"segment{len(self.segments)}")
-        self.segments[name] = segment
-        return name
+        return self.segments.setdefault(segment, f"segment{len(self.segments)}")
 
 
 def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> Program:

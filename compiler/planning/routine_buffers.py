@@ -121,29 +121,27 @@ def _last_uses(steps: Sequence[PlanStep], results: Collection[Value]) -> dict[Va
         for value in _written(step):
             seen[value] = frozenset((value,))
         use(_written(step), ordinal)
-        match step:
-            case Branch():
-                given = [seen.get(value, _NOTHING) for value in step.op.operands[1:]]
-                shown = [_shown(region, given) for region in (step.then, step.otherwise)]
-                seen |= {result: shown[0][k] | shown[1][k] for k, result in enumerate(step.op.results)}
-            case Loop():
-                initial = step.op.operands[2 : 2 + step.carried]
-                results_of = zip(step.op.results, initial, strict=False)
-                seen |= {result: seen.get(value, _NOTHING) for result, value in results_of}
+        seen |= _handed_on(step, seen)
     use(results, len(steps))
     return last
+
+
+def _handed_on(step: PlanStep, seen: Mapping[Value, frozenset[Value]]) -> dict[Value, frozenset[Value]]:
+    """For each result of a branch or a loop, what of the values around the step may be seen in it."""
+    match step:
+        case Branch():
+            given = [seen.get(value, _NOTHING) for value in step.op.operands[1:]]
+            shown = zip(*(_shown(region, given) for region in (step.then, step.otherwise)), strict=True)
+            return {result: a | b for result, (a, b) in zip(step.op.results, shown, strict=True)}
+        case Loop():
+            initial = step.op.operands[2 : 2 + step.carried]
+            return {r: seen.get(value, _NOTHING) for r, value in zip(step.op.results, initial, strict=False)}
+    return {}
 
 
 def _shown(region: Region, given: Sequence[frozenset[Value]]) -> list[frozenset[Value]]:
     """For each result of a region, what of the values around it may be seen in it, where the parameters show these."""
     seen = dict(zip(region.block.parameters, given, strict=True))
     for step in region.steps:
-        match step:
-            case Branch():
-                inner = [seen.get(value, _NOTHING) for value in step.op.operands[1:]]
-                shown = [_shown(each, inner) for each in (step.then, step.otherwise)]
-                seen |= {result: shown[0][k] | shown[1][k] for k, result in enumerate(step.op.results)}
-            case Loop():
-                initial = step.op.operands[2 : 2 + step.carried]
-                seen |= {r: seen.get(v, _NOTHING) for r, v in zip(step.op.results, initial, strict=False)}
+        seen |= _handed_on(step, seen)
     return [seen.get(result, _NOTHING) for result in region.block.results]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnxc.compiler.codegen_host.assemble import CHECK_TICKS, NativeCode
+from onnxc.compiler.codegen_host.assemble import NativeCode
 from onnxc.compiler.codegen_host.c_library.bind_sizes import bind_sizes
 from onnxc.compiler.codegen_host.c_library.entry_points import ENTRY_POINTS, POOL_IMPORTS, WEIGHTS, EntryPoints
 from onnxc.compiler.codegen_host.c_library.header_text import cmake_text, header_text
@@ -22,6 +22,7 @@ from onnxc.compiler.codegen_host.image import support_object
 from onnxc.compiler.codegen_host.link import link_image
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.codegen_host.routines import CHECK_TICKS
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import UnsupportedError
