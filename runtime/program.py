@@ -205,8 +205,8 @@ class Program:
 # The frame of a native call: 64-bit words in this order, then one word for each symbol, input and output.
 FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS, FRAME_HEAP, FRAME_SYMBOLS = 0, 1, 2, 3, 4, 5
 
-# The heap of a call: the address of `i64 check()`, which is 0 where a handler of a signal has raised, or no address;
-# then two words for each buffer, its address and its bytes, which native code lets grow.
+# The heap of a call: the address of `i64 check()`, which gives 0 where a handler of a signal has raised; then two words
+# for each buffer, its address and its bytes, which native code lets grow.
 HEAP_CHECK, HEAP_BUFFERS, BUFFER_WORDS = 0, 1, 2
 
 # What the first word of the frame leads to where kernels run on a GPU: the address of cuLaunchKernelEx, the stream,

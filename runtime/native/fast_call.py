@@ -4,7 +4,6 @@ The time before native code starts is most of a call of a small model. Loops ove
 chains would be most of that: of 3.1 µs for one input and one output, this leaves about 1.1 µs.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +11,7 @@ import numpy as np
 
 from onnxc.runtime.addresses import ADDRESS, memory
 from onnxc.runtime.arrays import READY_FLAGS
-from onnxc.runtime.dtypes import DTYPES, DType
-from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.dtypes import DType
 from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch, out_of_memory
 from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import FRAME_SYMBOLS
@@ -51,19 +49,11 @@ def call({parameters}):
         reason = problem_of(workspace)
         push(workspace)
         raise reason
-{late}    push(workspace)
-    return ({results})
-"""
-
-# For outputs whose sizes only the call has found.
-_LATE_TEMPLATE = """
-    symbols = words[{first_symbol}:{last_symbol}]
     try:
-        {allocate}
-    except MemoryError as problem:
+        {late}
+    finally:
         push(workspace)
-        raise DeviceError("an output does not fit into memory", code="out-of-memory") from problem
-    {copy}
+    return ({results})
 """
 
 
@@ -101,6 +91,7 @@ def write_fast_call(
     outputs = [f"y{k}" for k in range(len(launch.step.outputs))]
     early = [outputs[k] for k in launch.early]
     stored = zip(launch.array_words, [*(inputs[k] for k in order), *early], strict=True)
+    symbols = f"words[{FRAME_SYMBOLS}:{launch.first_array}]"
     source = _TEMPLATE.format(
         parameters=", ".join(inputs),
         ready=" and ".join(
@@ -113,32 +104,22 @@ def write_fast_call(
         allocate="; ".join(f"{y} = empty({y}_shape, {y}_dtype)" for y in early) or "pass",
         store="; ".join(f"words[{place}] = {ADDRESS.format(x)}" for place, x in stored) or "pass",
         status=status,
-        late=_late_code(launch) if launch.step.late else "",
+        late=f"{''.join(f'{outputs[k]}, ' for k in launch.step.late)} = late_outputs({symbols}, workspace)"
+        if launch.step.late
+        else "pass",
         results="".join(f"{outputs[k]}, " for k in results),
     )
     known: dict[Shapes, LaunchSizes] = {}
     names: dict[str, object] = {
-        "ndarray": np.ndarray, "empty": np.empty, "memory": memory, "memmove": ctypes.memmove,
-        "DeviceError": DeviceError, "known": known, "entry": launch.entry,
+        "ndarray": np.ndarray, "empty": np.empty, "memory": memory,
+        "late_outputs": launch.late_outputs, "known": known, "entry": launch.entry,
         "problem_of": launch.problem, "out_of_memory": out_of_memory,
         "dtypes": launch.dtypes, "take": workspaces.take,
         "pop": workspaces.free.pop, "push": workspaces.free.append,
     }  # fmt: skip
     names |= {f"{x}_dtype": dtype for x, dtype in zip(inputs, input_dtypes, strict=True)}
-    names |= {f"{y}_dtype": DTYPES[spec.dtype] for y, spec in zip(outputs, launch.step.specs, strict=True)}
-    names |= {f"y{k}_late": shape_of for k, shape_of in zip(launch.step.late, launch.late_shapes, strict=True)}
+    names |= {f"{y}_dtype": dtype for y, dtype in zip(early, launch.dtypes, strict=True)}
     exec(compile(source, "<fast call>", "exec"), names)
     call = names["call"]
     assert callable(call), source
     return FastCall(call, known)
-
-
-def _late_code(launch: NativeLaunch) -> str:
-    """What copies the late outputs from the heap, with the symbols as the call has bound them."""
-    outputs = {f"y{k}": word for k, word in zip(launch.step.late, launch.late_words, strict=True)}
-    return _LATE_TEMPLATE.format(
-        first_symbol=FRAME_SYMBOLS,
-        last_symbol=launch.first_array,
-        allocate="; ".join(f"{y} = empty({y}_late(symbols), {y}_dtype)" for y in outputs),
-        copy="; ".join(f"memmove({ADDRESS.format(y)}, words[{word}], {y}.nbytes)" for y, word in outputs.items()),
-    )
