@@ -56,6 +56,7 @@ __all__ = [
     "assert_near",
     "guarded",
     "make",
+    "movements",
     "native_names",
     "odd_values",
     "precision",
@@ -93,6 +94,20 @@ def make(types: Sequence[str | TensorType], build: Callable[..., Value | Sequenc
     names = tuple(f"y{index}" for index in range(len(results)))
     block = builder.block(parameters, results)
     return Module("test", (Function("main", block, names, dict.fromkeys(symbols, (0, None))),))
+
+
+def movements(ir: Builder, x: Value, indices: Value, condition: Value, padding: np.ndarray) -> list[Value]:
+    """What moves the elements of x: T[m, n] and computes nothing; indices: i64[3] below m and n, condition: bool[m, n]."""
+    rows = ir.slice(x, (0, 0), (3, x.shape[1]), (1, 1))
+    return [
+        ir.transpose(x, (1, 0)),
+        ir.reverse(x, 1),
+        ir.concatenate([x, rows], 0),
+        ir.gather(x, indices, 1),
+        ir.scatter_nd(x, ir.unsqueeze(indices, (1,)), rows, "set"),
+        ir.select(condition, x, ir.reverse(x, 0)),
+        ir.pad(x, (1, 0), (0, 2), ir.constant(padding)),
+    ]
 
 
 def native_names(dtype: DType, names: Sequence[str], count: int, is_native: Callable[[Op], bool]) -> list[str]:

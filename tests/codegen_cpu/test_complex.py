@@ -7,7 +7,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F8E4M3FN, F32, F64, I4, I32, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
-from tests.codegen_cpu.support import EVERY_TARGET, Native, make
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, movements
 from tests.support.tolerance import UNITS, unit
 
 COMPLEX = (C64, C128)
@@ -30,17 +30,7 @@ def assert_all_native(native: Native) -> None:
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_movements_keep_every_bit(dtype: DType, target: Target) -> None:
     def build(ir: Builder, x: Value, indices: Value, condition: Value) -> list[Value]:
-        rows = ir.slice(x, (0, 0), (3, 21), (1, 1))
-        padding = ir.constant(np.array(2 - 3j, dtype.numpy))
-        return [
-            ir.transpose(x, (1, 0)),
-            ir.reverse(x, 1),
-            ir.concatenate([x, rows], 0),
-            ir.gather(x, indices, 1),
-            ir.scatter_nd(x, ir.unsqueeze(indices, (1,)), rows, "set"),
-            ir.select(condition, x, ir.reverse(x, 0)),
-            ir.pad(x, (1, 0), (0, 2), padding),
-        ]
+        return movements(ir, x, indices, condition, np.array(2 - 3j, dtype.numpy))
 
     native = Native(make([f"{dtype}[7, 21]", "i64[3]", "bool[7, 21]"], build), target)
     assert_all_native(native)

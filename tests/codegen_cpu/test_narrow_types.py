@@ -35,7 +35,7 @@ from onnxc.compiler.ir.dtypes import (
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
 from onnxc.compiler.target import Target
-from tests.codegen_cpu.support import EVERY_TARGET, NATIVE, Native, make, native_names
+from tests.codegen_cpu.support import EVERY_TARGET, NATIVE, Native, make, movements, native_names
 
 NARROW_FLOATS = (F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0, F6E2M3, F6E3M2, F4E2M1)
 NARROW = (*NARROW_FLOATS, I4, U4, I2, U2)
@@ -158,17 +158,8 @@ def test_a_constant_within_a_kernel_has_its_bits(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [F8E5M2, F6E2M3, I4], ids=str)
 def test_movements_keep_every_byte(dtype: DType, target: Target) -> None:
     def build(ir: Builder, x: Value, indices: Value, condition: Value) -> list[Value]:
-        rows = ir.slice(x, (0, 0), (3, 16), (1, 1))
-        return [
-            ir.transpose(x, (1, 0)),
-            ir.reverse(x, 1),
-            ir.concatenate([x, rows], 0),
-            ir.gather(x, indices, 1),
-            ir.scatter_nd(x, ir.unsqueeze(indices, (1,)), rows, "set"),
-            ir.select(condition, x, ir.reverse(x, 0)),
-            ir.pad(x, (1, 0), (0, 2), ir.constant(elements(dtype)[[1]].reshape(()))),
-            ir.bitcast(x, {8: F8E4M3FN, 6: F6E3M2, 4: F4E2M1}[dtype.bits]),
-        ]
+        moved = movements(ir, x, indices, condition, elements(dtype)[[1]].reshape(()))
+        return [*moved, ir.bitcast(x, {8: F8E4M3FN, 6: F6E3M2, 4: F4E2M1}[dtype.bits])]
 
     native = Native(make([f"{dtype}[16, 16]", "i64[3]", "bool[16, 16]"], build), target)
     assert len(native.artifact.program.body.steps) == 1
