@@ -97,7 +97,10 @@ def make(types: Sequence[str | TensorType], build: Callable[..., Value | Sequenc
 
 
 def movements(ir: Builder, x: Value, indices: Value, condition: Value, padding: np.ndarray) -> list[Value]:
-    """What moves the elements of x: T[m, n] and computes nothing; indices: i64[3] below m and n, condition: bool[m, n]."""
+    """What moves the elements of x: T[m, n] and computes nothing.
+
+    indices: i64[3], below m and n; condition: bool[m, n].
+    """
     rows = ir.slice(x, (0, 0), (3, x.shape[1]), (1, 1))
     return [
         ir.transpose(x, (1, 0)),
