@@ -13,7 +13,7 @@ from math import prod
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
+from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, ProductTypes, multiply, row_steps
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -48,6 +48,7 @@ class _Convolution:
     def __post_init__(self) -> None:
         frame, (x, w) = self.frame, self.op.operands
         self.element = memory_type(self.op.dtype())
+        self.types = ProductTypes(self.op.dtype(), self.op.dtype(), self.op.dtype())
         self.lanes = frame.lanes
         self.width = self.vectors * self.lanes
         self.groups = self.op.int("groups")
@@ -97,7 +98,7 @@ class _Convolution:
         f.ret()
         grain = frame.grain(minimum(self.pixels, self.width) * self.chunk * self.depth)
         library = tuple(
-            MicroKernel(self.element, rows, vectors)
+            MicroKernel(self.types, rows, vectors)
             for vectors in [form.vectors for form in forms]
             for rows in row_steps(register_rows(vectors, frame.target))
         )
@@ -255,7 +256,7 @@ class _Convolution:
     def _multiply(self, a: Reg, depth: Int, filters: Int, accumulate: Int) -> None:
         product = Product(a, self.depth, 1, self.panel, self.tile, depth)
         shape = (self.vectors, self.lanes, register_rows(self.vectors, self.frame.target))
-        multiply(self.frame.f, product, filters, accumulate, self.element, shape)
+        multiply(self.frame.f, product, filters, accumulate, self.types, shape)
 
     def _finish(self, image: Int, filter: Int, row: Int, first_pixel: Int) -> None:
         """The pointwise ops on one row of the tile; pixels are the last axes of the result, merged."""

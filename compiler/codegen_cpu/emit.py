@@ -31,7 +31,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         )
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
-    library = sorted({micro_kernel for code in codes for micro_kernel in code.library})
+    library = sorted({micro_kernel for code in codes for micro_kernel in code.library}, key=lambda each: each.name)
     functions = [function for code in codes for function in code.functions]
     functions += [write_micro_kernel(micro_kernel, target) for micro_kernel in library]
 

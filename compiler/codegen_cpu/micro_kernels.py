@@ -1,15 +1,40 @@
 """The innermost loops of contractions: a few rows of A times a panel of B, accumulated in registers.
 
-They are shared by all kernels of an image. Strides of A are arguments, so one function serves every shape; a panel is
-[k][width] dense and zero-padded; the results go to a dense tile [rows][width] in memory that the caller owns.
+They are shared by all kernels of an image, keyed by the types that they multiply. Strides of A are arguments, so one
+function serves every shape; a panel is [step of k][width][group] dense and zero-padded; the results go to a dense tile
+[rows][width] in memory that the caller owns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
+
+
+@dataclass(frozen=True)
+class ProductTypes:
+    """What a micro-kernel multiplies: elements of A and of a panel as they lie in memory; and the type of its sums.
+
+    group: how many neighbours along k one instruction multiplies and adds up; A and panels have them side by side.
+    """
+
+    a: DType
+    panel: DType
+    sums: DType
+    group: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.a}_{self.panel}_{self.sums}" + (f"_by_{self.group}" if self.group > 1 else "")
+
+    def lanes(self, target: Target) -> int:
+        """The sums of a vector."""
+        return target.vector_bits // self.sums.bits
 
 
 def row_steps(full: int) -> tuple[int, ...]:
@@ -19,7 +44,11 @@ def row_steps(full: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Product:
-    """Rows of A against one panel, into one tile. Strides count elements; `row_stride` is that of a row of A."""
+    """Rows of A against one panel, into one tile.
+
+    Strides count elements of A: `row_stride` is that of a row, `k_stride` that of a step of k, of which there are
+    `depth`: groups of neighbours.
+    """
 
     a: Reg
     row_stride: Int
@@ -30,15 +59,15 @@ class Product:
 
 
 def multiply(
-    f: FunctionBuilder, product: Product, rows: Int, accumulate: Int, element: str, shape: tuple[int, int, int]
+    f: FunctionBuilder, product: Product, rows: Int, accumulate: Int, types: ProductTypes, shape: tuple[int, int, int]
 ) -> None:
     """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows)."""
     vectors, lanes, full = shape
 
     def call(row: Int, step: int) -> None:
-        a = f.gep(product.a, f.mul(row, product.row_stride), element)
-        tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
-        name = MicroKernel(element, step, vectors).name
+        a = f.gep(product.a, f.mul(row, product.row_stride), memory_type(types.a))
+        tile = f.gep(product.tile, f.mul(row, vectors * lanes), register_type(types.sums))
+        name = MicroKernel(types, step, vectors).name
         strides = (product.row_stride, product.k_stride)
         f.call(name, "void", a, *strides, product.panel, tile, product.depth, accumulate)
 
@@ -49,27 +78,58 @@ def multiply(
         done = stop
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class MicroKernel:
     """A function of the library: so many rows against a panel of so many vectors."""
 
-    element: str
+    types: ProductTypes
     rows: int
     vectors: int
 
     @property
     def name(self) -> str:
-        return f"multiply_{self.element}_{self.rows}x{self.vectors}"
+        return f"multiply_{self.types}_{self.rows}x{self.vectors}"
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """How a vector of sums takes one step along k: what is loaded of A and of a panel, and what multiplies the two.
+
+    spread: from the address of a group of A to a vector that has it in every lane. read: a vector of a panel.
+    """
+
+    spread: Callable[[FunctionBuilder, Reg, int], Reg]
+    read: Callable[[FunctionBuilder, Reg, int], Reg]
+    add_product: Callable[[FunctionBuilder, Reg, Reg, Reg], Reg]
+
+
+def _floats(types: ProductTypes) -> Instructions:
+    """Both widened as they are read, and multiplied and added with one rounding."""
+
+    def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return f.splat(widened_from_memory(f.load(memory_type(types.a), address), types.a, types.sums, f), lanes)
+
+    def read(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        loaded = f.load(vector_type(memory_type(types.panel), lanes), address, align=lanes * types.panel.itemsize)
+        return widened_from_memory(loaded, types.panel, types.sums, f)
+
+    return Instructions(spread, read, lambda f, x, y, total: f.fma(x, y, total))
+
+
+def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
+    """Elements as they lie in memory, in the register of the sums that they are multiplied for."""
+    return emit_cast(from_memory(x, source, f), source, target, f)
 
 
 def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, ptr tile, i64 k, i64 accumulate)
 
-    tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k][j]. Strides
-    count elements; k is at least 1.
+    tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k][j], where a
+    step of k is a group of neighbours. Strides count elements; k is at least 1.
     """
-    element, rows, vectors = kernel.element, kernel.rows, kernel.vectors
-    lanes = target.vector_bits // (64 if element == "double" else 32)
+    types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
+    element, lanes = register_type(types.sums), types.lanes(target)
+    instructions = _floats(types)
     parameters = ["ptr a", "i64 row_stride", "i64 k_stride", "ptr panel", "ptr tile", "i64 k", "i64 accumulate"]
     f = FunctionBuilder(
         kernel.name,
@@ -88,18 +148,21 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     def previous() -> list[Reg]:
         return [f.load(vector, tile_place(row, column), align=64) for row, column in places]
 
-    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0.0)] * len(places))
+    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0)] * len(places))
 
     def step(k: Int, *totals: Reg) -> list[Reg]:
-        row_of_b = f.gep(panel, f.mul(k, width), element)
-        b = [f.load(vector, f.gep(row_of_b, column * lanes, element), align=64) for column in range(vectors)]
-        column_of_a = f.gep(a, f.mul(k, k_stride), element)
+        row_of_b = f.gep(panel, f.mul(k, width * types.group), memory_type(types.panel))
+        addresses = [
+            f.gep(row_of_b, column * lanes * types.group, memory_type(types.panel)) for column in range(vectors)
+        ]
+        b = [instructions.read(f, address, lanes) for address in addresses]
+        column_of_a = f.gep(a, f.mul(k, k_stride), memory_type(types.a))
         sums = list(totals)
         for row in range(rows):
-            x = f.splat(f.load(element, f.gep(column_of_a, f.mul(row_stride, row), element), align=1), lanes)
+            x = instructions.spread(f, f.gep(column_of_a, f.mul(row_stride, row), memory_type(types.a)), lanes)
             for column in range(vectors):
                 place = row * vectors + column
-                sums[place] = f.fma(x, b[column], sums[place])
+                sums[place] = instructions.add_product(f, x, b[column], sums[place])
         return sums
 
     totals = f.loop(0, depth, 1, step, start, at_least_once=True)

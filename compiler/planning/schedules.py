@@ -190,13 +190,15 @@ class ContractionSchedule(Schedule):
     """`panels`: rows against panels of columns; `tiles`: on tensor cores; `general`: each element sums its products.
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
-    programs share the sum along k; a second launch adds their parts.
+    programs share the sum along k; a second launch adds their parts. packs_rows: rows are copied before they are
+    multiplied, in the type that they are multiplied in.
     """
 
     algorithm: Literal["panels", "tiles", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
+    packs_rows: bool = False
     split: int = 1
     block_copies: bool = False
 

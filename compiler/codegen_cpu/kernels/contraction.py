@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
-from onnxc.compiler.codegen_cpu.packing import pack_panel
+from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines, pack_panel
+from onnxc.compiler.codegen_cpu.schedules.products import product_types
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
@@ -45,13 +47,15 @@ class _Panels:
 
     def __post_init__(self) -> None:
         schedule = self.frame.kernel.scheduled(ContractionSchedule)
-        self.element = memory_type(self.problem.dot.dtype())
+        self.types = product_types(schedule, self.problem)
+        self.sum_element = register_type(self.types.sums)
         self.lanes = self.frame.lanes
         self.chunk_rows, self.width, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
         self.vectors = self.width // self.lanes
         assert schedule.registers is not None, schedule
         self.register_rows = schedule.registers.rows
         self.is_packed = schedule.packing is not None
+        self.packs_rows = schedule.packs_rows
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
@@ -60,9 +64,7 @@ class _Panels:
         chunks = floordiv(problem.rows + self.chunk_rows - 1, self.chunk_rows)
         panels = floordiv(problem.columns + self.width - 1, self.width)
         chunk_rows = minimum(problem.rows, self.chunk_rows)
-        tile_rows = chunk_rows if isinstance(chunk_rows, int) else self.chunk_rows
-        self.tile = f.alloca(self.element, max(tile_rows, 1) * self.width)
-        self.scratch = None if self.is_packed else f.alloca(self.element, self._scratch_depth() * self.width)
+        self._reserve(chunk_rows if isinstance(chunk_rows, int) else self.chunk_rows)
 
         def unit(number: Reg) -> None:
             *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
@@ -72,8 +74,19 @@ class _Panels:
         f.ret()
         units = product(outer_sizes) * chunks * panels
         grain = frame.grain(chunk_rows * self.width * problem.depth)
-        library = tuple(MicroKernel(self.element, rows, self.vectors) for rows in row_steps(self.register_rows))
+        library = tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(self.register_rows))
         return KernelCode(name, (f,), units, grain, library)
+
+    def _reserve(self, rows: int) -> None:
+        """Memory on the stack for the sums of a unit, and for what is packed on the way."""
+        f, depth = self.frame.f, self._scratch_depth()
+        self.tile = f.alloca(self.sum_element, max(rows, 1) * self.width)
+        self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), depth * self.width)
+        # Packed rows of A lie side by side as A's do: a line is a row, or where A is dense along m all rows at one k.
+        self.is_turned = self.problem.a_stride(self.problem.k) != 1 and self.problem.a_stride(self.problem.m) == 1
+        lines, length = (depth, rows) if self.is_turned else (rows, depth)
+        self.line_length = -(-length // self.lanes) * self.lanes
+        self.rows = f.alloca(memory_type(self.types.a), lines * self.line_length) if self.packs_rows else None
 
     def _scratch_depth(self) -> int:
         depth = self.problem.depth
@@ -84,9 +97,8 @@ class _Panels:
         first_row, first_column = f.mul(chunk, self.chunk_rows), f.mul(panel, self.width)
         rows = f.smin(f.sub(frame.size(problem.rows), first_row), self.chunk_rows)
         depth = frame.size(problem.depth)
-        a = self._address(
-            problem.a, problem.a_strides, outer, f.mul(first_row, frame.size(problem.a_stride(problem.m)))
-        )
+        row_offset = f.mul(first_row, frame.size(problem.a_stride(problem.m)))
+        a = self._address(problem.a, problem.a_strides, outer, row_offset)
         if isinstance(depth, int) and depth == 0:
             self._clear(rows)
         else:
@@ -102,7 +114,7 @@ class _Panels:
         for letter, coordinate in outer.items():
             total = f.add(total, f.mul(coordinate, frame.size(strides[letter])))
         parameters = frame.kernel.block.parameters
-        return f.gep(frame.inputs[parameters.index(view.base)], total, self.element)
+        return f.gep(frame.inputs[parameters.index(view.base)], total, memory_type(view.base.dtype))
 
     def _panel_address(self, outer: Mapping[str, Int], panel: Int, first_column: Int) -> Reg:
         """Where the panel is: among the packed ones, or the columns of B that will be packed."""
@@ -118,38 +130,50 @@ class _Panels:
         place = f.add(f.mul(place, frame.size(panels)), panel)
         parameters = frame.kernel.block.parameters
         offset = f.mul(place, f.mul(frame.size(problem.depth), self.width))
-        return f.gep(frame.inputs[parameters.index(problem.b.base)], offset, self.element)
+        return f.gep(frame.inputs[parameters.index(problem.b.base)], offset, memory_type(problem.b.base.dtype))
 
     def _block(self, a: Reg, b: Reg, k: Int, depth: Int, rows: Int, first_column: Int) -> None:
         """One block of k: all rows of the chunk against it."""
         frame, f, problem = self.frame, self.frame.f, self.problem
         count = f.smin(f.sub(depth, k), self.block_depth)
-        k_stride = frame.size(problem.b_stride(problem.k))
-        if self.scratch is None:
-            panel = f.gep(b, f.mul(k, self.width), self.element)
-        else:
-            panel = self.scratch
-            source = f.gep(b, f.mul(k, k_stride), self.element)
-            strides = (k_stride, frame.size(problem.b_strides[problem.n]))
-            left = f.sub(frame.size(problem.columns), first_column)
-            pack_panel(f, source, panel, strides, (count, left), (self.vectors, self.lanes), self.element)
-        a_block = f.gep(a, f.mul(k, frame.size(problem.a_stride(problem.k))), self.element)
+        panel = self._panel_block(b, k, count, first_column)
+        a_block = f.gep(a, f.mul(k, frame.size(problem.a_stride(problem.k))), memory_type(problem.a.base.dtype))
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
-        self._multiply(a_block, panel, count, rows, accumulate)
-
-    def _multiply(self, a: Reg, panel: Reg, count: Int, rows: Int, accumulate: Int) -> None:
-        row_stride, k_stride = (
-            self.frame.size(self.problem.a_stride(group)) for group in (self.problem.m, self.problem.k)
-        )
-        product = Product(a, row_stride, k_stride, panel, self.tile, count)
         shape = (self.vectors, self.lanes, self.register_rows)
-        multiply(self.frame.f, product, rows, accumulate, self.element, shape)
+        multiply(f, self._product(a_block, panel, count, rows), rows, accumulate, self.types, shape)
+
+    def _panel_block(self, b: Reg, k: Int, count: Int, first_column: Int) -> Reg:
+        """A block of the panel: part of the packed one, or packed here."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        source, k_stride = problem.b.base.dtype, frame.size(problem.b_stride(problem.k))
+        if self.panel is None:
+            return f.gep(b, f.mul(k, self.width), memory_type(source))
+        strides = (k_stride, frame.size(problem.b_strides[problem.n]))
+        left = f.sub(frame.size(problem.columns), first_column)
+        start = f.gep(b, f.mul(k, k_stride), memory_type(source))
+        conversion = Conversion(source, self.types.panel, self.lanes)
+        pack_panel(f, start, self.panel, strides, (count, left), self.vectors, conversion)
+        return self.panel
+
+    def _product(self, a: Reg, panel: Reg, count: Int, rows: Int) -> Product:
+        """A block of A, in place or packed here, against one of the panel."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        row_stride, k_stride = (frame.size(problem.a_stride(group)) for group in (problem.m, problem.k))
+        if self.rows is None:
+            return Product(a, row_stride, k_stride, panel, self.tile, count)
+        conversion = Conversion(problem.a.base.dtype, self.types.a, self.lanes)
+        strides, sizes = ((row_stride, k_stride), (rows, count))
+        if self.is_turned:
+            pack_lines(f, a, self.rows, strides[::-1], sizes[::-1], self.line_length, conversion)
+            return Product(self.rows, 1, self.line_length, panel, self.tile, count)
+        pack_lines(f, a, self.rows, strides, sizes, self.line_length, conversion)
+        return Product(self.rows, self.line_length, 1, panel, self.tile, count)
 
     def _clear(self, rows: Int) -> None:
-        f, vector = self.frame.f, vector_type(self.element, self.lanes)
+        f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)
 
         def clear(place: Int) -> None:
-            f.store(f.constant(vector, 0.0), f.gep(self.tile, place, self.element), align=64)
+            f.store(f.constant(vector, 0.0), f.gep(self.tile, place, self.sum_element), align=64)
 
         f.loop(0, f.mul(rows, self.width), self.lanes, clear)
 
@@ -162,12 +186,14 @@ class _Panels:
         left = f.sub(frame.size(problem.columns), first_column)
         for vector in range(self.vectors):
             start = vector * self.lanes
-            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
+            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.sum_element)
             index = [Index(f.add(first_column, start), 1) if x == problem.n else Index(coordinates[x]) for x in letters]
             self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, index))
 
     def _finish_vector(self, source: Reg, index: Sequence[Index], mask: Reg | None) -> None:
-        x = self.frame.f.load(vector_type(self.element, self.lanes), source, align=64)
+        x = self.frame.f.load(vector_type(self.sum_element, self.lanes), source, align=64)
+        if self.types.sums != F32:
+            x = emit_cast(x, self.types.sums, self.problem.dot.dtype(), self.frame.f)
         write_result(self.frame.evaluator(self.lanes, mask), self.frame, self.problem.dot, x, index)
 
 

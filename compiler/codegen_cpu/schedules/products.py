@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
+from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
@@ -21,7 +22,7 @@ from onnxc.compiler.planning.schedules import (
     Threads,
     Tile,
 )
-from onnxc.compiler.planning.views import is_dense, operand_view
+from onnxc.compiler.planning.views import View, is_dense
 from onnxc.compiler.target import Target
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "contraction_cost",
     "contraction_measures",
     "convolution_candidates",
+    "product_types",
+    "reads_view",
     "register_rows",
 ]
 
@@ -58,6 +61,10 @@ SPATIAL_RANKS = (1, 2)
 
 TYPICAL_SIZE = 1024
 """What a size that only a call decides is taken for: wide enough that the last panel does not count."""
+
+
+FLOATS = (F64, F32, F16, BF16)
+"""What is multiplied by panels: 16-bit floats are widened on the way."""
 
 
 def register_rows(vectors: int, target: Target) -> int:
@@ -102,14 +109,25 @@ def _no_panels(found: Problem | None, block: Block) -> str:
     """Why a contraction has no kernel of panels; nothing where it has one."""
     if found is None:
         return "the operands, or what is summed, do not lie in steps of one stride"
-    dtypes = (found.dot.operands[0].dtype, found.dot.operands[1].dtype, found.dot.dtype())
-    if len(set(dtypes)) > 1 or dtypes[0] not in (F32, F64):
-        return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply f32 or f64 alone"
+    dtypes = (found.a.base.dtype, found.b.base.dtype, found.dot.dtype())
+    if not all(dtype in FLOATS for dtype in dtypes):
+        return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats alone"
     return "" if found.n else "the last axis of the result is of both operands"
 
 
+def sums_dtype(found: Problem) -> DType:
+    """What floats are summed in: f64 where one of them is."""
+    return F64 if F64 in (found.a.base.dtype, found.b.base.dtype, found.dot.dtype()) else F32
+
+
+def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
+    """What the micro-kernels of a schedule multiply: constant panels are widened as they are read."""
+    sums = schedule.arithmetic.sums
+    return ProductTypes(sums, found.b.base.dtype if schedule.packing is not None else sums, sums)
+
+
 def _panels(found: Problem, problem: KernelProblem, vectors: int, target: Target) -> Schedule:
-    dtype = found.dot.dtype()
+    dtype = sums_dtype(found)
     lanes = target.vector_bits // dtype.bits
     parameter = problem.block.parameters.index(found.b.base)
     packed = problem.is_constant(parameter)
@@ -120,6 +138,7 @@ def _panels(found: Problem, problem: KernelProblem, vectors: int, target: Target
         arithmetic=Arithmetic(str(dtype), dtype),
         registers=Tile(register_rows(vectors, target), width),
         workers=Threads(lanes, GRAIN_PRODUCTS),
+        packs_rows=found.a.base.dtype != dtype,
         packing=Packing(parameter, _packed_panels(found, width)) if packed else None,
         why="B is packed when it is compiled" if packed else "B is packed panel by panel, on the way",
     )
@@ -150,6 +169,11 @@ def _general_contraction(block: Block, target: Target, why: str) -> Schedule:
 # Convolutions
 
 
+def reads_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view: convolutions want theirs dense, all others step through any."""
+    return anchor.name != "convolution" or is_dense(view)
+
+
 def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
     """Panels of pixels, or one filter for each channel; for what neither is written for, the general kernel."""
     op = next(op for op in problem.block.ops if op.name == "convolution")
@@ -167,8 +191,6 @@ def _no_fast_convolution(op: Op) -> str:
     dtypes: tuple[DType, ...] = (x.dtype, w.dtype, op.dtype())
     if len(set(dtypes)) > 1 or dtypes[0] not in (F32, F64):
         return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply f32 or f64 alone"
-    if not all(view is not None and is_dense(view) for view in map(operand_view, op.operands)):
-        return "an operand is a view that is not dense"
     if not all(isinstance(size, int) for size in w.shape) or product(w.shape) == 0:
         return f"the filters are {w.type}"
     if set(op.ints("input_dilations")) - {1}:
