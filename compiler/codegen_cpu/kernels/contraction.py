@@ -11,6 +11,8 @@ from functools import partial
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO
+from onnxc.compiler.codegen_cpu.integer_packing import pack_groups
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
@@ -19,7 +21,7 @@ from onnxc.compiler.codegen_cpu.schedules.products import product_types
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import F32, DType
+from onnxc.compiler.ir.dtypes import F32, I32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
@@ -56,6 +58,13 @@ class _Panels:
         self.register_rows = schedule.registers.rows
         self.is_packed = schedule.packing is not None
         self.packs_rows = schedule.packs_rows
+        self.group = self.types.group
+        self.flips = self.types.sums == I32 and self.types.a != self.problem.a.base.dtype
+
+    @property
+    def line_lanes(self) -> int:
+        """How many elements of packed rows fill a vector."""
+        return self.lanes * self.group
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
@@ -81,12 +90,22 @@ class _Panels:
         """Memory on the stack for the sums of a unit, and for what is packed on the way."""
         f, depth = self.frame.f, self._scratch_depth()
         self.tile = f.alloca(self.sum_element, max(rows, 1) * self.width)
-        self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), depth * self.width)
+        panel_elements = -(-depth // self.group) * self.group * self.width
+        self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), panel_elements)
+        if self.flips and not self.is_packed:
+            self._reserve_flipped_sums()
         # Packed rows of A lie side by side as A's do: a line is a row, or where A is dense along m all rows at one k.
-        self.is_turned = self.problem.a_stride(self.problem.k) != 1 and self.problem.a_stride(self.problem.m) == 1
+        strides = (self.problem.a_stride(self.problem.k), self.problem.a_stride(self.problem.m))
+        self.is_turned = self.group == 1 and strides[0] != 1 and strides[1] == 1
         lines, length = (depth, rows) if self.is_turned else (rows, depth)
-        self.line_length = -(-length // self.lanes) * self.lanes
+        self.line_length = -(-length // self.line_lanes) * self.line_lanes
         self.rows = f.alloca(memory_type(self.types.a), lines * self.line_length) if self.packs_rows else None
+
+    def _reserve_flipped_sums(self) -> None:
+        """Memory for what a row of zeros comes to whose top bits are flipped, in panels packed on the way."""
+        f = self.frame.f
+        self.zeros, self.flipped_sums = f.alloca("i8", self.group), f.alloca(self.sum_element, self.width)
+        f.store(f.constant(vector_type("i8", self.group), FLIPPED_ZERO), self.zeros)
 
     def _scratch_depth(self) -> int:
         depth = self.problem.depth
@@ -129,8 +148,13 @@ class _Panels:
                 place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
         place = f.add(f.mul(place, frame.size(panels)), panel)
         parameters = frame.kernel.block.parameters
-        offset = f.mul(place, f.mul(frame.size(problem.depth), self.width))
-        return f.gep(frame.inputs[parameters.index(problem.b.base)], offset, memory_type(problem.b.base.dtype))
+        steps = floordiv(problem.depth + self.group - 1, self.group)
+        length = f.mul(frame.size(steps), self.width * self.group)
+        offset = f.mul(place, f.add(length, self.width * self.group if self.flips else 0))
+        base, element = frame.inputs[parameters.index(problem.b.base)], memory_type(problem.b.base.dtype)
+        if self.flips:
+            self.flipped_sums = f.gep(base, f.add(offset, length), element)
+        return f.gep(base, offset, element)
 
     def _block(self, a: Reg, b: Reg, k: Int, depth: Int, rows: Int, first_column: Int) -> None:
         """One block of k: all rows of the chunk against it."""
@@ -141,6 +165,14 @@ class _Panels:
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
         shape = (self.vectors, self.lanes, self.register_rows)
         multiply(f, self._product(a_block, panel, count, rows), rows, accumulate, self.types, shape)
+        if self.flips and not self.is_packed:
+            product = Product(self.zeros, 0, 0, panel, self.flipped_sums, self._steps(count))
+            multiply(f, product, 1, accumulate, self.types, shape)
+
+    def _steps(self, count: Int) -> Int:
+        """How many steps along k so many elements are."""
+        f = self.frame.f
+        return f.udiv(f.add(count, self.group - 1), self.group) if self.group > 1 else count
 
     def _panel_block(self, b: Reg, k: Int, count: Int, first_column: Int) -> Reg:
         """A block of the panel: part of the packed one, or packed here."""
@@ -151,6 +183,9 @@ class _Panels:
         strides = (k_stride, frame.size(problem.b_strides[problem.n]))
         left = f.sub(frame.size(problem.columns), first_column)
         start = f.gep(b, f.mul(k, k_stride), memory_type(source))
+        if self.group > 1:
+            pack_groups(f, start, self.panel, strides, (count, left), self.vectors, self.lanes)
+            return self.panel
         conversion = Conversion(source, self.types.panel, self.lanes)
         pack_panel(f, start, self.panel, strides, (count, left), self.vectors, conversion)
         return self.panel
@@ -160,22 +195,25 @@ class _Panels:
         frame, f, problem = self.frame, self.frame.f, self.problem
         row_stride, k_stride = (frame.size(problem.a_stride(group)) for group in (problem.m, problem.k))
         if self.rows is None:
-            return Product(a, row_stride, k_stride, panel, self.tile, count)
-        conversion = Conversion(problem.a.base.dtype, self.types.a, self.lanes)
+            return Product(a, row_stride, f.mul(k_stride, self.group), panel, self.tile, self._steps(count))
+        conversion = Conversion(problem.a.base.dtype, self.types.a, self.line_lanes)
         strides, sizes = ((row_stride, k_stride), (rows, count))
         if self.is_turned:
             pack_lines(f, a, self.rows, strides[::-1], sizes[::-1], self.line_length, conversion)
             return Product(self.rows, 1, self.line_length, panel, self.tile, count)
         pack_lines(f, a, self.rows, strides, sizes, self.line_length, conversion)
-        return Product(self.rows, self.line_length, 1, panel, self.tile, count)
+        return Product(self.rows, self.line_length, self.group, panel, self.tile, self._steps(count))
 
     def _clear(self, rows: Int) -> None:
         f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)
 
         def clear(place: Int) -> None:
-            f.store(f.constant(vector, 0.0), f.gep(self.tile, place, self.sum_element), align=64)
+            f.store(f.constant(vector, 0), f.gep(self.tile, place, self.sum_element), align=64)
 
         f.loop(0, f.mul(rows, self.width), self.lanes, clear)
+        if self.flips and not self.is_packed:
+            for place in range(0, self.width, self.lanes):
+                f.store(f.constant(vector, 0), f.gep(self.flipped_sums, place, self.sum_element), align=64)
 
     def _finish_row(self, outer: Mapping[str, Int], first_row: Int, row: Int, first_column: Int) -> None:
         """The pointwise ops on one row of the tile, and its way to the result."""
@@ -188,10 +226,13 @@ class _Panels:
             start = vector * self.lanes
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.sum_element)
             index = [Index(f.add(first_column, start), 1) if x == problem.n else Index(coordinates[x]) for x in letters]
-            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, index))
+            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, start, index))
 
-    def _finish_vector(self, source: Reg, index: Sequence[Index], mask: Reg | None) -> None:
-        x = self.frame.f.load(vector_type(self.sum_element, self.lanes), source, align=64)
+    def _finish_vector(self, source: Reg, column: int, index: Sequence[Index], mask: Reg | None) -> None:
+        f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)
+        x = f.load(vector, source, align=64)
+        if self.flips:
+            x = f.sub(x, f.load(vector, f.gep(self.flipped_sums, column, self.sum_element), align=64))
         if self.types.sums != F32:
             x = emit_cast(x, self.types.sums, self.problem.dot.dtype(), self.frame.f)
         write_result(self.frame.evaluator(self.lanes, mask), self.frame, self.problem.dot, x, index)

@@ -1,15 +1,18 @@
 """Contractions and convolutions on a CPU: which have panels, how wide these are, and what keeps them from it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Literal
 
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP, multiplied_type
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
 from onnxc.compiler.planning.matrix_products import Problem, find_problem
@@ -90,7 +93,8 @@ def contraction_candidates(problem: KernelProblem, case: Case, target: Target) -
     reason = _no_panels(found, problem.block)
     if found is None or reason:
         return (_general_contraction(problem.block, target, reason),)
-    return tuple(_panels(found, problem, vectors, target) for vectors in (4, 3, 2, 1))
+    panels = _integer_panels if found.dot.dtype() == I32 else _panels
+    return tuple(panels(found, problem, vectors, target) for vectors in (4, 3, 2, 1))
 
 
 def contraction_cost(schedule: ContractionSchedule, case: Case, target: Target) -> float:
@@ -99,7 +103,8 @@ def contraction_cost(schedule: ContractionSchedule, case: Case, target: Target) 
     assert isinstance(schedule.workers, Threads), schedule
     vectors, panels = tile.columns // schedule.workers.lanes, -(-case.sizes["columns"] // tile.columns)
     # A step along k takes the time of one product more than it makes: loads of A and of the panel.
-    products = float(panels) * (vectors + 1) * rows * depth
+    steps = depth / (GROUP if schedule.arithmetic.sums == I32 else 1)
+    products = float(panels) * (vectors + 1) * rows * steps
     item = schedule.arithmetic.sums.itemsize
     columns = case.sizes["columns"]
     return cost_model(target).seconds(products, item * (rows * depth + depth * columns + rows * columns))
@@ -110,9 +115,13 @@ def _no_panels(found: Problem | None, block: Block) -> str:
     if found is None:
         return "the operands, or what is summed, do not lie in steps of one stride"
     dtypes = (found.a.base.dtype, found.b.base.dtype, found.dot.dtype())
+    if not found.n:
+        return "the last axis of the result is of both operands"
+    if dtypes[2] == I32 and set(dtypes[:2]) <= {I8, U8}:
+        return ""
     if not all(dtype in FLOATS for dtype in dtypes):
-        return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats alone"
-    return "" if found.n else "the last axis of the result is of both operands"
+        return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats, or 8 bits in sums of i32"
+    return ""
 
 
 def sums_dtype(found: Problem) -> DType:
@@ -123,6 +132,9 @@ def sums_dtype(found: Problem) -> DType:
 def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
     """What the micro-kernels of a schedule multiply: constant panels are widened as they are read."""
     sums = schedule.arithmetic.sums
+    if sums == I32:
+        rows = U8 if schedule.arithmetic.operands == str(U8) else I8
+        return ProductTypes(rows, found.b.base.dtype, sums, GROUP)
     return ProductTypes(sums, found.b.base.dtype if schedule.packing is not None else sums, sums)
 
 
@@ -142,6 +154,31 @@ def _panels(found: Problem, problem: KernelProblem, vectors: int, target: Target
         packing=Packing(parameter, _packed_panels(found, width)) if packed else None,
         why="B is packed when it is compiled" if packed else "B is packed panel by panel, on the way",
     )
+
+
+def _integer_panels(found: Problem, problem: KernelProblem, vectors: int, target: Target) -> Schedule:
+    """Panels of groups of bytes. `arithmetic` names the type of the rows as they are multiplied."""
+    lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
+    rows = multiplied_type(own, found.b.base.dtype, target)
+    parameter = problem.block.parameters.index(found.b.base)
+    packed, width = problem.is_constant(parameter), vectors * lanes
+    sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
+    panels = replace(_packed_panels(found, width), group=GROUP, sums_by=sums_by) if packed else None
+    return ContractionSchedule(
+        algorithm="panels",
+        tile=Tile(CHUNK_ROWS, width, GROUP * (BLOCK_DEPTH if packed else PACK_DEPTH)),
+        arithmetic=Arithmetic(str(rows), I32),
+        registers=Tile(register_rows(vectors, target), width),
+        workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
+        packs_rows=rows != own or not _reads_groups(found),
+        packing=None if panels is None else Packing(parameter, panels),
+        why="B is packed when it is compiled" if packed else "B is packed panel by panel, on the way",
+    )
+
+
+def _reads_groups(found: Problem) -> bool:
+    """Whether rows are whole groups side by side, so that they are read in place."""
+    return isinstance(found.depth, int) and found.depth % GROUP == 0 and found.a_stride(found.k) == 1
 
 
 def _packed_panels(found: Problem, width: int) -> PackedPanels:
@@ -170,8 +207,24 @@ def _general_contraction(block: Block, target: Target, why: str) -> Schedule:
 
 
 def reads_view(anchor: Op, ordinal: int, view: View) -> bool:
-    """Whether kernels read an operand as a view: convolutions want theirs dense, all others step through any."""
+    """Whether kernels read an operand as a view.
+
+    Convolutions want theirs dense, products of bytes what they multiply in groups side by side; all others step through
+    any view.
+    """
+    if anchor.name == "dot" and anchor.dtype() == I32 and view.base.dtype in (I8, U8):
+        return _has_neighbours(anchor, ordinal, view)
     return anchor.name != "convolution" or is_dense(view)
+
+
+def _has_neighbours(dot: Op, ordinal: int, view: View) -> bool:
+    """Whether the last summed axis of an operand of a product is dense; of the one with the columns, or these are."""
+    *terms, result = parse_equation(dot.attributes["equation"])
+    letters, other = terms[ordinal], terms[1 - ordinal]
+    dense = [letter for letter, stride in zip(letters, view.strides, strict=True) if stride == 1]
+    has_columns = bool(result) and result[-1] in letters and result[-1] not in other
+    wanted = [letter for letter in letters if letter not in result][-1:] + [result[-1]] * has_columns
+    return any(letter in dense for letter in wanted)
 
 
 def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
