@@ -58,11 +58,39 @@ def _emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
     if target.is_float:
         return round_register(_to_float(x, source, wanted, f), target, f)
     if source.is_float:
-        name = "llvm.fptosi.sat" if target.is_signed else "llvm.fptoui.sat"
-        return f.intrinsic(f"{name}.{intrinsic_suffix(wanted)}.{intrinsic_suffix(x.type)}", wanted, x)
+        return _to_integer(x, target, wanted, f)
     if source.is_bool or target.bits > source.bits:
         return register(f.convert("sext" if source.is_signed else "zext", x, wanted))
     return x if target.bits == source.bits else register(f.convert("trunc", x, wanted))
+
+
+def _to_integer(x: Reg, target: DType, wanted: str, f: FunctionBuilder) -> Reg:
+    """A float within the range of an integer type, NaN as 0."""
+    name = "si" if target.is_signed else "ui"
+    if x.lanes == 1 or target.bits > 32:
+        return f.intrinsic(f"llvm.fpto{name}.sat.{intrinsic_suffix(wanted)}.{intrinsic_suffix(x.type)}", wanted, x)
+    # LLVM makes scalars of saturating vectors; within the range all lanes are converted at once.
+    low, high = _bounds(target, x.element)
+    number = f.select(f.fcmp("uno", x, x), 0.0, x)
+    above = f.select(f.fcmp("ogt", number, low), number, low)
+    within = f.select(f.fcmp("olt", above, high), above, high)
+    narrow = target.bits < 32
+    wide = register(f.convert("fptosi" if narrow else f"fpto{name}", within, vector_type("i32", x.lanes)))
+    if narrow:
+        return register(f.convert("trunc", wide, wanted))
+    return wide if x.element == "double" else f.select(f.fcmp("ogt", x, high), f.constant(wanted, _most(target)), wide)
+
+
+def _most(dtype: DType) -> int:
+    return (1 << dtype.bits - dtype.is_signed) - 1
+
+
+def _bounds(dtype: DType, element: str) -> tuple[float, float]:
+    """The least and the greatest float that is a number of an integer type."""
+    low, high = float(-(1 << dtype.bits - 1) if dtype.is_signed else 0), float(_most(dtype))
+    # f32 has 24 bits for a number.
+    dropped = dtype.bits - dtype.is_signed - 24
+    return low, float(_most(dtype) >> dropped << dropped) if element == "float" and dropped > 0 else high
 
 
 def _to_bool(x: Reg, source: DType, f: FunctionBuilder) -> Reg:
