@@ -6,14 +6,14 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
-from onnxc.compiler.codegen_cpu.schedules.products import (
+from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
+from onnxc.compiler.codegen_cpu.schedules.contractions import (
     contraction_candidates,
     contraction_cost,
     contraction_measures,
-    convolution_candidates,
-    reads_view,
 )
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
+from onnxc.compiler.codegen_cpu.schedules.products import convolution_candidates, reads_view
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import AnchorKind
@@ -21,6 +21,7 @@ from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
+from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
 
 
@@ -30,16 +31,23 @@ def cpu_plan_target(target: Target) -> PlanTarget:
     def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
         match problem.kind:
             case "contraction":
-                return contraction_candidates(problem, case, target)
+                return contraction_candidates(problem, target)
             case "convolution":
                 return convolution_candidates(problem, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
-        return contraction_cost(schedule, case, target)
+        return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(str(target), is_native, reads_view, _measures, candidates, cost, compiles_steps=True)
+    return PlanTarget(str(target), is_native, _reads, _measures, candidates, cost, compiles_steps=True)
+
+
+def _reads(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view."""
+    if anchor.name == "dot" and is_of_bytes(anchor):
+        return reads_bytes(anchor, ordinal, view)
+    return reads_view(anchor, ordinal, view)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:

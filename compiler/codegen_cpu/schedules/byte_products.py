@@ -1,0 +1,102 @@
+"""Contractions of bytes on a CPU: which these are, how wide their panels are, and what is packed on the way."""
+
+from dataclasses import replace
+
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP, multiplied_type
+from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.ir.dtypes import I8, I32, U8
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
+from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Threads, Tile
+from onnxc.compiler.planning.views import View
+from onnxc.compiler.target import Target
+
+__all__ = ["byte_schedule", "byte_types", "is_of_bytes", "reads_bytes"]
+
+CHUNK_ROWS = 96
+"""Rows of A against one panel: their sums, 64 columns wide, stay in the first-level cache."""
+
+BLOCK_DEPTH = 2048
+"""How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
+
+PACK_DEPTH = 1024
+"""The same for a B that is packed on the way, on the stack."""
+
+
+def is_of_bytes(dot: Op) -> bool:
+    """Whether a contraction sums products of 8 bits in i32."""
+    return dot.dtype() == I32 and all(operand.dtype in (I8, U8) for operand in dot.operands)
+
+
+def reads_bytes(dot: Op, ordinal: int, view: View) -> bool:
+    """Whether groups along k are read of an operand side by side; or neighbouring columns, of the one that has them."""
+    *terms, result = parse_equation(dot.attributes["equation"])
+    letters, other = terms[ordinal], terms[1 - ordinal]
+    dense = [letter for letter, stride in zip(letters, view.strides, strict=True) if stride == 1]
+    has_columns = bool(result) and result[-1] in letters and result[-1] not in other
+    wanted = [letter for letter in letters if letter not in result][-1:] + [result[-1]] * has_columns
+    return any(letter in dense for letter in wanted)
+
+
+def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule | None:
+    """The schedule of a contraction of bytes; None where no axis is of one operand alone, or none is strided.
+
+    `arithmetic` names the type of the rows as they are multiplied.
+    """
+    found = find_problem(problem.block)
+    if found is None or not found.n:
+        return None
+    vectors = _vectors(found, target)
+    lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
+    rows = multiplied_type(own, found.b.base.dtype, target)
+    parameter = problem.block.parameters.index(found.b.base)
+    is_constant, width = problem.is_constant(parameter), vectors * lanes
+    sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
+    panels = replace(_packed_panels(found, width), group=GROUP, sums_by=sums_by) if is_constant else None
+    return ContractionSchedule(
+        algorithm="bytes",
+        tile=Tile(CHUNK_ROWS, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
+        arithmetic=Arithmetic(str(rows), I32),
+        registers=Tile(register_rows(vectors, target), width),
+        workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
+        left=found.left,
+        packs_rows=rows != own or not _reads_groups(found),
+        packs_columns=not is_constant,
+        packing=None if panels is None else Packing(parameter, panels),
+        why=f"B is packed {'when it is compiled' if is_constant else 'on the way'}",
+    )
+
+
+def byte_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
+    """What the micro-kernels of a schedule multiply."""
+    rows = U8 if schedule.arithmetic.operands == str(U8) else I8
+    return ProductTypes(rows, found.b.base.dtype, I32, GROUP)
+
+
+def _vectors(found: Problem, target: Target) -> int:
+    """The width of panels that leaves the least unused; a step along k takes one vector more than it multiplies."""
+    lanes = target.vector_bits // I32.bits
+    if not isinstance(found.columns, int):
+        return 4
+    columns = found.columns
+    return min((4, 3, 2, 1), key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
+
+
+def _reads_groups(found: Problem) -> bool:
+    """Whether rows are whole groups side by side, so that they are read in place."""
+    return isinstance(found.depth, int) and found.depth % GROUP == 0 and found.a_stride(found.k) == 1
+
+
+def _packed_panels(found: Problem, width: int) -> PackedPanels:
+    """Constant B in panels of so many columns."""
+    outer = [letter for letter in found.outer if found.b_strides[letter] != 0]
+    batches = (known_sizes((found.sizes[letter], found.b_strides[letter])) for letter in outer)
+    strides = (found.b_stride(found.k), found.b_strides[found.n], found.b.offset)
+    depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
+    return PackedPanels(
+        width, depth, columns, depth_stride, column_stride, offset, tuple(Batch(*batch) for batch in batches)
+    )
