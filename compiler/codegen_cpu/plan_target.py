@@ -6,6 +6,11 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
+from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
+    byte_convolution,
+    convolves_bytes,
+    reads_bytes_of_image,
+)
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contractions import (
     contraction_candidates,
@@ -17,7 +22,7 @@ from onnxc.compiler.codegen_cpu.schedules.products import convolution_candidates
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import AnchorKind
-from onnxc.compiler.ir.primitives.contractions import channels_first
+from onnxc.compiler.ir.primitives.contractions import channels_first, channels_innermost
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
@@ -33,7 +38,8 @@ def cpu_plan_target(target: Target) -> PlanTarget:
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
-                return convolution_candidates(problem, target)
+                in_bytes = _byte_convolution(problem, target)
+                return convolution_candidates(problem, target) if in_bytes is None else (in_bytes,)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -47,6 +53,8 @@ def _reads(anchor: Op, ordinal: int, view: View) -> bool:
     """Whether kernels read an operand as a view."""
     if anchor.name == "dot" and is_of_bytes(anchor):
         return reads_bytes(anchor, ordinal, view)
+    if anchor.name == "convolution" and convolves_bytes(anchor):
+        return ordinal == 1 or reads_bytes_of_image(view)
     return reads_view(anchor, ordinal, view)
 
 
@@ -54,8 +62,14 @@ def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
     return contraction_measures(problem) if problem.kind == "contraction" else {}
 
 
+def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None:
+    op = next(op for op in problem.block.ops if op.name == "convolution")
+    return byte_convolution(op, problem, target) if convolves_bytes(op) else None
+
+
 def _channels_first(op: Op) -> bool:
-    return op.text("dimensions") == channels_first(op.result.rank - 2)
+    is_innermost = op.text("dimensions") == channels_innermost(op.result.rank - 2)
+    return op.text("dimensions") == channels_first(op.result.rank - 2) or (convolves_bytes(op) and is_innermost)
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:

@@ -8,7 +8,7 @@ import numpy as np
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.views import row_major
 
-__all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "known_sizes"]
+__all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "PermutedPanels", "known_sizes"]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,27 @@ class Permuted:
         out[...] = array.transpose(self.order)
 
 
-Layout = PackedPanels | Permuted
+@dataclass(frozen=True)
+class PermutedPanels:
+    """A constant with its axes in another order, in panels then."""
+
+    permuted: Permuted
+    panels: PackedPanels
+
+    def __str__(self) -> str:
+        return f"{self.panels}, of {self.permuted}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array."""
+        return self.panels.shape
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        self.panels.pack(array.transpose(self.permuted.order), out)
+
+
+Layout = PackedPanels | Permuted | PermutedPanels
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ SIZES = [
 ]
 
 
-def _bytes(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
+def all_bytes(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
     """Numbers of the whole range, the least and the greatest often."""
     bounds = np.iinfo(dtype.numpy)
     random = np.random.default_rng((seed, *shape))
@@ -57,7 +57,7 @@ def test_sums_are_exact_for_all_signs(equation: str, signs: tuple[DType, DType],
     assert _algorithms(native) == ["bytes"]
     for sizes in SIZES:
         shapes = [tuple(sizes[letter] for letter in term) for term in parse_equation(equation)[:2]]
-        native.check(_bytes(signs[0], *shapes[0]), _bytes(signs[1], *shapes[1], seed=1))
+        native.check(all_bytes(signs[0], *shapes[0]), all_bytes(signs[1], *shapes[1], seed=1))
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
@@ -66,7 +66,7 @@ def test_sums_are_exact_for_all_signs(equation: str, signs: tuple[DType, DType],
 def test_constants_are_packed_for_all_signs(
     depth: int, columns: int, signs: tuple[DType, DType], target: Target
 ) -> None:
-    w = _bytes(signs[1], columns, depth, seed=1)
+    w = all_bytes(signs[1], columns, depth, seed=1)
 
     def build(ir: Builder, x: Value) -> Value:
         return ir.dot(x, ir.constant(w), "mk,nk->mn", I32)
@@ -74,19 +74,19 @@ def test_constants_are_packed_for_all_signs(
     native = Native(make([f"{signs[0]}[M, {depth}]"], build), target)
     assert _algorithms(native) == ["bytes"]
     for rows in (0, 1, 7, 100):
-        native.check(_bytes(signs[0], rows, depth))
+        native.check(all_bytes(signs[0], rows, depth))
 
 
 def test_batches_of_constants_each_have_their_sums() -> None:
-    w = _bytes(I8, 3, 10, 20, seed=1)
+    w = all_bytes(I8, 3, 10, 20, seed=1)
     native = Native(make(["i8[3, M, 10]"], lambda ir, x: ir.dot(x, ir.constant(w), "bmk,bkn->bmn", I32)))
     assert _algorithms(native) == ["bytes"]
-    native.check(_bytes(I8, 3, 6, 10))
+    native.check(all_bytes(I8, 3, 6, 10))
 
 
 @pytest.mark.parametrize("target", [HOST, parse_target("cpu:x86-64-v3")], ids=str)
 def test_a_product_is_scaled_rounded_and_stored_in_bytes_by_its_kernel(target: Target) -> None:
-    w, scale = _bytes(I8, 33, 20, seed=1), np.linspace(1e-4, 2e-2, 20, dtype=np.float32)
+    w, scale = all_bytes(I8, 33, 20, seed=1), np.linspace(1e-4, 2e-2, 20, dtype=np.float32)
 
     def build(ir: Builder, x: Value) -> Value:
         total = ir.sub(ir.dot(x, ir.constant(w), "mk,kn->mn", I32), ir.constant(np.arange(20, dtype=np.int32)))
@@ -96,4 +96,4 @@ def test_a_product_is_scaled_rounded_and_stored_in_bytes_by_its_kernel(target: T
     native = Native(make(["u8[M, 33]"], build), target)
     assert [kernel.kind for kernel in native.plan.kernels] == ["contraction"]
     for rows in (1, 9):
-        native.check(_bytes(U8, rows, 33))
+        native.check(all_bytes(U8, rows, 33))

@@ -6,6 +6,7 @@ with. `depthwise`: one filter per channel, vectors of output pixels. `general`: 
 
 from collections.abc import Sequence
 
+from onnxc.compiler.codegen_cpu.convolution_bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
 from onnxc.compiler.codegen_cpu.convolution_panels import emit_panels
 from onnxc.compiler.codegen_cpu.element_types import register_type
@@ -34,6 +35,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     match kernel.scheduled(ConvolutionSchedule).algorithm:
         case "panels":
             return emit_panels(frame, op, name)
+        case "bytes":
+            return emit_bytes(frame, op, name)
         case "depthwise":
             return emit_depthwise(frame, op, name)
     return _emit_general(frame, op, name)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP, multiplied_type
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
@@ -15,7 +16,7 @@ from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, P
 from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
 
-__all__ = ["byte_schedule", "byte_types", "is_of_bytes", "reads_bytes"]
+__all__ = ["byte_schedule", "byte_types", "is_of_bytes", "panel_vectors", "reads_bytes"]
 
 CHUNK_ROWS = 96
 """Rows of A against one panel: their sums, 64 columns wide, stay in the first-level cache."""
@@ -50,8 +51,8 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
     found = find_problem(problem.block)
     if found is None or not found.n:
         return None
-    vectors = _vectors(found, target)
     lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
+    vectors = panel_vectors(found.columns, lanes)
     rows = multiplied_type(own, found.b.base.dtype, target)
     parameter = problem.block.parameters.index(found.b.base)
     is_constant, width = problem.is_constant(parameter), vectors * lanes
@@ -77,12 +78,10 @@ def byte_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
     return ProductTypes(rows, found.b.base.dtype, I32, GROUP)
 
 
-def _vectors(found: Problem, target: Target) -> int:
+def panel_vectors(columns: Dim, lanes: int) -> int:
     """The width of panels that leaves the least unused; a step along k takes one vector more than it multiplies."""
-    lanes = target.vector_bits // I32.bits
-    if not isinstance(found.columns, int):
+    if not isinstance(columns, int):
         return 4
-    columns = found.columns
     return min((4, 3, 2, 1), key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
 
 
