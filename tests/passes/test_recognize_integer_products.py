@@ -136,6 +136,18 @@ def test_integer_convolutions_take_a_zero_point_that_a_call_decides() -> None:
     assert described(integers([u8(N, 8, 5, 4), u8()], make)[1]) == "u8 by i8 -> i32"
 
 
+def test_zero_points_of_many_filters_are_0_as_those_of_few() -> None:
+    filters, zeros = np.ones((2000, 1, 1, 1), np.int8), np.zeros(2000, np.int8)
+
+    def make(b: Builder, x: Value) -> Value:
+        scale = b.broadcast(b.constant(np.full(2000, 0.5, np.float32)), (0,), filters.shape)
+        zero = b.broadcast(b.cast(b.constant(zeros), F32), (0,), filters.shape)
+        w = b.mul(b.sub(b.cast(b.constant(filters), F32), zero), scale)
+        return b.convolution(dequantized(b, x, 0, 0.25), w, (1, 1), (0, 0), (0, 0), (1, 1))
+
+    assert described(integers([u8(N, 1, 2, 2)], make)[1]) == "u8 by i8 -> i32"
+
+
 def test_integers_of_channels_by_themselves_are_summed_exactly_as_floats() -> None:
     def make(b: Builder, x: Value, w: Value) -> Value:
         operands = shifted(b, x, 255), shifted(b, w, -128)

@@ -96,13 +96,15 @@ def _narrow_constant(value: Value, build: Builder) -> Quantized | None:
 def _zero_point(value: Value, build: Builder) -> Spread | None:
     """A zero point as i32: of integers, or of f32 that hold what was an integer of 8 bits."""
     spread = _spread(value, build)
-    array, cast = spread.array, made_by(spread.value, "cast")
-    if array is not None:
-        if not np.array_equal(array, np.clip(np.rint(array), -128, 255)):
-            return None
-    elif cast is None or cast.operands[0].dtype not in (I8, U8):
+    cast = made_by(spread.value, "cast")
+    source = spread.value if cast is None else cast.operands[0]
+    array = constant_of(source)
+    if source.dtype in (I8, U8):
+        # A long constant has not been folded with its cast.
+        return replace(spread, value=build.cast(source, I32) if array is None else build.constant(array.astype("i4")))
+    if array is None or not np.array_equal(array, np.clip(np.rint(array), -128, 255)):
         return None
-    return replace(spread, value=build.cast(spread.value, I32))
+    return replace(spread, value=build.constant(array.astype("i4")))
 
 
 def _spread(value: Value, build: Builder) -> Spread:
