@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
+from onnxc.compiler.codegen_cpu.byte_panels import byte_library, multiply_bytes, panel_steps
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, ProductTypes, multiply, row_steps
+from onnxc.compiler.codegen_cpu.micro_kernels import Product, ProductTypes
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -84,8 +85,7 @@ class _ConvolvedBytes:
         f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
         f.ret()
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * self.depth)
-        vectors, _, most_rows = self._shape
-        library = tuple(MicroKernel(self.types, rows, vectors) for rows in row_steps(most_rows))
+        library = byte_library(self.types, self._shape, frame.target)
         return KernelCode(name, (f,), chunks * panels, grain, library)
 
     @property
@@ -104,18 +104,19 @@ class _ConvolvedBytes:
         else:
             a, stride = self.rows, self.line
             f.if_(is_new, lambda: self._unroll_chunk(first, count))
-        steps = -(-self.depth // GROUP)
-        panel_bytes = (steps + self.flips) * self.width * GROUP
+        steps = panel_steps(self.depth, f, self.frame.target)
+        panel_bytes = f.mul(f.add(steps, int(self.flips)), self.width * GROUP)
         b = f.gep(self._base(self.w), f.mul(panel, panel_bytes))
 
         def block(k: Int) -> None:
             depth = f.smin(f.sub(steps, k), self.schedule.tile.depth // GROUP)
             columns = f.gep(b, f.mul(k, self.width * GROUP))
             product = Product(f.gep(a, f.mul(k, GROUP)), stride, GROUP, columns, self.tile, depth)
-            multiply(f, product, count, f.convert("zext", f.icmp("ne", k, 0), "i64"), self.types, self._shape)
+            accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
+            multiply_bytes(f, product, count, accumulate, self.types, self._shape, self.frame.target)
 
         f.loop(0, steps, self.schedule.tile.depth // GROUP, block)
-        sums = f.gep(b, steps * self.width * GROUP) if self.flips else None
+        sums = f.gep(b, f.mul(steps, self.width * GROUP)) if self.flips else None
         f.loop(0, count, 1, lambda row: self._finish_row(f.add(first, row), row, f.mul(panel, self.width), sums))
 
     def _base(self, view: View) -> Reg:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from onnxc.compiler.codegen_cpu.byte_panels import byte_library, multiply_bytes, panel_steps, whole_steps
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.integer_packing import pack_groups
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
+from onnxc.compiler.codegen_cpu.micro_kernels import Product
 from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types
 from onnxc.compiler.codegen_cpu.write_result import write_result
@@ -75,14 +76,20 @@ class _Bytes:
         f.ret()
         units = product(outer_sizes) * chunks * panels
         grain = frame.grain(chunk_rows * self.width * problem.depth)
-        library = tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(self.register_rows))
+        library = byte_library(self.types, self._shape, frame.target)
         return KernelCode(name, (f,), units, grain, library)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """(vectors, lanes, rows) of the micro-kernels."""
+        return self.vectors, self.lanes, self.register_rows
 
     def _reserve(self, rows: int) -> None:
         """Memory on the stack for the sums of a unit, and for what is packed on the way."""
         f, depth = self.frame.f, self._scratch_depth()
         self.tile = f.alloca(self.sum_element, rows * self.width)
-        panel_elements = -(-depth // GROUP) * GROUP * self.width
+        whole = whole_steps(self.frame.target) * GROUP
+        panel_elements = -(-depth // whole) * whole * self.width
         self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), panel_elements)
         if self.flips and not self.is_packed:
             self._reserve_flipped_sums()
@@ -136,8 +143,7 @@ class _Bytes:
                 place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
         place = f.add(f.mul(place, frame.size(panels)), panel)
         parameters = frame.kernel.block.parameters
-        steps = floordiv(problem.depth + GROUP - 1, GROUP)
-        length = f.mul(frame.size(steps), self.width * GROUP)
+        length = f.mul(panel_steps(frame.size(problem.depth), f, frame.target), self.width * GROUP)
         offset = f.mul(place, f.add(length, self.width * GROUP if self.flips else 0))
         base, element = frame.inputs[parameters.index(problem.b.base)], memory_type(problem.b.base.dtype)
         if self.flips:
@@ -151,11 +157,11 @@ class _Bytes:
         panel = self._panel_block(b, k, count, first_column)
         a_block = f.gep(a, f.mul(k, frame.size(problem.a_stride(problem.k))), memory_type(problem.a.base.dtype))
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
-        shape = (self.vectors, self.lanes, self.register_rows)
-        multiply(f, self._product(a_block, panel, count, rows), rows, accumulate, self.types, shape)
+        multiplied = (accumulate, self.types, self._shape, frame.target)
+        multiply_bytes(f, self._product(a_block, panel, count, rows), rows, *multiplied)
         if self.flips and not self.is_packed:
             product = Product(self.zeros, 0, 0, panel, self.flipped_sums, self._steps(count))
-            multiply(f, product, 1, accumulate, self.types, shape)
+            multiply_bytes(f, product, 1, *multiplied)
 
     def _steps(self, count: Int) -> Int:
         """How many steps along k so many elements are."""
@@ -172,7 +178,14 @@ class _Bytes:
         left = f.sub(frame.size(problem.columns), first_column)
         start = f.gep(b, f.mul(k, k_stride), memory_type(source))
         pack_groups(f, start, self.panel, strides, (count, left), self.vectors, self.lanes)
+        self._clear_behind(self.panel, self._steps(count), panel_steps(count, f, frame.target))
         return self.panel
+
+    def _clear_behind(self, panel: Reg, steps: Int, whole: Int) -> None:
+        """Zeros for the steps of a panel that are read and have no elements."""
+        f, step = self.frame.f, self.width * GROUP
+        zero = f.constant(vector_type("i8", self.line_lanes), 0)
+        f.loop(f.mul(steps, step), f.mul(whole, step), self.line_lanes, lambda at: f.store(zero, f.gep(panel, at)))
 
     def _product(self, a: Reg, panel: Reg, count: Int, rows: Int) -> Product:
         """A block of A, in place or packed here, against one of the panel."""

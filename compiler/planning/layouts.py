@@ -26,7 +26,7 @@ class PackedPanels:
     The matrices are strided views of the dense constant: element (k, n) of the first lies `offset` + k *
     `depth_stride` + n * `column_stride` elements behind its beginning. A step of k is a group of neighbours, which lie
     side by side; the last one is filled up with zeros. Of bytes, `sums_by` other than 0 puts i32 behind each panel:
-    the sums of its columns times so many.
+    the sums of its columns times so many. The steps are a multiple of `whole`.
     """
 
     width: int
@@ -38,6 +38,7 @@ class PackedPanels:
     batches: tuple[Batch, ...] = ()
     group: int = 1
     sums_by: int = 0
+    whole: int = 1
 
     def __str__(self) -> str:
         grouped = f" by {self.group}" if self.group > 1 else ""
@@ -47,7 +48,7 @@ class PackedPanels:
     @property
     def steps(self) -> int:
         """How many groups there are along k."""
-        return -(-self.depth // self.group)
+        return -(-self.depth // (self.group * self.whole)) * self.whole
 
     @property
     def shape(self) -> tuple[int, ...]:

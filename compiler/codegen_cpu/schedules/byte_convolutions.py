@@ -2,7 +2,8 @@
 
 from math import prod
 
-from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP, multiplied_type
+from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.schedules.byte_products import panel_vectors
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import product
@@ -48,18 +49,19 @@ def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> Convolut
     filters, *window = known_sizes(w.shape)
     depth, lanes = prod(window), target.vector_bits // I32.bits
     vectors = panel_vectors(filters, lanes)
-    rows = multiplied_type(x.base.dtype, w.base.dtype, target)
+    rows, whole = row_type(x.base.dtype, w.base.dtype, target), whole_steps(target)
     flips, width = rows != x.base.dtype, vectors * lanes
+    unrolls = flips or not _reads_pixels(op, x, whole)
     pixels = max(register_rows(vectors, target), min(CHUNK_PIXELS, MOST_PACKED_BYTES // depth))
     return ConvolutionSchedule(
         algorithm="bytes",
         tile=Tile(pixels, width, BLOCK_DEPTH),
         arithmetic=Arithmetic(str(rows), I32),
         registers=Tile(register_rows(vectors, target), width),
-        packs_rows=flips or not _reads_pixels(op, x),
+        packs_rows=unrolls,
         workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
-        packing=Packing(parameter, _packed_filters(known_sizes(w.shape), width, _sums_by(rows) if flips else 0)),
-        why="windows are unrolled into rows of bytes" if flips or not _reads_pixels(op, x) else "pixels are rows",
+        packing=Packing(parameter, _packed_filters(known_sizes(w.shape), width, _sums_by(rows) if flips else 0, whole)),
+        why="windows are unrolled into rows of bytes" if unrolls else "pixels are rows",
     )
 
 
@@ -69,21 +71,22 @@ def _is_plain(op: Op) -> bool:
     return lies_so and op.int("groups") == 1 and set(op.ints("input_dilations")) <= {1} and op.result.rank > 2
 
 
-def _reads_pixels(op: Op, x: View) -> bool:
+def _reads_pixels(op: Op, x: View, whole: int) -> bool:
     """Whether the pixels of the image are the rows of the product as they lie."""
     taps, channels = op.operands[1].shape[2:], op.operands[1].shape[1]
     padding = {*op.dims("low"), *op.dims("high")}
     is_pointwise = {*taps, *op.ints("strides")} == {1} and padding == {0}
-    return is_pointwise and is_dense(x) and isinstance(channels, int) and channels % GROUP == 0
+    return is_pointwise and is_dense(x) and isinstance(channels, int) and channels % (GROUP * whole) == 0
 
 
 def _sums_by(rows: object) -> int:
     return FLIPPED_ZERO if rows == U8 else -FLIPPED_ZERO
 
 
-def _packed_filters(sizes: tuple[int, ...], width: int, sums_by: int) -> PermutedPanels:
+def _packed_filters(sizes: tuple[int, ...], width: int, sums_by: int, whole: int) -> PermutedPanels:
     """Filters [o, i, *taps] in panels, of which each sums its channels innermost."""
     filters, channels, *taps = sizes
     depth = channels * prod(taps)
     turned = Permuted((0, *range(2, len(sizes)), 1), sizes)
-    return PermutedPanels(turned, PackedPanels(width, depth, filters, 1, depth, group=GROUP, sums_by=sums_by))
+    panels = PackedPanels(width, depth, filters, 1, depth, group=GROUP, sums_by=sums_by, whole=whole)
+    return PermutedPanels(turned, panels)

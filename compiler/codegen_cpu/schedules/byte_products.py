@@ -1,8 +1,7 @@
 """Contractions of bytes on a CPU: which these are, how wide their panels are, and what is packed on the way."""
 
-from dataclasses import replace
-
-from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP, multiplied_type
+from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import Dim
@@ -53,11 +52,12 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
         return None
     lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
     vectors = panel_vectors(found.columns, lanes)
-    rows = multiplied_type(own, found.b.base.dtype, target)
+    rows = row_type(own, found.b.base.dtype, target)
     parameter = problem.block.parameters.index(found.b.base)
     is_constant, width = problem.is_constant(parameter), vectors * lanes
     sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
-    panels = replace(_packed_panels(found, width), group=GROUP, sums_by=sums_by) if is_constant else None
+    whole = whole_steps(target)
+    panels = _packed_panels(found, width, sums_by, whole) if is_constant else None
     return ContractionSchedule(
         algorithm="bytes",
         tile=Tile(CHUNK_ROWS, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
@@ -65,7 +65,7 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
         registers=Tile(register_rows(vectors, target), width),
         workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
         left=found.left,
-        packs_rows=rows != own or not _reads_groups(found),
+        packs_rows=rows != own or not _reads_groups(found, whole),
         packs_columns=not is_constant,
         packing=None if panels is None else Packing(parameter, panels),
         why=f"B is packed {'when it is compiled' if is_constant else 'on the way'}",
@@ -85,17 +85,19 @@ def panel_vectors(columns: Dim, lanes: int) -> int:
     return min((4, 3, 2, 1), key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
 
 
-def _reads_groups(found: Problem) -> bool:
-    """Whether rows are whole groups side by side, so that they are read in place."""
-    return isinstance(found.depth, int) and found.depth % GROUP == 0 and found.a_stride(found.k) == 1
+def _reads_groups(found: Problem, whole: int) -> bool:
+    """Whether rows are whole steps side by side, so that they are read in place."""
+    is_whole = isinstance(found.depth, int) and found.depth % (GROUP * whole) == 0
+    return is_whole and found.a_stride(found.k) == 1
 
 
-def _packed_panels(found: Problem, width: int) -> PackedPanels:
+def _packed_panels(found: Problem, width: int, sums_by: int, whole: int) -> PackedPanels:
     """Constant B in panels of so many columns."""
     outer = [letter for letter in found.outer if found.b_strides[letter] != 0]
     batches = (known_sizes((found.sizes[letter], found.b_strides[letter])) for letter in outer)
     strides = (found.b_stride(found.k), found.b_strides[found.n], found.b.offset)
     depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
+    known = tuple(Batch(*batch) for batch in batches)
     return PackedPanels(
-        width, depth, columns, depth_stride, column_stride, offset, tuple(Batch(*batch) for batch in batches)
+        width, depth, columns, depth_stride, column_stride, offset, known, group=GROUP, sums_by=sums_by, whole=whole
     )
