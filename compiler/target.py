@@ -10,7 +10,7 @@ from typing import Literal
 from onnxc.runtime.cpu import host_architecture, host_features
 from onnxc.runtime.errors import InputError
 
-__all__ = ["Target", "known_targets", "parse_target"]
+__all__ = ["Target", "known_targets", "parse_target", "without"]
 
 Kind = Literal["cpu", "cuda", "interpreter"]
 
@@ -119,6 +119,11 @@ def parse_target(text: str) -> Target:
         message = f"target {text!r} adds {', '.join(unknown)}; known are {', '.join(legal)}"
         raise InputError(message, code="unknown-target")
     return _cpu_target(name, extras)
+
+
+def without(target: Target, extra: str) -> Target:
+    """The target without an instruction set that its name does not imply."""
+    return parse_target("+".join(part for part in str(target).split("+") if part != extra))
 
 
 def _host_target() -> Target:

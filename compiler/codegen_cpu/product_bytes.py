@@ -51,7 +51,7 @@ class _Bytes:
         assert schedule.registers is not None, schedule
         self.register_rows = schedule.registers.rows
         self.is_packed = schedule.packing is not None
-        self.packs_rows = schedule.packs_rows
+        self.packs_rows, self.keeps_rows = schedule.packs_rows, schedule.keeps_rows
         self.flips = self.types.a != self.problem.a.base.dtype
 
     @property
@@ -68,11 +68,13 @@ class _Bytes:
         chunk_rows = minimum(problem.rows, self.chunk_rows)
         self._reserve(max(chunk_rows, 1) if isinstance(chunk_rows, int) else self.chunk_rows)
 
-        def unit(number: Reg) -> None:
-            *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
-            self._unit(dict(zip(problem.outer, outer, strict=True)), chunk, panel)
+        def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
+            *outer, chunk, panel = frame.split(ordinal, (*outer_sizes, chunks, panels))
+            rows = f.udiv(ordinal, frame.size(panels))
+            self._unit(dict(zip(problem.outer, outer, strict=True)), chunk, panel, f.icmp("ne", rows, before))
+            return (rows,)
 
-        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
         f.ret()
         units = product(outer_sizes) * chunks * panels
         grain = frame.grain(chunk_rows * self.width * problem.depth)
@@ -93,7 +95,8 @@ class _Bytes:
         self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), panel_elements)
         if self.flips and not self.is_packed:
             self._reserve_flipped_sums()
-        self.line_length = -(-depth // self.line_lanes) * self.line_lanes
+        row_depth = self.problem.depth if self.keeps_rows and isinstance(self.problem.depth, int) else depth
+        self.line_length = -(-row_depth // self.line_lanes) * self.line_lanes
         self.rows = f.alloca(memory_type(self.types.a), rows * self.line_length) if self.packs_rows else None
 
     def _reserve_flipped_sums(self) -> None:
@@ -106,7 +109,8 @@ class _Bytes:
         depth = self.problem.depth
         return min(depth, self.block_depth) if isinstance(depth, int) else self.block_depth
 
-    def _unit(self, outer: Mapping[str, Int], chunk: Int, panel: Int) -> None:
+    def _unit(self, outer: Mapping[str, Int], chunk: Int, panel: Int, is_new: Reg) -> None:
+        """One unit; is_new: whether its rows are others than those of the unit before."""
         frame, f, problem = self.frame, self.frame.f, self.problem
         first_row, first_column = f.mul(chunk, self.chunk_rows), f.mul(panel, self.width)
         rows = f.smin(f.sub(frame.size(problem.rows), first_row), self.chunk_rows)
@@ -118,6 +122,8 @@ class _Bytes:
         else:
             if isinstance(depth, Reg):
                 f.if_(f.icmp("eq", depth, 0), lambda: self._clear(rows))
+            if self.keeps_rows:
+                f.if_(is_new, lambda: self._pack_rows(a, rows, depth))
             b = self._panel_address(outer, panel, first_column)
             f.loop(0, depth, self.block_depth, lambda k: self._block(a, b, k, depth, rows, first_column))
         f.loop(0, rows, 1, lambda row: self._finish_row(outer, first_row, row, first_column))
@@ -152,13 +158,12 @@ class _Bytes:
 
     def _block(self, a: Reg, b: Reg, k: Int, depth: Int, rows: Int, first_column: Int) -> None:
         """One block of k: all rows of the chunk against it."""
-        frame, f, problem = self.frame, self.frame.f, self.problem
+        frame, f = self.frame, self.frame.f
         count = f.smin(f.sub(depth, k), self.block_depth)
         panel = self._panel_block(b, k, count, first_column)
-        a_block = f.gep(a, f.mul(k, frame.size(problem.a_stride(problem.k))), memory_type(problem.a.base.dtype))
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
         multiplied = (accumulate, self.types, self._shape, frame.target)
-        multiply_bytes(f, self._product(a_block, panel, count, rows), rows, *multiplied)
+        multiply_bytes(f, self._product(a, panel, k, count, rows), rows, *multiplied)
         if self.flips and not self.is_packed:
             product = Product(self.zeros, 0, 0, panel, self.flipped_sums, self._steps(count))
             multiply_bytes(f, product, 1, *multiplied)
@@ -187,15 +192,26 @@ class _Bytes:
         zero = f.constant(vector_type("i8", self.line_lanes), 0)
         f.loop(f.mul(steps, step), f.mul(whole, step), self.line_lanes, lambda at: f.store(zero, f.gep(panel, at)))
 
-    def _product(self, a: Reg, panel: Reg, count: Int, rows: Int) -> Product:
-        """A block of A, in place or packed here, against one of the panel."""
+    def _product(self, a: Reg, panel: Reg, k: Int, count: Int, rows: Int) -> Product:
+        """A block of A, in place or packed, against one of the panel."""
         frame, f, problem = self.frame, self.frame.f, self.problem
         row_stride, k_stride = (frame.size(problem.a_stride(group)) for group in (problem.m, problem.k))
+        steps = self._steps(count)
+        if self.rows is not None and self.keeps_rows:
+            return Product(f.gep(self.rows, k), self.line_length, GROUP, panel, self.tile, steps)
+        a = f.gep(a, f.mul(k, k_stride))
         if self.rows is None:
-            return Product(a, row_stride, f.mul(k_stride, GROUP), panel, self.tile, self._steps(count))
+            return Product(a, row_stride, f.mul(k_stride, GROUP), panel, self.tile, steps)
+        self._pack_rows(a, rows, count)
+        return Product(self.rows, self.line_length, GROUP, panel, self.tile, steps)
+
+    def _pack_rows(self, a: Reg, rows: Int, count: Int) -> None:
+        """Copies so many elements of each row, in whole groups."""
+        frame, problem = self.frame, self.problem
+        assert self.rows is not None
+        strides = frame.size(problem.a_stride(problem.m)), frame.size(problem.a_stride(problem.k))
         conversion = Conversion(problem.a.base.dtype, self.types.a, self.line_lanes)
-        pack_lines(f, a, self.rows, (row_stride, k_stride), (rows, count), self.line_length, conversion)
-        return Product(self.rows, self.line_length, GROUP, panel, self.tile, self._steps(count))
+        pack_lines(frame.f, a, self.rows, strides, (rows, count), self.line_length, conversion)
 
     def _clear(self, rows: Int) -> None:
         f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)

@@ -192,8 +192,8 @@ class ContractionSchedule(Schedule):
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
-    packs_columns: these are copied before they are multiplied, in the type of the sums. unit_rows: the rows of a unit
-    where several tiles share what is packed for them; 0 for one tile.
+    packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
+    panels. unit_rows: the rows of a unit where several tiles share what is packed for them; 0 for one tile.
     """
 
     algorithm: Literal["panels", "bytes", "lines", "tiles", "general"]
@@ -202,6 +202,7 @@ class ContractionSchedule(Schedule):
     registers: Tile | None = None
     left: int = 0
     packs_rows: bool = False
+    keeps_rows: bool = False
     packs_columns: bool = False
     unit_rows: int = 0
     split: int = 1

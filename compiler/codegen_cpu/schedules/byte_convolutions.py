@@ -48,7 +48,7 @@ def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> Convolut
         return None
     filters, *window = known_sizes(w.shape)
     depth, lanes = prod(window), target.vector_bits // I32.bits
-    vectors = panel_vectors(filters, lanes)
+    vectors = panel_vectors(filters, lanes, target)
     rows, whole = row_type(x.base.dtype, w.base.dtype, target), whole_steps(target)
     flips, width = rows != x.base.dtype, vectors * lanes
     unrolls = flips or not _reads_pixels(op, x, whole)

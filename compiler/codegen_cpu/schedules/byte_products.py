@@ -4,6 +4,7 @@ from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.codegen_cpu.tile_kernels import has_tiles
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
@@ -17,8 +18,17 @@ from onnxc.compiler.target import Target
 
 __all__ = ["byte_schedule", "byte_types", "is_of_bytes", "panel_vectors", "reads_bytes"]
 
-CHUNK_ROWS = 96
-"""Rows of A against one panel: their sums, 64 columns wide, stay in the first-level cache."""
+CHUNK_ROWS = 256
+"""The most rows of A against one panel, which then comes from far memory once for all of them."""
+
+MOST_PACKED_BYTES = 1 << 19
+"""The most that rows take that are packed for all panels: in the second-level cache, beside a panel."""
+
+LEAST_ROWS = 32
+"""Chunks are of so many rows, which tile registers multiply at once, or of a multiple of it."""
+
+ROWS_BESIDE = 96
+"""Rows that are packed for each panel again, as their depth is not known, or too large."""
 
 BLOCK_DEPTH = 2048
 """How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
@@ -51,21 +61,24 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
     if found is None or not found.n:
         return None
     lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
-    vectors = panel_vectors(found.columns, lanes)
+    vectors = panel_vectors(found.columns, lanes, target)
     rows = row_type(own, found.b.base.dtype, target)
     parameter = problem.block.parameters.index(found.b.base)
     is_constant, width = problem.is_constant(parameter), vectors * lanes
     sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
     whole = whole_steps(target)
     panels = _packed_panels(found, width, sums_by, whole) if is_constant else None
+    packs = rows != own or not _reads_groups(found, whole) or (has_tiles(target) and found.columns != width)
+    chunk = _chunk_rows(found, packs)
     return ContractionSchedule(
         algorithm="bytes",
-        tile=Tile(CHUNK_ROWS, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
+        tile=Tile(chunk or ROWS_BESIDE, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
         arithmetic=Arithmetic(str(rows), I32),
         registers=Tile(register_rows(vectors, target), width),
         workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
         left=found.left,
-        packs_rows=rows != own or not _reads_groups(found, whole),
+        packs_rows=packs,
+        keeps_rows=packs and chunk is not None,
         packs_columns=not is_constant,
         packing=None if panels is None else Packing(parameter, panels),
         why=f"B is packed {'when it is compiled' if is_constant else 'on the way'}",
@@ -78,11 +91,28 @@ def byte_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
     return ProductTypes(rows, found.b.base.dtype, I32, GROUP)
 
 
-def panel_vectors(columns: Dim, lanes: int) -> int:
-    """The width of panels that leaves the least unused; a step along k takes one vector more than it multiplies."""
+def _chunk_rows(found: Problem, packs: bool) -> int | None:
+    """The rows of a chunk, all chunks of about one size; None where no whole rows of so many can be packed."""
+    most = CHUNK_ROWS
+    if packs:
+        if not isinstance(found.depth, int) or found.depth * LEAST_ROWS > MOST_PACKED_BYTES:
+            return None
+        most = min(CHUNK_ROWS, MOST_PACKED_BYTES // max(found.depth, 1) // LEAST_ROWS * LEAST_ROWS)
+    if not isinstance(found.rows, int):
+        return most
+    chunks = max(1, -(-found.rows // most))
+    return max(1, -(-found.rows // (chunks * LEAST_ROWS)) * LEAST_ROWS)
+
+
+def panel_vectors(columns: Dim, lanes: int, target: Target) -> int:
+    """The width of panels that leaves the least unused; a step along k takes one vector more than it multiplies.
+
+    Tile registers hold the sums of two: of wider panels what they read lies in half of the sets of the first cache.
+    """
+    widths = (2, 1) if has_tiles(target) else (4, 3, 2, 1)
     if not isinstance(columns, int):
-        return 4
-    return min((4, 3, 2, 1), key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
+        return widths[0]
+    return min(widths, key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
 
 
 def _reads_groups(found: Problem, whole: int) -> bool:
