@@ -16,6 +16,7 @@ from onnxc.compiler.passes.recognize.recognize_attention import recognize_attent
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
 from onnxc.compiler.passes.recognize.recognize_integer_products import recognize_integer_products
 from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
+from onnxc.compiler.passes.recognize.recognize_requantization import recognize_requantization
 from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
 from onnxc.compiler.passes.recognize.recognize_rotary import recognize_rotary
 from onnxc.compiler.passes.recognize.recognize_softmax import recognize_softmax
@@ -54,7 +55,7 @@ def _optimize(*on_integers: Pass) -> tuple[Pass, ...]:
 OPTIMIZE: tuple[Pass, ...] = _optimize()
 """The same for every target."""
 
-CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_integer_products)
+CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, recognize_integer_products)
 """For the CPU, which multiplies integers of 8 bits faster than floats."""
 
 CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary, count_non_zero)
