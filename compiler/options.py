@@ -48,7 +48,7 @@ class _Index(Protocol):
 class CompileOptions:
     """Checked options of one compilation.
 
-    threads: for the calls, None for as many as the process may use. cache: the folder of compiled GPU kernels, None for
+    threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
     sizes that get kernels of their own.
     """
@@ -105,7 +105,7 @@ def make_options(
 
 
 def _cache_folder(cache: object) -> Path | None:
-    """The folder of compiled kernels: None asks for the usual one, False for none."""
+    """The folder of machine code: None asks for the usual one, False for none."""
     if cache is None:
         return default_cache_folder()
     if cache is False:

@@ -72,8 +72,9 @@ def compile(
     freeze_params: False keeps initializers that are also inputs as inputs with a default.
     config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
     threads: how many a call may use; None means all that this process may use.
-    cache: the folder in which compiled GPU kernels are kept, for any target; None means $ONNXC_CACHE, else
-    onnxc in $XDG_CACHE_HOME or ~/.cache; False keeps nothing. Code for the CPU is never kept.
+    cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
+    that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
+    False keeps nothing. Whoever may write to the folder decides what runs.
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
 
     Raises ModelError, UnsupportedError, InputError.
