@@ -59,8 +59,8 @@ CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention,
 GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)
 """For the GPU; attention stays whole."""
 
-GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)
-"""For the GPU, whose convolutions read channels last."""
+LAYOUTS: tuple[Pass, ...] = (choose_layout,)
+"""For convolutions, which read channels last."""
 
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)
 
@@ -77,5 +77,5 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     What is taken apart is lowered in its parts; layouts come last, as casts move with what they cast.
     """
     if kind == "cpu":
-        return (*CPU_KERNELS, *precision_passes(precision), *_FINISH)
-    return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *_FINISH)
+        return (*CPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH)
+    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH)

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.views import row_major
 
-__all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "known_sizes"]
+__all__ = ["Batch", "Layout", "PackedFilters", "PackedPanels", "Permuted", "known_sizes"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,39 @@ class Permuted:
         out[...] = array.transpose(self.order)
 
 
-Layout = PackedPanels | Permuted
+@dataclass(frozen=True)
+class PackedFilters:
+    """Filters of `sizes`, [o, i, *taps], as [group, panel, depth, width]; the last panel is filled up with zeros.
+
+    depth: what each filter of a group sums, its axes in the order `order`, of which 0 is i and the others are taps.
+    """
+
+    width: int
+    groups: int
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"panels of {self.width} filters, sums in the order {list(self.order)}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array."""
+        filters = self.sizes[0] // self.groups
+        return (self.groups, -(-filters // self.width), prod(self.sizes[1:]), self.width)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        filters = self.sizes[0] // self.groups
+        grouped = array.reshape(self.groups, filters, *self.sizes[1:])
+        turned = grouped.transpose(0, *(2 + axis for axis in self.order), 1).reshape(self.groups, -1, filters)
+        for panel in range(out.shape[1]):
+            part = turned[..., panel * self.width : (panel + 1) * self.width]
+            out[:, panel, :, : part.shape[-1]] = part
+            out[:, panel, :, part.shape[-1] :] = 0
+
+
+Layout = PackedPanels | PackedFilters | Permuted
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:
