@@ -18,7 +18,7 @@ from onnxc.compiler.codegen_cpu.packing import pack_panel
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.convolution_sums import SummedAxis, Sums, find_sums, is_padded
@@ -79,21 +79,30 @@ class _Rows:
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
         frame, f = self.frame, self.frame.f
-        chunks = floordiv(self.pixels + self.chunk - 1, self.chunk)
+        chunks, rows = self._chunks()
         panels = floordiv(self.filters + self.width - 1, self.width)
         if self.zeros is not None:
             zero = f.constant(self.element, 0.0)
             f.loop(0, self.block_run, 1, lambda k: f.store(zero, f.gep(self._zeros, k, self.element)))
 
-        def unit(ordinal: Reg) -> None:
+        def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
             group, chunk, panel = frame.split(ordinal, (self.groups, chunks, panels))
-            self._unit(group, f.mul(chunk, self.chunk), panel)
+            pixels = f.udiv(ordinal, frame.size(panels))
+            self._unit(group, f.mul(chunk, frame.size(rows)), panel, f.icmp("ne", pixels, before))
+            return (pixels,)
 
-        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
         f.ret()
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * self.depth)
         library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
         return KernelCode(name, (f,), self.groups * chunks * panels, grain, library)
+
+    def _chunks(self) -> tuple[Dim, Dim]:
+        """How many there are, all of about as many pixels, and how many these are: whole calls of micro-kernels."""
+        count, step = floordiv(self.pixels + self.chunk - 1, self.chunk), self._shape[2]
+        even = floordiv(self.pixels + maximum(count, 1) - 1, maximum(count, 1))
+        rows = minimum(floordiv(even + step - 1, step) * step, self.chunk)
+        return floordiv(self.pixels + maximum(rows, 1) - 1, maximum(rows, 1)), rows
 
     @property
     def _zeros(self) -> Reg:
@@ -107,15 +116,20 @@ class _Rows:
         assert registers is not None, self.schedule
         return self.width // self.lanes, self.lanes, registers.rows
 
-    def _unit(self, group: Int, first: Int, panel: Int) -> None:
+    def _unit(self, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
+        """One unit; is_new: whether its pixels are others than those of the unit before."""
         f = self.frame.f
-        rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.chunk)
-        self._find_first_addresses(group, first, rows)
+        rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(self._chunks()[1]))
+        f.if_(is_new, lambda: self._find_first_addresses(group, first, rows))
+        is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
 
         def block(start: Int, k: Int) -> None:
             taps = f.smin(f.sub(self.sums.start_count, start), self.block_taps)
             run = f.smin(f.sub(self.sums.run_length, k), self.block_run)
-            self._find_addresses(start, taps, k, rows)
+            if is_one_block:
+                f.if_(is_new, lambda: self._find_addresses(0, taps, 0, rows))
+            else:
+                self._find_addresses(start, taps, k, rows)
             accumulate = f.convert("zext", f.icmp("ne", f.add(start, k), 0), "i64")
             self._multiply(self._panel(group, panel, (start, k), (taps, run)), (taps, run), rows, accumulate)
 

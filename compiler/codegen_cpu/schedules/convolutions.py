@@ -110,7 +110,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
         packing = Packing(parameter, PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order))
     return ConvolutionSchedule(
         algorithm="rows",
-        tile=Tile(_chunk(product(op.result.shape[:-1])), vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
+        tile=Tile(CHUNK_PIXELS, vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
         workers=Threads(lanes, GRAIN_PRODUCTS),
@@ -126,14 +126,6 @@ def _vectors(op: Op, lanes: int) -> int:
         return 4
     count = filters // op.int("groups")
     return min((4, 3, 2, 1), key=lambda vectors: -(-count // (vectors * lanes)) * (vectors + 1))
-
-
-def _chunk(pixels: Dim) -> int:
-    """How many pixels are in a unit: chunks of equal sizes where their number is known."""
-    if not isinstance(pixels, int):
-        return CHUNK_PIXELS
-    chunks = max(-(-pixels // CHUNK_PIXELS), 1)
-    return max(-(-pixels // chunks), 1)
 
 
 def _depthwise(op: Op, problem: KernelProblem, target: Target) -> Schedule:
