@@ -4,14 +4,17 @@ A unit of work is a chunk of neighbouring pixels, across lines and images, again
 Where each pixel of the chunk begins to read under each tap is looked up once, as an address: in the padding that of
 zeros. Behind these addresses the micro-kernels sum runs of products, over all taps of a block, into a tile of
 [pixel][filter].
+
+Where the image is dilated, each phase of the result is a convolution of its own, with the taps that meet its elements.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from math import prod
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
-from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.packing import pack_panel
@@ -20,11 +23,11 @@ from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.convolution_sums import SummedAxis, Sums, find_sums, is_padded
 from onnxc.compiler.planning.domain import epilogue_leaves
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view
+from onnxc.compiler.planning.views import View, operand_view, row_major
 
 
 def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -36,6 +39,21 @@ def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     sums = find_sums(op, x, merges=schedule.packing is not None)
     assert sums is not None, op
     return _Rows(frame, op, schedule, sums, w).emit(name)
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """The results that sum the same taps: from `first` on along each spatial axis, `sizes` along the axes of starts.
+
+    ahead: how far into the image a step from results to elements leads. remainders: of the positions of results, whose
+    steps are as wide as there are phases. taps_before: those of all phases before it.
+    """
+
+    first: tuple[Int, ...]
+    sizes: tuple[Int, ...]
+    ahead: tuple[Int, ...]
+    remainders: tuple[Int, ...]
+    taps_before: Int
 
 
 @dataclass
@@ -55,7 +73,10 @@ class _Rows:
         self.chunk = schedule.tile.rows
         self.block_run = min(self.sums.run_length, schedule.tile.depth)
         self.block_taps = min(self.sums.start_count, max(schedule.tile.depth // self.sums.run_length, 1))
-        self.depth = self.sums.start_count * self.sums.run_length
+        self.spread = self.op.ints("input_dilations")
+        spatial = self.op.result.shape[1:-1]
+        counts = [floordiv(size + step - 1, step) for size, step in zip(spatial, self.spread, strict=True)]
+        self.pixel_shape = (self.op.result.shape[0], *counts)
         # Addresses are looked up in whole vectors of them.
         self.address_lanes = frame.target.vector_bits // 64
         self.table_rows = -(-self.chunk // self.address_lanes) * self.address_lanes
@@ -71,8 +92,8 @@ class _Rows:
 
     @cached_property
     def pixels(self) -> Dim:
-        """How many there are of the result, in all images."""
-        return product(self.op.result.shape[:-1])
+        """How many there are of a phase of the result, in all images."""
+        return product(self.pixel_shape)
 
     # Units
 
@@ -86,23 +107,25 @@ class _Rows:
             f.loop(0, self.block_run, 1, lambda k: f.store(zero, f.gep(self._zeros, k, self.element)))
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
-            group, chunk, panel = frame.split(ordinal, (self.groups, chunks, panels))
+            *phase, group, chunk, panel = frame.split(ordinal, (*self.spread, self.groups, chunks, panels))
             pixels = f.udiv(ordinal, frame.size(panels))
-            self._unit(group, f.mul(chunk, frame.size(rows)), panel, f.icmp("ne", pixels, before))
+            is_new = f.icmp("ne", pixels, before)
+            self._unit(self._phase(phase), group, f.mul(chunk, frame.size(rows)), panel, is_new)
             return (pixels,)
 
         f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
         f.ret()
-        grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * self.depth)
+        depth = self.sums.start_count * self.sums.run_length
+        grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
         library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
-        return KernelCode(name, (f,), self.groups * chunks * panels, grain, library)
+        return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
 
     def _chunks(self) -> tuple[Dim, Dim]:
         """How many there are, all of about as many pixels, and how many these are: whole calls of micro-kernels."""
         count, step = floordiv(self.pixels + self.chunk - 1, self.chunk), self._shape[2]
         even = floordiv(self.pixels + maximum(count, 1) - 1, maximum(count, 1))
-        rows = minimum(floordiv(even + step - 1, step) * step, self.chunk)
-        return floordiv(self.pixels + maximum(rows, 1) - 1, maximum(rows, 1)), rows
+        rows = maximum(minimum(floordiv(even + step - 1, step) * step, self.chunk), 1)
+        return floordiv(self.pixels + rows - 1, rows), rows
 
     @property
     def _zeros(self) -> Reg:
@@ -116,42 +139,85 @@ class _Rows:
         assert registers is not None, self.schedule
         return self.width // self.lanes, self.lanes, registers.rows
 
-    def _unit(self, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
+    def _phase(self, ordinals: Sequence[Int]) -> _Phase:
+        """The phase whose taps begin at `ordinals` along the spatial axes."""
+        f = self.frame.f
+        remainders: list[Int] = []
+        ahead: list[Int] = []
+        for first, low, spread in zip(ordinals, self.op.dims("low"), self.spread, strict=True):
+            before = f.sub(self.frame.size(low), first)
+            rest = f.srem(before, spread)
+            positive = f.srem(f.add(rest, spread), spread)
+            remainders.append(positive)
+            ahead.append(f.sdiv(f.sub(positive, before), spread))
+        sizes: list[Int] = []
+        taps_before: Int = 0
+        for axis in self.sums.starts:
+            first, (whole, rest) = 0 if axis.spatial is None else ordinals[axis.spatial], divmod(axis.size, axis.spread)
+            size = f.add(whole, f.convert("zext", f.icmp("slt", first, rest), "i64")) if axis.spread > 1 else axis.size
+            own = f.add(f.mul(first, whole), f.smin(first, rest)) if axis.spread > 1 else 0
+            behind = prod(other.size for other in self.sums.starts if other.ordinal > axis.ordinal)
+            taps_before = f.add(taps_before, f.mul(self._product(sizes), f.mul(own, behind)))
+            sizes.append(size)
+        return _Phase(tuple(ordinals), tuple(sizes), tuple(ahead), tuple(remainders), taps_before)
+
+    def _product(self, numbers: Sequence[Int]) -> Int:
+        result: Int = 1
+        for number in numbers:
+            result = self.frame.f.mul(result, number)
+        return result
+
+    def _unit(self, phase: _Phase, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
         """One unit; is_new: whether its pixels are others than those of the unit before."""
         f = self.frame.f
         rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(self._chunks()[1]))
-        f.if_(is_new, lambda: self._find_first_addresses(group, first, rows))
+        f.if_(is_new, lambda: self._find_first_addresses(phase, group, first, rows))
+        count = self._product(phase.sizes)
         is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
 
         def block(start: Int, k: Int) -> None:
-            taps = f.smin(f.sub(self.sums.start_count, start), self.block_taps)
+            taps = f.smin(f.sub(count, start), self.block_taps)
             run = f.smin(f.sub(self.sums.run_length, k), self.block_run)
             if is_one_block:
-                f.if_(is_new, lambda: self._find_addresses(0, taps, 0, rows))
+                f.if_(is_new, lambda: self._find_addresses(phase, (0, 0), taps, rows))
             else:
-                self._find_addresses(start, taps, k, rows)
+                self._find_addresses(phase, (start, k), taps, rows)
             accumulate = f.convert("zext", f.icmp("ne", f.add(start, k), 0), "i64")
-            self._multiply(self._panel(group, panel, (start, k), (taps, run)), (taps, run), rows, accumulate)
+            weights = self._panel(phase, (group, panel), (start, k), (taps, run))
+            self._multiply(weights, (taps, run), rows, accumulate)
 
         def blocks(start: Int) -> None:
             f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
 
-        f.loop(0, self.sums.start_count, self.block_taps, blocks)
-        f.loop(0, rows, 1, lambda row: self._finish_row(group, f.add(first, row), row, f.mul(panel, self.width)))
+        if self.sums.spread:
+            f.if_(f.icmp("eq", count, 0), partial(self._clear, rows))
+        f.loop(0, count, self.block_taps, blocks)
+        channels = (group, f.mul(panel, self.width))
+        f.loop(0, rows, 1, lambda row: self._finish_row(phase, channels, f.add(first, row), row))
+
+    def _clear(self, rows: Int) -> None:
+        """The tile of results that meet no tap."""
+        f, zero = self.frame.f, self.frame.f.constant(vector_type(self.element, self.lanes), 0.0)
+
+        def clear(start: Int) -> None:
+            f.store(zero, f.gep(self.tile, start, self.element), align=64)
+
+        f.loop(0, f.mul(rows, self.width), self.lanes, clear)
 
     # Addresses
 
-    def _find_first_addresses(self, group: Int, first: Int, rows: Int) -> None:
-        """Where each pixel of the chunk reads under tap 0, and its positions along the axes that are padded."""
-        frame, f, shape = self.frame, self.frame.f, self.op.result.shape[:-1]
+    def _find_first_addresses(self, phase: _Phase, group: Int, first: Int, rows: Int) -> None:
+        """Where each pixel of the chunk reads under its first tap, and its positions along the axes that are padded."""
+        frame, f, steps = self.frame, self.frame.f, self.op.ints("strides")
         axes, strides = self.sums.dimensions.x, self.sums.x.strides
-        lows, steps = [frame.size(low) for low in self.op.dims("low")], self.op.ints("strides")
         channels = f.mul(group, frame.size(self.op.operands[1].shape[1] * strides[axes.channel]))
         origin = f.gep(self._base(self.sums.x), f.add(frame.size(self.sums.x.offset), channels), self.element)
         address = as_reg(f.convert("ptrtoint", origin, "i64"))
 
         def pixel(row: Int, image: Int, *positions: Int) -> Sequence[Int]:
-            places = [f.sub(f.mul(at, step), low) for at, step, low in zip(positions, steps, lows, strict=True)]
+            places = [
+                f.add(f.mul(at, step), ahead) for at, step, ahead in zip(positions, steps, phase.ahead, strict=True)
+            ]
             offset = f.mul(image, frame.size(strides[axes.batch]))
             for place, axis in zip(places, axes.spatial, strict=True):
                 offset = f.add(offset, f.mul(place, frame.size(strides[axis])))
@@ -160,12 +226,12 @@ class _Rows:
                 f.store(places[padded.ordinal - 1], f.gep(first_places, row, "i64"), align=8)
             return self._next_pixel((image, *positions))
 
-        f.loop(0, rows, 1, pixel, frame.split(first, shape))
+        f.loop(0, rows, 1, pixel, frame.split(first, self.pixel_shape))
 
     def _next_pixel(self, pixel: Sequence[Int]) -> Sequence[Int]:
         """The coordinates of the next pixel: columns run fastest."""
         f, carry, following = self.frame.f, as_reg(1), list[Int]()
-        for position, size in zip(reversed(pixel[1:]), reversed(self.op.result.shape[1:-1]), strict=True):
+        for position, size in zip(reversed(pixel[1:]), reversed(self.pixel_shape[1:]), strict=True):
             ahead = f.add(position, carry)
             wraps = f.icmp("eq", ahead, self.frame.size(size))
             following.insert(0, f.select(wraps, 0, as_reg(ahead)))
@@ -177,9 +243,9 @@ class _Rows:
         """Bytes of an element."""
         return self.op.dtype().itemsize
 
-    def _find_addresses(self, start: Int, taps: Int, k: Int, rows: Int) -> None:
-        """addresses[tap][row], for `taps` from `start` on, of element `k` of each run."""
-        f, type = self.frame.f, vector_type("i64", self.address_lanes)
+    def _find_addresses(self, phase: _Phase, begins: tuple[Int, Int], taps: Int, rows: Int) -> None:
+        """addresses[tap][row], for some `taps`; begins: the first of them, and the first element of each run."""
+        f, type, (start, k) = self.frame.f, vector_type("i64", self.address_lanes), begins
         zeros = (
             None
             if self.zeros is None
@@ -187,7 +253,7 @@ class _Rows:
         )
 
         def tap(ordinal: Int) -> None:
-            positions = self._start_positions(f.add(start, ordinal))
+            positions = self._start_positions(phase, f.add(start, ordinal))
             offset = k
             for axis, position in zip(self.sums.starts, positions, strict=True):
                 offset = f.add(offset, f.mul(position, self.frame.size(axis.stride)))
@@ -205,9 +271,14 @@ class _Rows:
 
         f.loop(0, taps, 1, tap)
 
-    def _start_positions(self, ordinal: Int) -> tuple[Int, ...]:
-        """The position along each axis of `starts`."""
-        return self.frame.split(ordinal, tuple(axis.size for axis in self.sums.starts))
+    def _start_positions(self, phase: _Phase, ordinal: Int) -> tuple[Int, ...]:
+        """The position along each axis of `starts` in a phase."""
+        f, positions = self.frame.f, list[Int]()
+        for size in reversed(phase.sizes[1:]):
+            quotient = f.udiv(ordinal, size)
+            positions.insert(0, f.sub(ordinal, f.mul(quotient, size)))
+            ordinal = quotient
+        return (ordinal, *positions) if phase.sizes else ()
 
     def _padding_tests(self, positions: dict[SummedAxis, Int]) -> Callable[[Int], Reg]:
         """For rows from one on, which of them read inside of the image at a tap."""
@@ -234,30 +305,40 @@ class _Rows:
     def _base(self, view: View) -> Reg:
         return self.frame.inputs[self.frame.kernel.block.parameters.index(view.base)]
 
-    def _panel(self, group: Int, panel: Int, starts: tuple[Int, Int], counts: tuple[Int, Int]) -> Reg:
-        """The filters of a block: among the packed ones, or packed now. starts, counts: taps, and elements of runs."""
-        f, (start, k) = self.frame.f, starts
-        if self.scratch is None:
-            panels = self.frame.size(floordiv(self.filters + self.width - 1, self.width))
-            ordinal = f.add(f.mul(group, panels), panel)
-            rows = f.add(f.mul(ordinal, self.depth), f.add(f.mul(start, self.sums.run_length), k))
-            return f.gep(self._base(self.w), f.mul(rows, self.width), self.element)
-        self._pack(group, f.mul(panel, self.width), starts, counts, self.scratch)
-        return self.scratch
+    def _panel(self, phase: _Phase, place: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int]) -> Reg:
+        """The filters of a block of a phase, from the panel of a group: among the packed ones, or packed now.
 
-    def _pack(self, group: Int, first: Int, starts: tuple[Int, Int], counts: tuple[Int, Int], scratch: Reg) -> None:
-        """scratch[tap][k][filter] = the filters of a block."""
-        f, frame, (start, k), (taps, run) = self.frame.f, self.frame, starts, counts
+        starts, counts: taps, and elements of runs.
+        """
+        f, (group, panel), (start, k) = self.frame.f, place, starts
+        if self.scratch is not None:
+            self._pack(phase, (group, f.mul(panel, self.width)), starts, counts, self.scratch)
+            return self.scratch
+        panels = self.frame.size(floordiv(self.filters + self.width - 1, self.width))
+        taps_before = f.mul(phase.taps_before, f.mul(panels, self.groups))
+        own = f.mul(f.add(f.mul(group, panels), panel), self._product(phase.sizes))
+        taps = f.add(f.add(taps_before, own), start)
+        rows = f.add(f.mul(taps, self.sums.run_length), k)
+        return f.gep(self._base(self.w), f.mul(rows, self.width), self.element)
+
+    def _pack(
+        self, phase: _Phase, place: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int], scratch: Reg
+    ) -> None:
+        """scratch[tap][k][filter] = the filters of a block; place: the group, and the first filter of it."""
+        f, frame, (group, first), (start, k), (taps, run) = self.frame.f, self.frame, place, starts, counts
         output, *inner = (frame.size(stride) for stride in self.w.strides)
         step = inner[self.sums.run[0].ordinal] if self.sums.run else 0
         filter = f.add(f.mul(group, frame.size(self.filters)), first)
         left = f.sub(frame.size(self.filters), first)
         origin = f.add(frame.size(self.w.offset), f.add(f.mul(filter, output), f.mul(k, step)))
+        for tap_stride, ordinal in zip(inner[1:], phase.first, strict=True):
+            origin = f.add(origin, f.mul(ordinal, tap_stride))
 
         def tap(ordinal: Int) -> None:
             offset = origin
-            for axis, position in zip(self.sums.starts, self._start_positions(f.add(start, ordinal)), strict=True):
-                offset = f.add(offset, f.mul(position, inner[axis.ordinal]))
+            positions = self._start_positions(phase, f.add(start, ordinal))
+            for axis, position in zip(self.sums.starts, positions, strict=True):
+                offset = f.add(offset, f.mul(position, f.mul(inner[axis.ordinal], axis.spread)))
             source = f.gep(self._base(self.w), offset, self.element)
             panel = f.gep(scratch, f.mul(ordinal, self.block_run * self.width), self.element)
             pack_panel(f, source, panel, (step, output), (run, left), self._shape[:2], self.element)
@@ -271,29 +352,48 @@ class _Rows:
 
     # The way to the result
 
-    def _finish_row(self, group: Int, pixel: Int, row: Int, first_filter: Int) -> None:
-        """The pointwise ops on one row of the tile: the filters of one pixel."""
-        frame, f = self.frame, self.frame.f
-        left = f.sub(frame.size(self.filters), first_filter)
-        channel = f.add(f.mul(group, frame.size(self.filters)), first_filter)
+    def _finish_row(self, phase: _Phase, channels: tuple[Int, Int], pixel: Int, row: Int) -> None:
+        """The pointwise ops on one row of the tile, and its way to the result, if there is a pixel of it.
+
+        channels: the group, and the first filter of it.
+        """
+        frame, f, shape = self.frame, self.frame.f, self.op.result.shape
+        write = partial(self._write_row, channels, row)
+        if self.leaves is not None and not self.sums.spread:
+            write(self.leaves, (Index(pixel),))
+            return
+        image, *steps = frame.split(pixel, self.pixel_shape)
+        positions = [
+            f.add(f.mul(step, spread), remainder)
+            for step, spread, remainder in zip(steps, self.spread, phase.remainders, strict=True)
+        ]
+        tests = [
+            f.icmp("slt", position, frame.size(size))
+            for position, size, spread in zip(positions, shape[1:-1], self.spread, strict=True)
+            if spread > 1
+        ]
+        index = tuple(map(Index, (image, *positions)))
+        f.if_(reduce(f.and_, tests, f.constant("i1", 1)), lambda: write(None, index))
+
+    def _write_row(
+        self, channels: tuple[Int, Int], row: Int, leaves: Mapping[Value, View] | None, pixel: tuple[Index, ...]
+    ) -> None:
+        """The filters of one pixel, whose position has one index where the epilogue steps through pixels as one."""
+        frame, f, (group, first) = self.frame, self.frame.f, channels
+        left = f.sub(frame.size(self.filters), first)
+        channel = f.add(f.mul(group, frame.size(self.filters)), first)
         for start in range(0, self.width, self.lanes):
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
-            write = partial(self._finish_vector, source, pixel, Index(f.add(channel, start), 1))
+            write = partial(self._write_vector, source, leaves, (*pixel, Index(f.add(channel, start), 1)))
             frame.lanes_left(self.lanes, f.sub(left, start), write)
 
-    def _finish_vector(self, source: Reg, pixel: Int, channel: Index, mask: Reg | None) -> None:
+    def _write_vector(
+        self, source: Reg, leaves: Mapping[Value, View] | None, index: tuple[Index, ...], mask: Reg | None
+    ) -> None:
         frame, f, root = self.frame, self.frame.f, self.frame.root
         e = frame.evaluator(self.lanes, mask)
         e.bound[self.op.result] = f.load(vector_type(self.element, self.lanes), source, align=64)
-        index = (Index(pixel), channel)
-        place = e.strided(index, (root.shape[-1], 1))
-        e.store(to_memory(self._result(e, index), root.dtype, f), frame.output, memory_type(root.dtype), place)
-
-    def _result(self, e: Evaluator, index: tuple[Index, Index]) -> Reg:
-        """What is stored: by merged axes where the epilogue can, else at the coordinates of the pixel."""
-        root, (pixel, channel) = self.frame.root, index
-        if self.leaves is not None:
-            e.bind_views(self.leaves, index)
-            return e.value(root, index)
-        coordinates = self.frame.split(pixel.base, self.op.result.shape[:-1])
-        return e.value(root, [*map(Index, coordinates), channel])
+        if leaves is not None:
+            e.bind_views(leaves, index)
+        place = e.strided(index, row_major(root.shape)[-len(index) :])
+        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), place)

@@ -10,7 +10,6 @@ from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
-from onnxc.compiler.passes.lower.split_dilated_convolution import split_dilated_convolution
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
@@ -53,7 +52,7 @@ OPTIMIZE: tuple[Pass, ...] = (
 )
 """The same for every target."""
 
-CPU_KERNELS: tuple[Pass, ...] = (split_dilated_convolution, decompose_attention, decompose_rotary, count_non_zero)
+CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
 GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)

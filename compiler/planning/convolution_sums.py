@@ -17,14 +17,21 @@ from onnxc.compiler.planning.views import View
 
 __all__ = ["SummedAxis", "Sums", "find_sums", "is_padded"]
 
+# With `spread` - 1 zeros between the elements of an image, results fall into phases: those that are `spread` apart meet
+# its elements under the same taps, and sum only these.
+
 
 @dataclass(frozen=True)
 class SummedAxis:
-    """An axis that is summed: its size, its stride in the image, and its ordinal in [i, *taps] of the filters."""
+    """An axis that is summed: its size, its stride in the image, and its ordinal in [i, *taps] of the filters.
+
+    spread: how far apart the elements of the image stand, and so the taps that meet them: the number of phases.
+    """
 
     size: int
     stride: Dim
     ordinal: int
+    spread: int = 1
 
     @property
     def spatial(self) -> int | None:
@@ -54,8 +61,13 @@ class Sums:
 
     @property
     def start_count(self) -> int:
-        """How many runs there are."""
-        return prod(axis.size for axis in self.starts)
+        """How many runs there are at most, in any phase."""
+        return prod(-(-axis.size // axis.spread) for axis in self.starts)
+
+    @property
+    def spread(self) -> tuple[SummedAxis, ...]:
+        """The axes with phases."""
+        return tuple(axis for axis in self.starts if axis.spread > 1)
 
     @property
     def run_length(self) -> int:
@@ -73,8 +85,8 @@ def find_sums(op: Op, x: View, merges: bool = True) -> Sums | None:
     sizes = known_sizes([op.operands[1].shape[axis] for axis in (w.input, *w.spatial)])
     steps = [1, *op.ints("dilations")]
     strides = [x.strides[axis] for axis in (dimensions.x.channel, *dimensions.x.spatial)]
-    rows = enumerate(zip(sizes, strides, steps, strict=True))
-    axes = [SummedAxis(size, stride * step, ordinal) for ordinal, (size, stride, step) in rows]
+    rows = enumerate(zip(sizes, strides, steps, [1, *op.ints("input_dilations")], strict=True))
+    axes = [SummedAxis(size, stride * step, ordinal, spread) for ordinal, (size, stride, step, spread) in rows]
     starts = [axis for axis in axes if axis.size != 1 or is_padded(op, axis)]
     run: list[SummedAxis] = []
     while following := _following(op, starts, prod(axis.size for axis in run)):
@@ -95,4 +107,4 @@ def _following(op: Op, axes: Sequence[SummedAxis], length: int) -> SummedAxis | 
 def is_padded(op: Op, axis: SummedAxis) -> bool:
     """Whether taps along an axis may lie outside of the image."""
     spatial = axis.spatial
-    return spatial is not None and (op.dims("low")[spatial], op.dims("high")[spatial]) != (0, 0)
+    return axis.spread > 1 or (spatial is not None and (op.dims("low")[spatial], op.dims("high")[spatial]) != (0, 0))

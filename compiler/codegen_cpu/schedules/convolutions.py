@@ -11,7 +11,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.convolution_sums import find_sums
-from onnxc.compiler.planning.layouts import PackedFilters, Permuted, known_sizes
+from onnxc.compiler.planning.layouts import PackedFilters, PackedPhases, Permuted, known_sizes
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.planning.views import View, is_dense, operand_view, whole
 from onnxc.compiler.target import Target
@@ -46,8 +46,9 @@ def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[S
 
 
 def is_depthwise(op: Op) -> bool:
-    """Whether each filter reads one channel of several."""
-    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2
+    """Whether each filter reads one channel of several, and there are no phases."""
+    is_spread = max(op.ints("input_dilations"), default=1) > 1
+    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2 and not is_spread
 
 
 def reads_image(op: Op, view: View) -> bool:
@@ -79,7 +80,13 @@ def _unfit(op: Op) -> str:
         return f"the filters are {w.type}"
     if not isinstance(w.shape[0], int) and op.int("groups") > 1:
         return "the number of filters of a group is not known"
-    return "the input is dilated" if set(op.ints("input_dilations")) - {1} else ""
+    return "" if _has_whole_phases(op) else "the input is dilated, and the windows are too or have steps"
+
+
+def _has_whole_phases(op: Op) -> bool:
+    """Whether along each axis either the elements of the image are neighbours, or windows and taps are."""
+    rows = zip(op.ints("input_dilations"), op.ints("strides"), op.ints("dilations"), strict=True)
+    return all(spread == 1 or (step, dilation) == (1, 1) for spread, step, dilation in rows)
 
 
 def _no_fast_convolution(op: Op) -> str:
@@ -107,7 +114,9 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     vectors = _vectors(op, lanes)
     packing = None
     if packed:
-        packing = Packing(parameter, PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order))
+        layout = PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order)
+        spread = op.ints("input_dilations")
+        packing = Packing(parameter, PackedPhases(layout, spread) if sums.spread else layout)
     return ConvolutionSchedule(
         algorithm="rows",
         tile=Tile(CHUNK_PIXELS, vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
