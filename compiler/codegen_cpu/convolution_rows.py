@@ -8,7 +8,7 @@ zeros. Behind these addresses the micro-kernels sum runs of products, over all t
 Where the image is dilated, each phase of the result is a convolution of its own, with the taps that meet its elements.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
@@ -19,12 +19,12 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.packing import pack_panel
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.planning.convolution_sums import SummedAxis, Sums, find_sums, is_padded
+from onnxc.compiler.planning.convolution_sums import Sums, find_sums, is_padded
 from onnxc.compiler.planning.domain import epilogue_leaves
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.planning.views import View, operand_view, row_major
@@ -77,15 +77,10 @@ class _Rows:
         spatial = self.op.result.shape[1:-1]
         counts = [floordiv(size + step - 1, step) for size, step in zip(spatial, self.spread, strict=True)]
         self.pixel_shape = (self.op.result.shape[0], *counts)
-        # Addresses are looked up in whole vectors of them.
-        self.address_lanes = frame.target.vector_bits // 64
-        self.table_rows = -(-self.chunk // self.address_lanes) * self.address_lanes
-        self.padded = tuple(axis for axis in self.sums.starts if is_padded(self.op, axis))
         self.tile = f.alloca(self.element, self.chunk * self.width)
-        self.first_addresses = f.alloca("i64", self.table_rows)
-        self.first_places = {axis: f.alloca("i64", self.table_rows) for axis in self.padded}
-        self.addresses = f.alloca("i64", self.block_taps * self.table_rows)
-        self.zeros = f.alloca(self.element, self.block_run) if self.padded else None
+        padded = tuple(axis for axis in self.sums.starts if is_padded(self.op, axis))
+        steps, room = self.op.ints("strides"), (self.block_taps, self.chunk, self.block_run)
+        self.table = WindowAddresses(frame, self.op, self.sums, padded, self.pixel_shape, steps, room)
         scratch = self.block_taps * self.block_run * self.width
         self.scratch = f.alloca(self.element, scratch) if schedule.packing is None else None
         self.leaves = epilogue_leaves(frame.kernel.block, self.op, 0, self.op.result.rank - 1)
@@ -102,9 +97,7 @@ class _Rows:
         frame, f = self.frame, self.frame.f
         chunks, rows = self._chunks()
         panels = floordiv(self.filters + self.width - 1, self.width)
-        if self.zeros is not None:
-            zero = f.constant(self.element, 0.0)
-            f.loop(0, self.block_run, 1, lambda k: f.store(zero, f.gep(self._zeros, k, self.element)))
+        self.table.clear_zeros()
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
             *phase, group, chunk, panel = frame.split(ordinal, (*self.spread, self.groups, chunks, panels))
@@ -126,11 +119,6 @@ class _Rows:
         even = floordiv(self.pixels + maximum(count, 1) - 1, maximum(count, 1))
         rows = maximum(minimum(floordiv(even + step - 1, step) * step, self.chunk), 1)
         return floordiv(self.pixels + rows - 1, rows), rows
-
-    @property
-    def _zeros(self) -> Reg:
-        assert self.zeros is not None
-        return self.zeros
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -171,7 +159,8 @@ class _Rows:
         """One unit; is_new: whether its pixels are others than those of the unit before."""
         f = self.frame.f
         rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(self._chunks()[1]))
-        f.if_(is_new, lambda: self._find_first_addresses(phase, group, first, rows))
+        channels = f.mul(group, self.frame.size(self.op.operands[1].shape[1]))
+        f.if_(is_new, lambda: self.table.find_first(phase.ahead, channels, first, rows))
         count = self._product(phase.sizes)
         is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
 
@@ -179,9 +168,9 @@ class _Rows:
             taps = f.smin(f.sub(count, start), self.block_taps)
             run = f.smin(f.sub(self.sums.run_length, k), self.block_run)
             if is_one_block:
-                f.if_(is_new, lambda: self._find_addresses(phase, (0, 0), taps, rows))
+                f.if_(is_new, lambda: self.table.find(phase.sizes, (0, 0), taps, rows))
             else:
-                self._find_addresses(phase, (start, k), taps, rows)
+                self.table.find(phase.sizes, (start, k), taps, rows)
             accumulate = f.convert("zext", f.icmp("ne", f.add(start, k), 0), "i64")
             weights = self._panel(phase, (group, panel), (start, k), (taps, run))
             self._multiply(weights, (taps, run), rows, accumulate)
@@ -192,8 +181,8 @@ class _Rows:
         if self.sums.spread:
             f.if_(f.icmp("eq", count, 0), partial(self._clear, rows))
         f.loop(0, count, self.block_taps, blocks)
-        channels = (group, f.mul(panel, self.width))
-        f.loop(0, rows, 1, lambda row: self._finish_row(phase, channels, f.add(first, row), row))
+        filters = (group, f.mul(panel, self.width))
+        f.loop(0, rows, 1, lambda row: self._finish_row(phase, filters, f.add(first, row), row))
 
     def _clear(self, rows: Int) -> None:
         """The tile of results that meet no tap."""
@@ -203,102 +192,6 @@ class _Rows:
             f.store(zero, f.gep(self.tile, start, self.element), align=64)
 
         f.loop(0, f.mul(rows, self.width), self.lanes, clear)
-
-    # Addresses
-
-    def _find_first_addresses(self, phase: _Phase, group: Int, first: Int, rows: Int) -> None:
-        """Where each pixel of the chunk reads under its first tap, and its positions along the axes that are padded."""
-        frame, f, steps = self.frame, self.frame.f, self.op.ints("strides")
-        axes, strides = self.sums.dimensions.x, self.sums.x.strides
-        channels = f.mul(group, frame.size(self.op.operands[1].shape[1] * strides[axes.channel]))
-        origin = f.gep(self._base(self.sums.x), f.add(frame.size(self.sums.x.offset), channels), self.element)
-        address = as_reg(f.convert("ptrtoint", origin, "i64"))
-
-        def pixel(row: Int, image: Int, *positions: Int) -> Sequence[Int]:
-            places = [
-                f.add(f.mul(at, step), ahead) for at, step, ahead in zip(positions, steps, phase.ahead, strict=True)
-            ]
-            offset = f.mul(image, frame.size(strides[axes.batch]))
-            for place, axis in zip(places, axes.spatial, strict=True):
-                offset = f.add(offset, f.mul(place, frame.size(strides[axis])))
-            f.store(f.add(address, f.mul(offset, self.item)), f.gep(self.first_addresses, row, "i64"), align=8)
-            for padded, first_places in self.first_places.items():
-                f.store(places[padded.ordinal - 1], f.gep(first_places, row, "i64"), align=8)
-            return self._next_pixel((image, *positions))
-
-        f.loop(0, rows, 1, pixel, frame.split(first, self.pixel_shape))
-
-    def _next_pixel(self, pixel: Sequence[Int]) -> Sequence[Int]:
-        """The coordinates of the next pixel: columns run fastest."""
-        f, carry, following = self.frame.f, as_reg(1), list[Int]()
-        for position, size in zip(reversed(pixel[1:]), reversed(self.pixel_shape[1:]), strict=True):
-            ahead = f.add(position, carry)
-            wraps = f.icmp("eq", ahead, self.frame.size(size))
-            following.insert(0, f.select(wraps, 0, as_reg(ahead)))
-            carry = as_reg(f.convert("zext", wraps, "i64"))
-        return (f.add(pixel[0], carry), *following)
-
-    @property
-    def item(self) -> int:
-        """Bytes of an element."""
-        return self.op.dtype().itemsize
-
-    def _find_addresses(self, phase: _Phase, begins: tuple[Int, Int], taps: Int, rows: Int) -> None:
-        """addresses[tap][row], for some `taps`; begins: the first of them, and the first element of each run."""
-        f, type, (start, k) = self.frame.f, vector_type("i64", self.address_lanes), begins
-        zeros = (
-            None
-            if self.zeros is None
-            else f.splat(as_reg(f.convert("ptrtoint", self.zeros, "i64")), self.address_lanes)
-        )
-
-        def tap(ordinal: Int) -> None:
-            positions = self._start_positions(phase, f.add(start, ordinal))
-            offset = k
-            for axis, position in zip(self.sums.starts, positions, strict=True):
-                offset = f.add(offset, f.mul(position, self.frame.size(axis.stride)))
-            ahead = f.splat(as_reg(f.mul(offset, self.item)), self.address_lanes)
-            tests = self._padding_tests(dict(zip(self.sums.starts, positions, strict=True)))
-            line = f.gep(self.addresses, f.mul(ordinal, self.table_rows), "i64")
-
-            def vector(row: Int) -> None:
-                address = f.add(f.load(type, f.gep(self.first_addresses, row, "i64"), align=64), ahead)
-                if zeros is not None:
-                    address = f.select(tests(row), as_reg(address), zeros)
-                f.store(address, f.gep(line, row, "i64"), align=64)
-
-            f.loop(0, rows, self.address_lanes, vector)
-
-        f.loop(0, taps, 1, tap)
-
-    def _start_positions(self, phase: _Phase, ordinal: Int) -> tuple[Int, ...]:
-        """The position along each axis of `starts` in a phase."""
-        f, positions = self.frame.f, list[Int]()
-        for size in reversed(phase.sizes[1:]):
-            quotient = f.udiv(ordinal, size)
-            positions.insert(0, f.sub(ordinal, f.mul(quotient, size)))
-            ordinal = quotient
-        return (ordinal, *positions) if phase.sizes else ()
-
-    def _padding_tests(self, positions: dict[SummedAxis, Int]) -> Callable[[Int], Reg]:
-        """For rows from one on, which of them read inside of the image at a tap."""
-        f, lanes, limits = self.frame.f, self.address_lanes, list[tuple[Reg, Reg, Reg]]()
-        for axis, first_places in self.first_places.items():
-            spatial = axis.ordinal - 1
-            ahead = f.mul(positions[axis], self.op.ints("dilations")[spatial])
-            size = self.frame.size(self.sums.x.shape[self.sums.dimensions.x.spatial[spatial]])
-            limits.append((first_places, f.splat(as_reg(ahead), lanes), f.splat(as_reg(size), lanes)))
-
-        def inside(row: Int) -> Reg:
-            found: Reg | None = None
-            for first_places, ahead, size in limits:
-                place = f.add(f.load(ahead.type, f.gep(first_places, row, "i64"), align=64), ahead)
-                fits = f.icmp("ult", place, size)
-                found = fits if found is None else f.and_(found, fits)
-            assert found is not None
-            return found
-
-        return inside
 
     # Products
 
@@ -336,7 +229,7 @@ class _Rows:
 
         def tap(ordinal: Int) -> None:
             offset = origin
-            positions = self._start_positions(phase, f.add(start, ordinal))
+            positions = self.table.positions(phase.sizes, f.add(start, ordinal))
             for axis, position in zip(self.sums.starts, positions, strict=True):
                 offset = f.add(offset, f.mul(position, f.mul(inner[axis.ordinal], axis.spread)))
             source = f.gep(self._base(self.w), offset, self.element)
@@ -347,7 +240,7 @@ class _Rows:
 
     def _multiply(self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int) -> None:
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
-        product = GatheredProduct(self.addresses, self.table_rows, *counts, panel, step, self.tile)
+        product = GatheredProduct(self.table.addresses, self.table.rows, *counts, panel, step, self.tile)
         multiply_gathered(self.frame.f, product, rows, accumulate, self.element, self._shape)
 
     # The way to the result

@@ -1,15 +1,15 @@
 """Layouts of weights: how a constant lies in memory for the kernel that reads it, its shape there, and its packing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
 
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.views import row_major
 
-__all__ = ["Batch", "Layout", "PackedFilters", "PackedPanels", "PackedPhases", "Permuted", "known_sizes"]
+__all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "known_sizes"]
 
 
 @dataclass(frozen=True)
@@ -84,70 +84,7 @@ class Permuted:
         out[...] = array.transpose(self.order)
 
 
-@dataclass(frozen=True)
-class PackedFilters:
-    """Filters of `sizes`, [o, i, *taps], as [group, panel, depth, width]; the last panel is filled up with zeros.
-
-    depth: what each filter of a group sums, its axes in the order `order`, of which 0 is i and the others are taps.
-    """
-
-    width: int
-    groups: int
-    sizes: tuple[int, ...]
-    order: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"panels of {self.width} filters, sums in the order {list(self.order)}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the packed array."""
-        filters = self.sizes[0] // self.groups
-        return (self.groups, -(-filters // self.width), prod(self.sizes[1:]), self.width)
-
-    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
-        """Writes `array` in this layout to `out`, of `shape`."""
-        filters = self.sizes[0] // self.groups
-        grouped = array.reshape(self.groups, filters, *self.sizes[1:])
-        turned = grouped.transpose(0, *(2 + axis for axis in self.order), 1)
-        turned = turned.reshape(self.groups, prod(self.sizes[1:]), filters)
-        for panel in range(out.shape[1]):
-            part = turned[..., panel * self.width : (panel + 1) * self.width]
-            out[:, panel, :, : part.shape[-1]] = part
-            out[:, panel, :, part.shape[-1] :] = 0
-
-
-@dataclass(frozen=True)
-class PackedPhases:
-    """Filters of a convolution whose results fall into phases, one part after the other: each packed by itself.
-
-    Phase j of an axis has every `spread`-th tap from j on; phases run row-major. whole: all taps as one part.
-    """
-
-    whole: PackedFilters
-    spread: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{self.whole}, {prod(self.spread)} phases"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the packed array."""
-        return (prod(self.whole.shape),)
-
-    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
-        """Writes `array` in this layout to `out`, of `shape`."""
-        start = 0
-        for phase in np.ndindex(*self.spread):
-            taps = tuple(slice(first, None, step) for first, step in zip(phase, self.spread, strict=True))
-            part = array[(slice(None), slice(None), *taps)]
-            packed = replace(self.whole, sizes=part.shape)
-            stop = start + prod(packed.shape)
-            packed.pack(part, out[start:stop].reshape(packed.shape))
-            start = stop
-
-
-Layout = PackedPanels | PackedFilters | PackedPhases | Permuted
+Layout = PackedPanels | PackedFilters | PackedPhases | TransformedFilters | Permuted
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:

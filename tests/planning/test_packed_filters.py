@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from onnxc.compiler.planning.layouts import PackedFilters, PackedPhases
+from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases
 
 W = np.arange(2 * 3 * 2 * 3 * 4, dtype=np.float32).reshape(6, 2, 3, 4)
 

@@ -1,6 +1,7 @@
 """Convolution: which algorithm serves which shape, and the one that serves all.
 
-`rows`: pixels, whose windows are read in place, times panels of filters. `depthwise`: one filter per channel, vectors
+`rows`: pixels, whose windows are read in place, times panels of filters. `winograd`: 3 x 3 taps, 2 x 2 results at
+a time. `depthwise`: one filter per channel, vectors
 of channels. `general`: everything else.
 """
 
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
 from onnxc.compiler.codegen_cpu.convolution_rows import emit_rows
+from onnxc.compiler.codegen_cpu.convolution_winograd import emit_winograd
 from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
@@ -35,6 +37,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     match kernel.scheduled(ConvolutionSchedule).algorithm:
         case "rows":
             return emit_rows(frame, op, name)
+        case "winograd":
+            return emit_winograd(frame, op, name)
         case "depthwise":
             return emit_depthwise(frame, op, name)
     return _emit_general(frame, op, name)

@@ -11,7 +11,8 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.convolution_sums import find_sums
-from onnxc.compiler.planning.layouts import PackedFilters, PackedPhases, Permuted, known_sizes
+from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.planning.views import View, is_dense, operand_view, whole
 from onnxc.compiler.target import Target
@@ -34,6 +35,11 @@ LONG_RUN = 16
 """Runs of so many products hide what it takes to look up where they begin: a vector of addresses for 8 rows."""
 
 
+TRANSFORMED_CHANNELS = 32
+CHUNK_TILES = 36
+BLOCK_CHANNELS = 64
+
+
 def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
     """By rows, or one filter for each channel; for what neither is written for, the general kernel."""
     op = next(op for op in problem.block.ops if op.name == "convolution")
@@ -42,6 +48,8 @@ def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[S
         return (_lone(op, "general", target, reason),)
     if is_depthwise(op):
         return (_depthwise(op, problem, target),)
+    if _is_worth_transforming(op, problem):
+        return (_winograd(op, problem, target),)
     return (_rows(op, problem, target),)
 
 
@@ -125,6 +133,37 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=packing,
         why="filters are packed when it is compiled" if packed else "filters are packed on the way",
+    )
+
+
+def _is_worth_transforming(op: Op, problem: KernelProblem) -> bool:
+    """Whether 3 x 3 constant taps are neighbours, and there are enough channels for what transforming takes."""
+    x, w = (operand_view(operand) for operand in op.operands)
+    assert x is not None
+    assert w is not None
+    if w.shape[2:] != (3, 3) or op.int("groups") > 1 or not is_dense(w) or x.strides[-1] != 1:
+        return False
+    if {*op.ints("strides"), *op.ints("dilations"), *op.ints("input_dilations")} != {1}:
+        return False
+    if not problem.is_constant(problem.block.parameters.index(w.base)):
+        return False
+    return min(known_sizes(w.shape[:2])) >= TRANSFORMED_CHANNELS
+
+
+def _winograd(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+    lanes = target.vector_bits // op.dtype().bits
+    filters, channels, *_ = known_sizes(op.operands[1].shape)
+    vectors, w = _vectors(op, lanes), operand_view(op.operands[1])
+    assert w is not None
+    parameter = problem.block.parameters.index(w.base)
+    return ConvolutionSchedule(
+        algorithm="winograd",
+        tile=Tile(CHUNK_TILES, vectors * lanes, BLOCK_CHANNELS),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=Packing(parameter, TransformedFilters(vectors * lanes, filters, channels)),
+        why="4 products for each result in place of 9",
     )
 
 
