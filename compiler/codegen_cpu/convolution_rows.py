@@ -19,9 +19,9 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.packing import pack_panel
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
-from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses
+from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses, even_chunks
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.convolution_sums import Sums, find_sums, is_padded
@@ -95,7 +95,7 @@ class _Rows:
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
         frame, f = self.frame, self.frame.f
-        chunks, rows = self._chunks()
+        chunks, rows = even_chunks(self.pixels, self.chunk, self._shape[2])
         panels = floordiv(self.filters + self.width - 1, self.width)
         self.table.clear_zeros()
 
@@ -112,13 +112,6 @@ class _Rows:
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
         library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
         return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
-
-    def _chunks(self) -> tuple[Dim, Dim]:
-        """How many there are, all of about as many pixels, and how many these are: whole calls of micro-kernels."""
-        count, step = floordiv(self.pixels + self.chunk - 1, self.chunk), self._shape[2]
-        even = floordiv(self.pixels + maximum(count, 1) - 1, maximum(count, 1))
-        rows = maximum(minimum(floordiv(even + step - 1, step) * step, self.chunk), 1)
-        return floordiv(self.pixels + rows - 1, rows), rows
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -158,7 +151,8 @@ class _Rows:
     def _unit(self, phase: _Phase, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
         """One unit; is_new: whether its pixels are others than those of the unit before."""
         f = self.frame.f
-        rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(self._chunks()[1]))
+        most = even_chunks(self.pixels, self.chunk, self._shape[2])[1]
+        rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(most))
         channels = f.mul(group, self.frame.size(self.op.operands[1].shape[1]))
         f.if_(is_new, lambda: self.table.find_first(phase.ahead, channels, first, rows))
         count = self._product(phase.sizes)

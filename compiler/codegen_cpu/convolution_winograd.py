@@ -16,7 +16,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
-from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses
+from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses, even_chunks
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -109,21 +109,21 @@ class _Winograd:
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
         frame, f, tile = self.frame, self.frame.f, self.schedule.tile
-        tiles = product(self.tile_shape)
-        chunks, panels = floordiv(tiles + tile.rows - 1, tile.rows), -(-self.sizes[0] // tile.columns)
+        tiles, panels = product(self.tile_shape), -(-self.sizes[0] // tile.columns)
+        chunks, rows = even_chunks(tiles, tile.rows, self._shape[2])
         self.table.clear_zeros()
         f.loop(0, POSITIONS * tile.rows, 1, self._store_pointer)
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
             chunk, panel = frame.split(ordinal, (chunks, panels))
-            self._unit(f.mul(chunk, tile.rows), panel, f.icmp("ne", chunk, before))
+            self._unit(f.mul(chunk, frame.size(rows)), panel, f.icmp("ne", chunk, before))
             return (chunk,)
 
         f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
         f.ret()
         grain = frame.grain(minimum(tiles, tile.rows) * tile.columns * self.sizes[1] * POSITIONS)
-        vectors, _, rows = self._shape
-        library = tuple(PointerKernel(self.element, step, vectors) for step in row_steps(rows))
+        vectors, _, most = self._shape
+        library = tuple(PointerKernel(self.element, step, vectors) for step in row_steps(most))
         return KernelCode(name, (f,), chunks * panels, grain, library)
 
     @cached_property
@@ -139,8 +139,9 @@ class _Winograd:
 
     def _unit(self, first: Int, panel: Int, is_new: Reg) -> None:
         """One unit; is_new: whether its tiles are others than those of the unit before."""
-        frame, f, tile = self.frame, self.frame.f, self.schedule.tile
-        tiles = f.smin(f.sub(frame.size(product(self.tile_shape)), first), tile.rows)
+        frame, f, count = self.frame, self.frame.f, product(self.tile_shape)
+        most = even_chunks(count, self.schedule.tile.rows, self._shape[2])[1]
+        tiles = f.smin(f.sub(frame.size(count), first), frame.size(most))
         f.if_(is_new, lambda: self._find_addresses(first, tiles))
 
         def block(start: Int) -> None:

@@ -11,9 +11,18 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.convolution_sums import SummedAxis, Sums
+
+
+def even_chunks(count: Dim, most: int, step: int) -> tuple[Dim, Dim]:
+    """How many chunks of `most` results or fewer there are, and of how many: about equally many, in whole `step`s."""
+    chunks = maximum(floordiv(count + most - 1, most), 1)
+    even = floordiv(count + chunks - 1, chunks)
+    rows = maximum(minimum(floordiv(even + step - 1, step) * step, most), 1)
+    return floordiv(count + rows - 1, rows), rows
 
 
 @dataclass(frozen=True)
