@@ -61,6 +61,10 @@ class MicroKernel:
     def name(self) -> str:
         return f"multiply_{self.element}_{self.rows}x{self.vectors}"
 
+    def write(self, target: Target) -> FunctionBuilder:
+        """Its code."""
+        return write_micro_kernel(self, target)
+
 
 def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, ptr tile, i64 k, i64 accumulate)

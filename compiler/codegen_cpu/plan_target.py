@@ -6,21 +6,20 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
+from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
 from onnxc.compiler.codegen_cpu.schedules.products import (
     contraction_candidates,
     contraction_cost,
     contraction_measures,
-    convolution_candidates,
-    reads_view,
 )
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import AnchorKind
-from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
+from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
 
 
@@ -46,8 +45,9 @@ def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
     return contraction_measures(problem) if problem.kind == "contraction" else {}
 
 
-def _channels_first(op: Op) -> bool:
-    return op.text("dimensions") == channels_first(op.result.rank - 2)
+def reads_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view: images of convolutions in some, all else in any."""
+    return anchor.name != "convolution" or ordinal != 0 or reads_image(anchor, view)
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:
@@ -62,7 +62,6 @@ def _sets_or_combines(op: Op) -> bool:
 
 
 _CHECKS = {
-    "convolution": _channels_first,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "tree_ensemble": trees.is_native,

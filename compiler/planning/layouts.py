@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.views import row_major
 
 __all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "known_sizes"]
@@ -83,7 +84,7 @@ class Permuted:
         out[...] = array.transpose(self.order)
 
 
-Layout = PackedPanels | Permuted
+Layout = PackedPanels | PackedFilters | PackedPhases | TransformedFilters | Permuted
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:

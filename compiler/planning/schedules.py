@@ -203,15 +203,15 @@ class ContractionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSchedule(Schedule):
-    """`panels`, `tiles` as of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element
-    sums its own window.
+    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `tiles` as
+    of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
-    tile: rows are filters of the CPU's panels and pixels of the GPU's tiles, columns the other of the two; `depth` is
-    how many products of a window are summed at a time.
+    tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
+    channels.
     flat: k is one axis of taps and channels; else no step has channels of two taps.
     """
 
-    algorithm: Literal["panels", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "winograd", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
