@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, ProductTypes, write_micro_kernel
+from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
@@ -84,9 +84,9 @@ def _vector_products(target: Target) -> float:
     kernel = MicroKernel(ProductTypes(F32, F32, F32), rows, vectors)
     f = FunctionBuilder("repeat", [("ptr", "a"), ("ptr", "panel"), ("ptr", "tile")])
     a, panel, tile = f.parameters
-    f.loop(0, repeats, 1, lambda _: f.call(kernel.name, "void", a, DEPTH, 1, panel, tile, DEPTH, 0))
+    f.loop(0, repeats, 1, lambda _: f.call(kernel.name, "void", a, DEPTH, 1, panel, vectors * lanes, tile, DEPTH, 0))
     f.ret()
-    run = _image(target, [f, write_micro_kernel(kernel, target)], "repeat").function("repeat", 3)
+    run = _image(target, [f, kernel.write(target)], "repeat").function("repeat", 3)
     arrays = [_aligned(count) for count in (rows * DEPTH, DEPTH * vectors * lanes, rows * vectors * lanes)]
     addresses = [array.ctypes.data for array in arrays]
     return rows * vectors * DEPTH * repeats / _best(lambda: run(*addresses))

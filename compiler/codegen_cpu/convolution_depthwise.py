@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
+from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
