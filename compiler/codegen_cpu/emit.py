@@ -31,7 +31,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         )
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
-    library = {function.name: function for code in codes for function in code.library}
+    library = {shared.name: shared for code in codes for shared in code.library}
     functions = [function for code in codes for function in code.functions]
     functions += [library[name].write(target) for name in sorted(library)]
 

@@ -6,13 +6,13 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
-from onnxc.compiler.codegen_cpu.schedules.products import (
+from onnxc.compiler.codegen_cpu.schedules.contractions import (
     contraction_candidates,
     contraction_cost,
     contraction_measures,
 )
+from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import AnchorKind
@@ -29,14 +29,14 @@ def cpu_plan_target(target: Target) -> PlanTarget:
     def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
         match problem.kind:
             case "contraction":
-                return contraction_candidates(problem, case, target)
+                return contraction_candidates(problem, target)
             case "convolution":
                 return convolution_candidates(problem, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
-        return contraction_cost(schedule, case, target)
+        return contraction_cost(problem, schedule, case, target)
 
     return PlanTarget(str(target), is_native, reads_view, _measures, candidates, cost, compiles_steps=True)
 
