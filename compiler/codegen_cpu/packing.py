@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 
+UNPACKED_BYTES = 16
+"""Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
+
 
 def pack_panel(
     f: FunctionBuilder,
@@ -67,7 +70,7 @@ def _pack_transposed(
             start = f.gep(source, f.add(f.mul(n_stride, column * lanes + lane), k), element)
             lanes_here = mask if exists is None else f.and_(mask, f.splat(exists, lanes))
             rows.append(f.masked_load(vector, start, lanes_here, passthru=zero))
-        for lane, turned in enumerate(_turn(f, rows)):
+        for lane, turned in enumerate(turn_square(f, rows)):
             address = f.gep(panel, f.add(f.mul(f.add(k, lane), width), column * lanes), element)
             inside = f.icmp("slt", f.add(k, lane), depth)
             f.masked_store(turned, address, f.splat(inside, lanes), align=64)
@@ -76,8 +79,10 @@ def _pack_transposed(
         f.loop(0, depth, lanes, lambda k, column=column: square(k, column))
 
 
-def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
-    """The square matrix of `rows` transposed, by exchanging ever larger squares."""
+def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """The square matrix of `rows` transposed: by exchanging ever larger squares, or bytes by unpacking."""
+    if rows[0].element == "i8" and len(rows) <= UNPACKED_BYTES:
+        return _unpack_square(f, rows)
     turned, lanes, distance = list(rows), len(rows), 1
     while distance < lanes:
         following = list(turned)
@@ -89,4 +94,16 @@ def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
             high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
             following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
         turned, distance = following, distance * 2
+    return turned
+
+
+def _unpack_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """Row i and the row half a square below interleave, as often as a side has bits."""
+    turned, lanes = list(rows), len(rows)
+    half = lanes // 2
+    low = [lane for pair in range(half) for lane in (pair, lanes + pair)]
+    high = [half + lane for lane in low]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(turned[:half], turned[half:], strict=True)
+        turned = [f.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
     return turned

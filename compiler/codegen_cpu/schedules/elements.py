@@ -9,6 +9,7 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.domain import affine_domain, crossed_axis
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
@@ -24,10 +25,22 @@ from onnxc.compiler.planning.schedules import (
     TreeEnsembleSchedule,
     WindowSchedule,
 )
+from onnxc.compiler.planning.sink_movements import sink_block
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 __all__ = ["ELEMENT_CANDIDATES", "ROW_BLOCK", "element_threads"]
+
+SQUARE_BYTES = 256
+"""The side of a square of work: whole lines of memory on both sides, several of them for the prefetchers.
+
+Of f32[512, 768] with sides of 16, 32, 64, 128 elements: 534, 400, 347, 435 us; of u8: 181, 147, 103, 84 us."""
+
+SMALLEST_CROSSED = 8
+"""Axes of fewer elements are not worth a square."""
+
+LARGEST_TURNED_BITS = 64
+"""Wider elements, complex numbers of 128 bits, are copied one by one."""
 
 GRAIN_ELEMENTS = 16384
 """About how many elements a thread takes at once: a few microseconds of work, against 0.1 us to claim it."""
@@ -66,6 +79,14 @@ def element_threads(target: Target) -> Threads:
 
 
 def _pointwise(problem: KernelProblem, target: Target) -> Schedule:
+    domain = affine_domain(sink_block(problem.block))
+    if domain is not None and crossed_axis(domain, SMALLEST_CROSSED) is not None:
+        dtypes = [problem.block.results[0].dtype, *(leaf.dtype for leaf in domain.leaves)]
+        widest = max(dtype.bits for dtype in dtypes)
+        if widest <= LARGEST_TURNED_BITS:
+            lanes = target.vector_bits // max(widest, F32.bits)
+            side = 8 * SQUARE_BYTES // max(widest, 8)
+            return PointwiseSchedule(algorithm="squares", block=side, workers=Threads(lanes, GRAIN_ELEMENTS))
     return PointwiseSchedule(algorithm="rows", block=ROW_BLOCK, workers=element_threads(target))
 
 
