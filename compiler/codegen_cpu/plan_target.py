@@ -12,6 +12,7 @@ from onnxc.compiler.codegen_cpu.schedules.products import (
     contraction_cost,
     contraction_measures,
     convolution_candidates,
+    reads_view,
 )
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
@@ -38,7 +39,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(schedule, case, target)
 
-    return PlanTarget(str(target), is_native, _measures, candidates, cost, compiles_steps=True)
+    return PlanTarget(str(target), is_native, reads_view, _measures, candidates, cost, compiles_steps=True)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:

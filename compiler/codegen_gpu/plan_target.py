@@ -20,6 +20,7 @@ from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates
 from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
+from onnxc.compiler.planning.fuse_kernels import reads_any_view
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import (
     AttentionSchedule,
@@ -62,7 +63,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return reduction_cost(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has one candidate")
 
-    return PlanTarget(str(target), is_native, _measures, candidates, cost, residency="device")
+    return PlanTarget(str(target), is_native, reads_any_view, _measures, candidates, cost, residency="device")
 
 
 _MEASURES = {

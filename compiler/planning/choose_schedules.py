@@ -10,6 +10,7 @@ from itertools import product
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.planning.fuse_kernels import Reads
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule
 
@@ -80,13 +81,15 @@ class Case:
 class PlanTarget:
     """What planning asks of a target: which ops it has kernels for, and how they may be computed, at what cost.
 
-    measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the preferred ones
-    first. cost: the seconds that a launch should take; only compared. residency: where launches run. compiles_steps:
-    whether loops, branches and sizes from data can be native code.
+    reads: whether the kernels of an anchor read an operand, by its ordinal, as a view; where they do not, it is written
+    first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
+    preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
+    compiles_steps: whether loops, branches and sizes from data can be native code.
     """
 
     name: str
     is_native: Callable[[Op], bool]
+    reads: Reads
     measures: Callable[[KernelProblem], Mapping[str, Measure]]
     candidates: Callable[[KernelProblem, Case], Sequence[Schedule]]
     cost: Callable[[KernelProblem, Schedule, Case], float]

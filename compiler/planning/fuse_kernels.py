@@ -6,7 +6,7 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.dims import at_least, product
@@ -45,6 +45,9 @@ took 10 s.
 
 Indices = frozenset[int]
 
+Reads = Callable[[Op, int, View], bool]
+"""Whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer."""
+
 
 @dataclass(eq=False)
 class Group:
@@ -65,12 +68,14 @@ class Group:
         return op
 
 
-def fuse_kernels(ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[tuple[Group, ...], dict[Value, Value]]:
+def fuse_kernels(
+    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads
+) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already.
     """
-    fusion = _Fusion(ops, outputs)
+    fusion = _Fusion(ops, outputs, reads)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -94,8 +99,9 @@ _ONE_INDEX: Indices = frozenset((0,))
 
 
 class _Fusion:
-    def __init__(self, ops: Sequence[Op], outputs: Sequence[Value]) -> None:
+    def __init__(self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads) -> None:
         self.ops = ops
+        self.reads = reads
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -264,7 +270,10 @@ class _Fusion:
         return group.kind in INLINES_OPERANDS
 
     def _need_view(self, group: Group, operand: Value) -> None:
-        """The deepest buffer of which `operand` is a strided view is read; the movements join the group."""
+        """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.
+
+        Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
+        """
         chain: list[Op] = []
         value = operand
         while value.op is not None and value.op in self.inside and value not in self.buffered:
@@ -272,12 +281,17 @@ class _Fusion:
                 break
             chain.append(value.op)
             value = value.op.operands[0]
-        while chain and _view(value, chain) is None:
+        while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
             value = chain.pop().results[0]
         if value.op is not None and value.op in self.inside and value.op.name != "constant":
             self.buffered.add(value)
         for op in chain:
             self._join(group, op)
+
+    def _is_read(self, anchor: Op, operand: Value, view: View | None) -> bool:
+        """Whether a kernel reads an operand as `view`, everywhere it has it."""
+        ordinals = (ordinal for ordinal, value in enumerate(anchor.operands) if value == operand)
+        return view is not None and all(self.reads(anchor, ordinal, view) for ordinal in ordinals)
 
 
 def _view(base: Value, chain: Sequence[Op]) -> View | None:
@@ -288,6 +302,11 @@ def _view(base: Value, chain: Sequence[Op]) -> View | None:
             return None
         view = moved
     return view
+
+
+def reads_any_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """The answer of a target whose kernels step through any view."""
+    return True
 
 
 def keeps_axes(op: Op) -> bool:

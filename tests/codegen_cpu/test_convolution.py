@@ -1,5 +1,7 @@
 """Convolutions by every algorithm: padding, strides, dilations, groups, any number of axes, sizes known at the call."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,27 @@ def test_axes_in_another_order_are_left_to_the_host(dimensions: str) -> None:
     native = Native(make(["f32[N, 4, 5, 4]"], build))
     assert native.kernels() == []
     native.check(_whole(F32, 2, 4, 5, 4))
+
+
+VIEWS: dict[str, Callable[[Builder, Value], Value]] = {
+    "channels last": lambda ir, x: ir.transpose(x, (0, 3, 1, 2)),
+    "some channels": lambda ir, x: ir.slice(x, (0, 4, 0, 0), (Size.symbol("N"), 4, 8, 6), (1, 1, 1, 1)),
+    "every other row": lambda ir, x: ir.slice(x, (0, 0, 1, 0), (Size.symbol("N"), 4, 4, 6), (1, 1, 2, 1)),
+    "one channel repeated": lambda ir, x: ir.broadcast(
+        ir.slice(x, (0, 0, 0, 0), (Size.symbol("N"), 1, 8, 6), (1, 1, 1, 1)), (0, 1, 2, 3), (Size.symbol("N"), 4, 8, 6)
+    ),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_views_are_written_for_the_fast_kernels(view: str) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        moved = VIEWS[view](ir, x)
+        channels = 6 if view == "channels last" else 4
+        return ir.convolution(moved, ir.constant(_whole(F32, 5, channels, 3, 3)), ONES, ONES, ONES, ONES)
+
+    native = Native(make(["f32[N, 8, 8, 6]"], build))
+    schedules = [kernel.schedule for kernel in native.plan.kernels]
+    assert [each.algorithm for each in schedules if isinstance(each, ConvolutionSchedule)] == ["panels"]
+    for count in (0, 1, 2):
+        native.check(_whole(F32, count, 8, 8, 6))

@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel
-from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels, reads_any_view
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
 from onnxc.compiler.planning.layouts import Permuted
 from tests.planning.plans import make, plan
@@ -22,7 +22,7 @@ N, M = Size.symbol("N"), Size.symbol("M")
 
 def kernels(types: list[str], build: Callable[..., Value | list[Value]]) -> list[BoundProblem]:
     main = make(types, build).main.body
-    return [build_kernel(group) for group in fuse_kernels(main.ops, main.results)[0]]
+    return [build_kernel(group) for group in fuse_kernels(main.ops, main.results, reads_any_view)[0]]
 
 
 def launches(made: KernelPlan) -> list[int]:

@@ -7,9 +7,10 @@ import numpy as np
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F32
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels
+from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, reads_any_view
+from onnxc.compiler.planning.views import View, is_dense
 from tests.planning.plans import assert_plan, make
 
 N = Size.symbol("N")
@@ -389,7 +390,7 @@ def test_equal_work_is_one_kernel() -> None:
 
 def _groups(types: list[str], build: Callable[..., Value]) -> tuple[Group, ...]:
     main = make(types, build).main.body
-    return fuse_kernels(main.ops, main.results)[0]
+    return fuse_kernels(main.ops, main.results, reads_any_view)[0]
 
 
 def test_groups_stay_small() -> None:
@@ -410,7 +411,7 @@ def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> Non
 
     module = make(["f32[N, 4]"], build)
     main = module.main.body
-    groups, _ = fuse_kernels(main.ops, main.results)
+    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
     place = {op: index for index, op in enumerate(main.ops)}
     written: set[Value] = set(main.parameters)
     for group in groups:
@@ -428,7 +429,7 @@ def test_recomputable_ops_are_those_without_a_kernel_of_their_own() -> None:
 def outputs(build: Callable[..., Value | tuple[Value, ...]], *types: str) -> list[str]:
     """What the groups of a program write, by the names of their last ops."""
     main = make(types, build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results)
+    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
     return [f"{group.last.name} {value.type}" for group in groups for value in group.outputs]
 
 
@@ -477,3 +478,17 @@ def test_what_something_else_reads_too_ends_the_way_to_where_all_meets() -> None
         return ir.mul(y, z), ir.reduce(z, "sum", (1,))
 
     assert outputs(build, "f32[N, 4]") == ["add f32[N, 4]", "exp f32[N, 4]", "mul f32[N, 4]", "reduce f32[N]"]
+
+
+def test_an_operand_that_kernels_do_not_read_as_a_view_is_written() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        sliced = ir.slice(x, (1, 0, 0), (2, 3, 4), (1, 1, 1))
+        return ir.dot(ir.reshape(sliced, (6, 4)), ir.transpose(y, (1, 0)), "mk,kn->mn")
+
+    def reads(anchor: Op, ordinal: int, view: View) -> bool:
+        return ordinal == 1 or is_dense(view)
+
+    main = make(["f32[4, 3, 4]", "f32[5, 4]"], build).main.body
+    groups, aliases = fuse_kernels(main.ops, main.results, reads)
+    assert [[op.name for op in group.ops] for group in groups] == [["slice"], ["reshape", "transpose", "dot"]]
+    assert aliases == {}

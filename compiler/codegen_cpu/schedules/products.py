@@ -21,7 +21,7 @@ from onnxc.compiler.planning.schedules import (
     Threads,
     Tile,
 )
-from onnxc.compiler.planning.views import is_dense, operand_view
+from onnxc.compiler.planning.views import View, is_dense
 from onnxc.compiler.target import Target
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "contraction_cost",
     "contraction_measures",
     "convolution_candidates",
+    "reads_view",
     "register_rows",
 ]
 
@@ -150,6 +151,11 @@ def _general_contraction(block: Block, target: Target, why: str) -> Schedule:
 # Convolutions
 
 
+def reads_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view: convolutions want theirs dense, all others step through any."""
+    return anchor.name != "convolution" or is_dense(view)
+
+
 def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
     """Panels of pixels, or one filter for each channel; for what neither is written for, the general kernel."""
     op = next(op for op in problem.block.ops if op.name == "convolution")
@@ -167,8 +173,6 @@ def _no_fast_convolution(op: Op) -> str:
     dtypes: tuple[DType, ...] = (x.dtype, w.dtype, op.dtype())
     if len(set(dtypes)) > 1 or dtypes[0] not in (F32, F64):
         return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply f32 or f64 alone"
-    if not all(view is not None and is_dense(view) for view in map(operand_view, op.operands)):
-        return "an operand is a view that is not dense"
     if not all(isinstance(size, int) for size in w.shape) or product(w.shape) == 0:
         return f"the filters are {w.type}"
     if set(op.ints("input_dilations")) - {1}:
