@@ -80,4 +80,6 @@ def build_model(case: OperatorCase) -> ModelProto:
 
 
 def _type(spec: InputSpec) -> str:
-    return f"{TYPE_NAMES.get(spec.dtype, spec.dtype)}[{', '.join(map(str, spec.shape))}]"
+    """The type of an input as text, in which empty brackets would mean any rank."""
+    sizes = f"[{', '.join(map(str, spec.shape))}]" if spec.shape else ""
+    return f"{TYPE_NAMES.get(spec.dtype, spec.dtype)}{sizes}"
