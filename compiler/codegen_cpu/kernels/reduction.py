@@ -97,14 +97,24 @@ class _RowLoops:
         bound: dict[Value, Reg] = {}
         staged: set[Value] = set()
         for fold in self.folds:
+            self._bind_constants(fold.operands[0], kept, mask, bound)
             if fold.name == "arg_reduce":
                 bound[fold.results[0]] = self._arg_fold(fold, kept, mask, bound)
             else:
                 bound[fold.results[0]] = self._fold(fold, kept, mask, bound, staged)
         if self.writes_rows:
+            self._bind_constants(self.root, kept, mask, bound)
             self._write_row(kept, mask, bound, staged)
         else:
             self._write_fold(kept, mask, bound)
+
+    def _bind_constants(self, root: Value, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
+        """Computes what is one number for each row, such as scales and what comes of folds, before the row itself."""
+        lanes = 1 if self.lanes_are_columns else self.frame.lanes
+        e = self._evaluator(lanes, mask, bound)
+        for value in self.rows.constants(root):
+            if value not in bound:
+                bound[value] = e.spread(e.value(value, self._index(kept, [Index()] * len(self.axes))))
 
     def _index(self, kept: Sequence[Index], folded: Sequence[Index]) -> list[Index]:
         places = dict(zip((*self.kept, *self.axes), (*kept, *folded), strict=True))
