@@ -6,7 +6,7 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.codegen_cpu.schedules.products import (
     contraction_candidates,
     contraction_cost,
@@ -16,11 +16,12 @@ from onnxc.compiler.codegen_cpu.schedules.products import (
 )
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.ir.primitive import AnchorKind
+from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
+from onnxc.compiler.planning.views import View, crosses
 from onnxc.compiler.target import Target
 
 
@@ -39,7 +40,14 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(schedule, case, target)
 
-    return PlanTarget(str(target), is_native, reads_view, _measures, candidates, cost, compiles_steps=True)
+    return PlanTarget(str(target), is_native, _reads, _measures, candidates, cost, compiles_steps=True)
+
+
+def _reads(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view; rows that cross memory are turned first, by a kernel for that."""
+    if PRIMITIVES[anchor.name].anchor in ("reduction", "concatenate"):
+        return not crosses(view, SMALLEST_CROSSED)
+    return reads_view(anchor, ordinal, view)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:

@@ -29,7 +29,7 @@ from onnxc.compiler.planning.sink_movements import sink_block
 from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
-__all__ = ["ELEMENT_CANDIDATES", "ROW_BLOCK", "element_threads"]
+__all__ = ["ELEMENT_CANDIDATES", "ROW_BLOCK", "SMALLEST_CROSSED", "element_threads"]
 
 SQUARE_BYTES = 256
 """The side of a square of work: whole lines of memory on both sides, several of them for the prefetchers.

@@ -35,7 +35,7 @@ def _masked_softmax(op: Op, build: Builder) -> tuple[Value, ...]:
 
 
 def _scaled_down(row: Value, divisor: Value, build: Builder) -> Value:
-    """row / divisor, where there is one divisor for a row: an element is a product, for divisions take eight times it."""
+    """row / divisor, one number for the row: elements are multiplied, for a division takes eight times as long."""
     return build.mul(row, build.reciprocal(divisor))
 
 
