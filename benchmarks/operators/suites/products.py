@@ -47,7 +47,11 @@ def _convolutions() -> Iterator[OperatorCase]:
         (32, 3, 3, 3), "strides = [2, 2]"),
         ((1, 80, 500), (128, 80, 3), "pads = [1, 1]"),
     ):  # fmt: skip
-        yield case(f"Conv<{options}>(x, w)", operand("x", "float32", shape), operand("w", "float32", filters))
+        yield case(
+            f"Conv<{options}>(x, w)" if options else "Conv(x, w)",
+            operand("x", "float32", shape),
+            operand("w", "float32", filters),
+        )
     yield case(
         "ConvTranspose<strides = [2, 2]>(x, w)",
         operand("x", "float32", (1, 64, 28, 28)),

@@ -33,6 +33,9 @@ def _pools() -> Iterator[OperatorCase]:
         options = (
             f"kernel_shape = [{kernel}, {kernel}], strides = [{stride}, {stride}], pads = [{pad}, {pad}, {pad}, {pad}]"
         )
+        if operator == "LpPool" and kernel == 13:
+            # ONNX Runtime takes seconds.
+            continue
         pool = case(f"{operator}<{options}>(x)", operand("x", "float32", shape))
         yield from in_forms([pool], *FORMS) if kernel == 3 and operator != "LpPool" else [pool]
     for operator, dtype in product(("MaxPool", "AveragePool"), ("float16", "float64", "uint8", "int8")):
