@@ -74,7 +74,7 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     f = FunctionBuilder(
         kernel.name,
         [(type, name) for type, name in (parameter.split() for parameter in parameters)],
-        internal=True,
+        hidden=True,
         attributes="noinline nounwind",
     )
     a, row_stride, k_stride, panel, tile, depth, accumulate = f.parameters
