@@ -77,6 +77,9 @@ def reduce_regrouped(op: Op, build: Rewriter) -> Value | None:
     return build.with_shape(build.reduce(x, op.text("kind"), reduced), op.result.shape)
 
 
+WINDOW_STEPS = ("window", "strides", "dilations")
+"""The attributes of a window that are one number for each axis, and 1 where nothing is folded."""
+
 SHARED_TAPS = 5
 """Kernels share what windows of so many rows have in common; larger ones they fold each from the beginning."""
 
@@ -87,7 +90,7 @@ def split_window(op: Op, build: Builder) -> Value | None:
 
     Where the windows are large and overlap, so that there is less to fold. Sums are rounded in another order.
     """
-    window, strides, dilations = (op.ints(name) for name in ("window", "strides", "dilations"))
+    window, strides = op.ints("window"), op.ints("strides")
     wide = [axis for axis, taps in enumerate(window) if taps > 1]
     if len(wide) < 2 or (op.text("kind") == "sum" and op.operands[0].dtype in (F16, BF16)):
         return None
@@ -97,10 +100,11 @@ def split_window(op: Op, build: Builder) -> Value | None:
         return None
 
     def fold(x: Value, axes: Sequence[int]) -> Value:
-        steps = [
-            [size if axis in axes else 1 for axis, size in enumerate(sizes)] for sizes in (window, strides, dilations)
-        ]
-        padding = [[size if axis in axes else 0 for axis, size in enumerate(op.dims(name))] for name in ("low", "high")]
-        return build.reduce_window(x, op.text("kind"), steps[0], steps[1], *padding, steps[2])
+        steps = ([size if axis in axes else 1 for axis, size in enumerate(op.ints(name))] for name in WINDOW_STEPS)
+        window, strides, dilations = steps
+        low, high = (
+            [size if axis in axes else 0 for axis, size in enumerate(op.dims(name))] for name in ("low", "high")
+        )
+        return build.reduce_window(x, op.text("kind"), window, strides, low, high, dilations)
 
     return fold(fold(op.operands[0], [inner]), [axis for axis in range(len(window)) if axis != inner])

@@ -6,8 +6,6 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Rewriter, rule
 from onnxc.compiler.passes.analysis.matching import made_by
 
-WINDOW_STEPS = ("window", "strides", "dilations")
-
 
 @rule("transpose")
 def transpose_nothing(op: Op, build: Builder) -> Value | None:
@@ -80,7 +78,9 @@ def window_transposed(op: Op, build: Rewriter) -> Value | None:
         return None
     permutation = inner.ints("permutation")
     order = [permutation.index(axis) for axis in range(len(permutation))]
-    window, strides, dilations = ([op.ints(name)[axis] for axis in order] for name in WINDOW_STEPS)
+    window, strides, dilations = (
+        [op.ints(name)[axis] for axis in order] for name in ("window", "strides", "dilations")
+    )
     low, high = ([op.dims(name)[axis] for axis in order] for name in ("low", "high"))
     moved = build.reduce_window(inner.operands[0], op.text("kind"), window, strides, low, high, dilations)
     return build.transpose(moved, permutation)
