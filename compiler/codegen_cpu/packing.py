@@ -71,6 +71,10 @@ def _steps(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
     return as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
 
 
+UNPACKED_BYTES = 16
+"""Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
+
+
 def pack_panel(
     f: FunctionBuilder,
     source: Reg,
@@ -129,7 +133,7 @@ def _pack_transposed(
             exists = f.splat(f.icmp("slt", ordinal, left), lanes)
             x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
             rows.append(conversion.convert(x, f))
-        for lane, turned in enumerate(_turn(f, rows)):
+        for lane, turned in enumerate(turn_square(f, rows)):
             offset = f.add(f.mul(f.add(k, lane), width), column)
             address = f.gep(panel, offset, memory_type(conversion.packed))
             f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
@@ -140,8 +144,10 @@ def _pack_transposed(
     f.loop(0, width, lanes, column_of_squares)
 
 
-def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
-    """The square matrix of `rows` transposed, by exchanging ever larger squares."""
+def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """The square matrix of `rows` transposed: by exchanging ever larger squares, or bytes by unpacking."""
+    if rows[0].element == "i8" and len(rows) <= UNPACKED_BYTES:
+        return _unpack_square(f, rows)
     turned, lanes, distance = list(rows), len(rows), 1
     while distance < lanes:
         following = list(turned)
@@ -153,4 +159,16 @@ def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
             high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
             following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
         turned, distance = following, distance * 2
+    return turned
+
+
+def _unpack_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """Row i and the row half a square below interleave, as often as a side has bits."""
+    turned, lanes = list(rows), len(rows)
+    half = lanes // 2
+    low = [lane for pair in range(half) for lane in (pair, lanes + pair)]
+    high = [half + lane for lane in low]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(turned[:half], turned[half:], strict=True)
+        turned = [f.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
     return turned
