@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import (
 )
 from onnxc.compiler.codegen_cpu.narrow_floats import narrow_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, register, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import F32, I32, DType
 
 
@@ -65,32 +65,28 @@ def _emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
 
 
 def _to_integer(x: Reg, target: DType, wanted: str, f: FunctionBuilder) -> Reg:
-    """A float within the range of an integer type, NaN as 0."""
-    name = "si" if target.is_signed else "ui"
-    if x.lanes == 1 or target.bits > 32:
-        return f.intrinsic(f"llvm.fpto{name}.sat.{intrinsic_suffix(wanted)}.{intrinsic_suffix(x.type)}", wanted, x)
-    # LLVM makes scalars of saturating vectors; within the range all lanes are converted at once.
-    low, high = _bounds(target, x.element)
-    number = f.select(f.fcmp("uno", x, x), 0.0, x)
-    above = f.select(f.fcmp("ogt", number, low), number, low)
-    within = f.select(f.fcmp("olt", above, high), above, high)
-    narrow = target.bits < 32
-    wide = register(f.convert("fptosi" if narrow else f"fpto{name}", within, vector_type("i32", x.lanes)))
-    if narrow:
-        return register(f.convert("trunc", wide, wanted))
-    return wide if x.element == "double" else f.select(f.fcmp("ogt", x, high), f.constant(wanted, _most(target)), wide)
+    """Toward 0, saturating, 0 for NaN: LLVM's own conversion of that kind is written lane by lane on x86.
+
+    Bounds are numbers of the float; narrow integers are converted as i32, which every vector unit has.
+    """
+    bits = target.bits - target.is_signed
+    least, greatest = -(1 << bits) if target.is_signed else 0, (1 << bits) - 1
+    below = _below_power_of_two(x.element, bits)
+    number = f.select(f.fcmp("ord", x, x), x, f.constant(x.type, 0.0))
+    bounded = f.select(f.fcmp("olt", number, float(least)), f.constant(x.type, float(least)), number)
+    bounded = f.select(f.fcmp("ogt", bounded, below), f.constant(x.type, below), bounded)
+    wide = wanted if target.bits >= 32 else vector_type("i32", x.lanes)
+    is_signed = target.is_signed or target.bits < 32
+    result = register(f.convert("fptosi" if is_signed else "fptoui", bounded, wide))
+    if int(below) != greatest:
+        result = f.select(f.fcmp("ogt", number, below), f.constant(wide, greatest), result)
+    return register(f.convert("trunc", result, wanted)) if wide != wanted else result
 
 
-def _most(dtype: DType) -> int:
-    return (1 << dtype.bits - dtype.is_signed) - 1
-
-
-def _bounds(dtype: DType, element: str) -> tuple[float, float]:
-    """The least and the greatest float that is a number of an integer type."""
-    low, high = float(-(1 << dtype.bits - 1) if dtype.is_signed else 0), float(_most(dtype))
-    # f32 has 24 bits for a number.
-    dropped = dtype.bits - dtype.is_signed - 24
-    return low, float(_most(dtype) >> dropped << dropped) if element == "float" and dropped > 0 else high
+def _below_power_of_two(element: str, exponent: int) -> float:
+    """The greatest integer below 2^exponent that is a number of the float."""
+    mantissa = {"float": 24, "double": 53}[element]
+    return 2.0**exponent - max(2.0 ** (exponent - mantissa), 1.0)
 
 
 def _to_bool(x: Reg, source: DType, f: FunctionBuilder) -> Reg:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.integer_dots import GROUP
-from onnxc.compiler.codegen_cpu.packing import steps_of, turn
+from onnxc.compiler.codegen_cpu.packing import steps_of, turn_square
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 
@@ -92,7 +92,7 @@ def _pack_dense_columns(
             mask = f.and_(inside, f.splat(f.icmp("slt", lane, left), lanes * GROUP))
             address = f.gep(source, f.add(f.mul(n_stride, lane), k))
             rows.append(register(f.convert("bitcast", f.masked_load(bytes_type, address, mask, passthru=zero), type)))
-        for lane, turned in enumerate(turn(f, rows)):
+        for lane, turned in enumerate(turn_square(f, rows)):
             first = f.add(k, lane * GROUP)
             address = f.gep(panel, f.add(f.mul(first, width), column * lanes * GROUP))
             f.masked_store(turned, address, f.splat(f.icmp("slt", first, depth), lanes), align=64)

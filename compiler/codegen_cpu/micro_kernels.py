@@ -159,7 +159,7 @@ def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder
 def library_function(name: str, parameters: str) -> FunctionBuilder:
     """A function of an image that its kernels call, with parameters as in "ptr a, i64 depth"."""
     named = [(type, parameter) for type, parameter in (each.split() for each in parameters.split(", "))]
-    return FunctionBuilder(name, named, internal=True, attributes="noinline nounwind")
+    return FunctionBuilder(name, named, hidden=True, attributes="noinline nounwind")
 
 
 def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:

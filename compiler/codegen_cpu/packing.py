@@ -74,6 +74,10 @@ def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
     return as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
 
 
+UNPACKED_BYTES = 16
+"""Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
+
+
 def pack_panel(
     f: FunctionBuilder,
     source: Reg,
@@ -123,31 +127,30 @@ def _pack_transposed(
     (depth, left), lanes = sizes, conversion.lanes
     width, zero = vectors * lanes, f.constant(conversion.vector, 0)
 
-    def square(k: Int, column: int) -> None:
-        mask = f.tail_mask(lanes, f.sub(depth, k))
+    def square(k: Int, column: Int) -> None:
+        inside = f.tail_mask(lanes, f.sub(depth, k))
         rows = []
         for lane in range(lanes):
-            exists = f.icmp("sgt", left, column * lanes + lane) if isinstance(left, Reg) else None
-            if exists is None and isinstance(left, int) and left <= column * lanes + lane:
-                rows.append(conversion.convert(zero, f))
-                continue
-            offset = f.add(f.mul(n_stride, column * lanes + lane), k)
-            start = f.gep(source, offset, memory_type(conversion.source))
-            lanes_here = mask if exists is None else f.and_(mask, f.splat(exists, lanes))
-            x = f.masked_load(conversion.vector, start, lanes_here, passthru=zero)
+            ordinal = f.add(column, lane)
+            start = f.gep(source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
+            exists = f.splat(f.icmp("slt", ordinal, left), lanes)
+            x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
             rows.append(conversion.convert(x, f))
-        for lane, turned in enumerate(turn(f, rows)):
-            offset = f.add(f.mul(f.add(k, lane), width), column * lanes)
+        for lane, turned in enumerate(turn_square(f, rows)):
+            offset = f.add(f.mul(f.add(k, lane), width), column)
             address = f.gep(panel, offset, memory_type(conversion.packed))
-            inside = f.icmp("slt", f.add(k, lane), depth)
-            f.masked_store(turned, address, f.splat(inside, lanes), align=64)
+            f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
 
-    for column in range(vectors):
-        f.loop(0, depth, lanes, lambda k, column=column: square(k, column))
+    def column_of_squares(column: Int) -> None:
+        f.loop(0, depth, lanes, lambda k: square(k, column))
+
+    f.loop(0, width, lanes, column_of_squares)
 
 
-def turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
-    """The square matrix of `rows` transposed, by exchanging ever larger squares."""
+def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """The square matrix of `rows` transposed: by exchanging ever larger squares, or bytes by unpacking."""
+    if rows[0].element == "i8" and len(rows) <= UNPACKED_BYTES:
+        return _unpack_square(f, rows)
     turned, lanes, distance = list(rows), len(rows), 1
     while distance < lanes:
         following = list(turned)
@@ -159,4 +162,16 @@ def turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
             high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
             following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
         turned, distance = following, distance * 2
+    return turned
+
+
+def _unpack_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """Row i and the row half a square below interleave, as often as a side has bits."""
+    turned, lanes = list(rows), len(rows)
+    half = lanes // 2
+    low = [lane for pair in range(half) for lane in (pair, lanes + pair)]
+    high = [half + lane for lane in low]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(turned[:half], turned[half:], strict=True)
+        turned = [f.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
     return turned

@@ -17,16 +17,15 @@ from onnxc.compiler.codegen_cpu.schedules.contractions import (
     contraction_cost,
     contraction_measures,
 )
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
-from onnxc.compiler.codegen_cpu.schedules.products import convolution_candidates, reads_view
+from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.ir.primitive import AnchorKind
-from onnxc.compiler.ir.primitives.contractions import channels_first, channels_innermost
+from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.views import View, crosses
 from onnxc.compiler.target import Target
 
 
@@ -46,20 +45,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(str(target), is_native, _reads, _measures, candidates, cost, compiles_steps=True)
-
-
-def _reads(anchor: Op, ordinal: int, view: View) -> bool:
-    """Whether kernels read an operand as a view."""
-    if anchor.name == "dot" and is_of_bytes(anchor):
-        return reads_bytes(anchor, ordinal, view)
-    if anchor.name == "convolution" and convolves_bytes(anchor):
-        return ordinal == 1 or reads_bytes_of_image(view)
-    return reads_view(anchor, ordinal, view)
-
-
-def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
-    return contraction_measures(problem) if problem.kind == "contraction" else {}
+    return PlanTarget(str(target), is_native, _reads_view, _measures, candidates, cost, compiles_steps=True)
 
 
 def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None:
@@ -67,9 +53,25 @@ def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None
     return byte_convolution(op, problem, target) if convolves_bytes(op) else None
 
 
-def _channels_first(op: Op) -> bool:
-    is_innermost = op.text("dimensions") == channels_innermost(op.result.rank - 2)
-    return op.text("dimensions") == channels_first(op.result.rank - 2) or (convolves_bytes(op) and is_innermost)
+def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    return contraction_measures(problem) if problem.kind == "contraction" else {}
+
+
+def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view: images of convolutions in some, and all else in any.
+
+    Rows that cross memory are turned first, by a kernel for that.
+    """
+    match PRIMITIVES[anchor.name].anchor:
+        case "contraction":
+            return reads_bytes(anchor, ordinal, view) if is_of_bytes(anchor) else True
+        case "convolution" if convolves_bytes(anchor):
+            return ordinal != 0 or reads_bytes_of_image(view)
+        case "convolution":
+            return ordinal != 0 or reads_image(anchor, view)
+        case "reduction" | "concatenate":
+            return not crosses(view, SMALLEST_CROSSED)
+    return True
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:
@@ -84,7 +86,6 @@ def _sets_or_combines(op: Op) -> bool:
 
 
 _CHECKS = {
-    "convolution": _channels_first,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "tree_ensemble": trees.is_native,

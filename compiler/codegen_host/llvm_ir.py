@@ -65,16 +65,17 @@ class FunctionBuilder:
         returns: str = "void",
         internal: bool = False,
         attributes: str = "nounwind",
+        hidden: bool = False,
     ) -> None:
+        """internal: known to its module alone. hidden: known to the modules of its image."""
         self.name = name
         self.returns = returns
-        self.is_internal = internal
         self.declarations: dict[str, str] = {}
         # What it names other than in calls.
         self.addresses: dict[str, None] = {}
         self.parameters = tuple(Reg(f"%{name}", _bare_type(type)) for type, name in parameters)
         self._signature = ", ".join(f"{type} %{name}" for type, name in parameters)
-        self._linkage = "internal " if internal else ""
+        self._linkage = "internal " if internal else "hidden " if hidden else ""
         self._attributes = attributes
         self._lines: list[str] = []
         self._allocas: list[str] = []

@@ -211,16 +211,16 @@ class ContractionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSchedule(Schedule):
-    """`panels`, `bytes`, `tiles` as of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each
-    element sums its own window.
+    """`rows`: pixels against panels of filters; `bytes`: the same of bytes; `winograd`: tiles of 2 x 2 pixels,
+    transformed; `tiles` as of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element
+    sums its own window.
 
-    tile: rows are filters of the CPU's panels and pixels of the GPU's tiles, columns the other of the two; `depth` is
-    how many products of a window are summed at a time.
-    packs_rows: windows are copied before they are multiplied.
+    tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
+    channels. packs_rows: windows are copied before they are multiplied.
     flat: k is one axis of taps and channels; else no step has channels of two taps.
     """
 
-    algorithm: Literal["panels", "bytes", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "bytes", "winograd", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
