@@ -50,7 +50,7 @@ def test_bytes_stay_bytes(between: str, scale: float, zero: int, dtype: DType) -
     before = canonicalize(built([TensorType(dtype, (N, 4, 4))], make))
     after = recognize_requantization(before)
     verify_module(after)
-    assert all(op.result.dtype == dtype for op in walk(after.main.body))
+    assert not {"cast", "round", "div"} & {op.name for op in walk(after.main.body)}
     assert_same_meaning(before, after, (0, 1, 30), rounds=False)
 
 

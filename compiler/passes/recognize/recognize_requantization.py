@@ -34,7 +34,7 @@ class _Quantization:
 
 @rule("cast")
 def requantize(op: Op, build: Rewriter) -> Value | None:
-    """quantize(f(dequantize(x))) = f(x) with one scale and zero point for both, f a movement, gather, maximum or joining"""
+    """quantize(f(dequantize(x))) = f(x) of one scale and zero point, for f a movement, gather, maximum or joining"""
     quantization = _quantization(op)
     return None if quantization is None else _bytes(quantization.x, quantization, op, build)
 
