@@ -1,7 +1,7 @@
 """QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: between floats and integers or narrow floats."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.linear_quantization import expect_same_shape, granular, quantize
+from onnxc.compiler.frontend.operator_helpers.linear_quantization import expect_same_shape, granular, is_zero, quantize
 from onnxc.compiler.frontend.operator_helpers.precision import real_type
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F8E8M0, F32, I32, U8, DType
@@ -24,6 +24,8 @@ def quantize_linear(node: Node, ir: Builder) -> Value:
     precision = _division_type(x.dtype, scale.dtype, node)
     axis, block = _granularity(x, node)
     divisor = granular(ir.cast(scale, precision), x.shape, axis, block, node, ir)
+    if zero_point is not None and dtype.is_integer and zero_point.shape in ((), (1,)) and is_zero(zero_point, ir):
+        zero_point = None
     if zero_point is not None:
         zero_point = granular(zero_point, x.shape, axis, block, node, ir)
     scaled = ir.div(ir.cast(x, precision), divisor)
