@@ -123,27 +123,24 @@ def _pack_transposed(
     (depth, left), lanes = sizes, conversion.lanes
     width, zero = vectors * lanes, f.constant(conversion.vector, 0)
 
-    def square(k: Int, column: int) -> None:
-        mask = f.tail_mask(lanes, f.sub(depth, k))
+    def square(k: Int, column: Int) -> None:
+        inside = f.tail_mask(lanes, f.sub(depth, k))
         rows = []
         for lane in range(lanes):
-            exists = f.icmp("sgt", left, column * lanes + lane) if isinstance(left, Reg) else None
-            if exists is None and isinstance(left, int) and left <= column * lanes + lane:
-                rows.append(conversion.convert(zero, f))
-                continue
-            offset = f.add(f.mul(n_stride, column * lanes + lane), k)
-            start = f.gep(source, offset, memory_type(conversion.source))
-            lanes_here = mask if exists is None else f.and_(mask, f.splat(exists, lanes))
-            x = f.masked_load(conversion.vector, start, lanes_here, passthru=zero)
+            ordinal = f.add(column, lane)
+            start = f.gep(source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
+            exists = f.splat(f.icmp("slt", ordinal, left), lanes)
+            x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
             rows.append(conversion.convert(x, f))
         for lane, turned in enumerate(turn(f, rows)):
-            offset = f.add(f.mul(f.add(k, lane), width), column * lanes)
+            offset = f.add(f.mul(f.add(k, lane), width), column)
             address = f.gep(panel, offset, memory_type(conversion.packed))
-            inside = f.icmp("slt", f.add(k, lane), depth)
-            f.masked_store(turned, address, f.splat(inside, lanes), align=64)
+            f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
 
-    for column in range(vectors):
-        f.loop(0, depth, lanes, lambda k, column=column: square(k, column))
+    def column_of_squares(column: Int) -> None:
+        f.loop(0, depth, lanes, lambda k: square(k, column))
+
+    f.loop(0, width, lanes, column_of_squares)
 
 
 def turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:

@@ -1,7 +1,7 @@
 """Contractions by lines: rows of A, dense along k, each times a line of B; for products by vectors and lone sums.
 
-A unit of work is a run of rows, for one position of all other letters of the result. Their sums lie side by side, and
-the pointwise ops that follow run along the rows.
+A unit of work is a run of rows, for one position of all other letters of the result: those of B alone run fastest, so
+that the rows stay in a cache. Their sums lie side by side, and the pointwise ops that follow run along the rows.
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,18 @@ class _Lines:
         self.line = f.alloca(element, self.block_depth) if packs else None
 
     def emit(self, name: str) -> KernelCode:
-        """The loop over units, rows running fastest."""
+        """The loop over units."""
         frame, f, problem = self.frame, self.frame.f, self.problem
-        outer_sizes = self.operands.sizes(problem.outer)
+        shared = tuple(letter for letter in problem.outer if letter in self.operands.a_letters)
+        lone = tuple(letter for letter in problem.outer if letter not in shared)
+        outer_sizes = self.operands.sizes(shared + lone)
         chunks = floordiv(problem.rows + self.unit_rows - 1, self.unit_rows)
 
         def unit(number: Reg) -> None:
-            *outer, chunk = frame.split(number, (*outer_sizes, chunks))
-            self._unit(dict(zip(problem.outer, outer, strict=True)), f.mul(chunk, self.unit_rows))
+            parts = frame.split(number, (*self.operands.sizes(shared), chunks, *self.operands.sizes(lone)))
+            chunk = parts[len(shared)]
+            outer = (*parts[: len(shared)], *parts[len(shared) + 1 :])
+            self._unit(dict(zip(shared + lone, outer, strict=True)), f.mul(chunk, self.unit_rows))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()

@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem, product_types
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.matrix_products import Problem
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.planning.views import View
@@ -38,6 +39,11 @@ class ProductOperands:
         if problem.n:
             offset = f.add(offset, f.mul(column, self.frame.size(problem.b_strides[problem.n])))
         return self._address(problem.b, problem.b_strides, outer, offset)
+
+    @property
+    def a_letters(self) -> str:
+        """The letters of A."""
+        return parse_equation(self.problem.dot.attributes["equation"])[self.problem.left]
 
     def base(self, view: View) -> Reg:
         """The buffer of an operand."""
