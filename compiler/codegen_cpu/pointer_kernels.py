@@ -4,7 +4,7 @@ They are shared by all kernels of an image. What is read lies in runs: for each 
 behind which the products go side by side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,13 +34,24 @@ class GatheredProduct:
 
 
 def multiply_gathered(
-    f: FunctionBuilder, product: GatheredProduct, rows: Int, accumulate: Int, element: str, shape: tuple[int, int, int]
+    f: FunctionBuilder,
+    product: GatheredProduct,
+    rows: Int,
+    accumulate: Int,
+    element: str,
+    shape: tuple[int, int, int],
+    prepare: Callable[[Int], None] | None = None,
 ) -> None:
-    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows)."""
+    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows).
+
+    prepare: is written for each row, before it is multiplied.
+    """
     vectors, lanes, full = shape
     fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step)
 
     def call(row: Int, step: int) -> None:
+        if prepare is not None:
+            f.loop(row, f.add(row, step), 1, prepare, at_least_once=True)
         pointers = f.gep(product.pointers, row, "ptr")
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
         f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate)

@@ -206,6 +206,10 @@ class FunctionBuilder:
         value = as_reg(value)
         self.emit(f"store {value.type} {value.text}, ptr {pointer.text}, align {align}")
 
+    def prefetch(self, pointer: Reg) -> None:
+        """Brings what lies there to the caches; memory that is not there does no harm."""
+        self.call("llvm.prefetch.p0", "void", pointer, constant("i32", 0), constant("i32", 3), constant("i32", 1))
+
     # LLVM 22 moved the alignment of these four from an argument to an attribute; it still reads the argument.
 
     def masked_load(self, type: str, pointer: Reg, mask: Reg, align: int = 1, passthru: Reg | None = None) -> Reg:

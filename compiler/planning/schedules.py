@@ -208,7 +208,8 @@ class ConvolutionSchedule(Schedule):
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
     channels.
-    flat: k is one axis of taps and channels; else no step has channels of two taps.
+    flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
+    many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
 
     algorithm: Literal["rows", "winograd", "depthwise", "tiles", "direct", "general"]
@@ -217,6 +218,7 @@ class ConvolutionSchedule(Schedule):
     registers: Tile | None = None
     split: int = 1
     flat: bool = False
+    small_image: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
