@@ -47,7 +47,9 @@ def back_end(options: CompileOptions, progress: Callable[[int, int], None] | Non
         return _for_gpu(options, progress)
     target = options.target
     passes = (*OPTIMIZE, *target_pipeline("cpu", options.precision))
-    return BackEnd(target, target, passes, cpu_plan_target(target), lambda plan: emit_for_cpu(plan, target))
+    return BackEnd(
+        target, target, passes, cpu_plan_target(target), lambda plan: emit_for_cpu(plan, target, options.cache)
+    )
 
 
 def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | None) -> BackEnd:
@@ -60,5 +62,7 @@ def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | Non
     def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
         return compile_kernels(sources, target, options.cache, progress=progress)
 
-    plan_target = gpu_plan_target(target, options.precision)
-    return BackEnd(target, host, passes, plan_target, lambda plan: emit_for_gpu(plan, target, host, compiled))
+    def emit(plan: KernelPlan) -> Artifact:
+        return emit_for_gpu(plan, target, host, compiled, options.cache)
+
+    return BackEnd(target, host, passes, gpu_plan_target(target, options.precision), emit)

@@ -36,7 +36,7 @@ def c_library(
     plan = next(noun for stage, noun in run_stages(source, options) if stage == "plan")
     assert isinstance(plan, KernelPlan), plan
     with limited_to(options.limits):
-        code = native_code(plan, kernel_pieces(plan, target), target)
+        code = native_code(plan, kernel_pieces(plan, target), target, options.cache)
         return build_library(plan, code, target, name, weights_file=weights_file)
 
 

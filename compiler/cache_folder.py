@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between compilations, unless a caller says otherwise."""
+"""Where machine code is kept between compilations, unless a caller says otherwise."""
 
 import os
 from pathlib import Path

@@ -81,7 +81,10 @@ NAMES: Rows = {
 
 TYPES: Rows = {
     "contradictory-value-info": ("a value is described by two types", "ONNX IR, value_info"),
-    "declared-type": ("a value is declared otherwise than what its node gives", "ONNX IR, value_info"),
+    "declared-type": (
+        "a value is declared otherwise than what its node gives; of a shape a warning",
+        "ONNX IR, value_info",
+    ),
     "duplicate-value-info": ("a value is described twice", "ONNX IR, value_info"),
     "element-type-missing": ("a tensor has no element type", "ONNX IR, TensorProto"),
     "element-type-unknown": ("an element type is a number that ONNX has not given", "TensorProto.DataType"),

@@ -27,7 +27,7 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
         loaded = _read(source)
         findings = collect_findings(loaded, limits=within)
         if not any(finding.severity == "error" for finding in findings):
-            infer_types(check_model(loaded, limits=within))
+            return (*findings, *infer_types(check_model(loaded, limits=within)).warnings)
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
     except ModelError as problem:

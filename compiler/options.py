@@ -48,7 +48,7 @@ class _Index(Protocol):
 class CompileOptions:
     """Checked options of one compilation.
 
-    threads: for the calls, None for as many as the process may use. cache: the folder of compiled GPU kernels, None for
+    threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
     sizes that get kernels of their own.
     """
@@ -75,6 +75,7 @@ def make_options(
     threads: int | None = None,
     cache: CacheOption = None,
     limits: Limits | Mapping[str, int] | None = None,
+    strict: bool = False,
 ) -> CompileOptions:
     """The options, checked.
 
@@ -88,8 +89,9 @@ def make_options(
     for name, value in (("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)
-    if not isinstance(freeze_params, bool):
-        raise InputError(f"freeze_params is {freeze_params!r}, expected True or False", code="option-type")
+    for name, flag in (("freeze_params", freeze_params), ("strict", strict)):
+        if not isinstance(flag, bool):
+            raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
     if threads is not None and (_integer("threads", threads) < 1):
         raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
     inputs = InputOptions(
@@ -97,6 +99,7 @@ def make_options(
         {str(name): _shape(name, value) for name, value in _mapping("shapes", shapes).items()},
         {str(name): _dtype(name, value) for name, value in _mapping("dtypes", dtypes).items()},
         freeze_params,
+        strict,
     )
     called_by = None if threads is None else _integer("threads", threads)
     folder, bounds = _cache_folder(cache), make_limits(limits)
@@ -105,7 +108,7 @@ def make_options(
 
 
 def _cache_folder(cache: object) -> Path | None:
-    """The folder of compiled kernels: None asks for the usual one, False for none."""
+    """The folder of machine code: None asks for the usual one, False for none."""
     if cache is None:
         return default_cache_folder()
     if cache is False:

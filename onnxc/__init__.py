@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarning, OnnxcError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,6 +31,7 @@ __all__ = [
     "DeviceError",
     "InputError",
     "ModelError",
+    "ModelWarning",
     "OnnxcError",
     "SparseTensor",
     "UnsupportedError",
@@ -57,6 +58,7 @@ def compile(
     threads: int | None = None,
     cache: "CacheOption" = None,
     limits: "Limits | Mapping[str, int] | None" = None,
+    strict: bool = False,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -72,14 +74,29 @@ def compile(
     freeze_params: False keeps initializers that are also inputs as inputs with a default.
     config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
     threads: how many a call may use; None means all that this process may use.
-    cache: the folder in which compiled GPU kernels are kept, for any target; None means $ONNXC_CACHE, else
-    onnxc in $XDG_CACHE_HOME or ~/.cache; False keeps nothing. Code for the CPU is never kept.
+    cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
+    that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
+    False keeps nothing. Whoever may write to the folder decides what runs.
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
+    strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
+    the value has the shape that its node gives.
 
     Raises ModelError, UnsupportedError, InputError.
     """
     checked = importlib.import_module("onnxc.compiler.options").make_options(
-        target, dims, shapes, dtypes, precision, specialize, freeze_params, config, devices, threads, cache, limits
+        target,
+        dims,
+        shapes,
+        dtypes,
+        precision,
+        specialize,
+        freeze_params,
+        config,
+        devices,
+        threads,
+        cache,
+        limits,
+        strict,
     )
     executable: Executable
     if checked.target.kind == "interpreter":

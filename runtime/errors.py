@@ -41,6 +41,10 @@ class InputError(OnnxcError, ValueError):
     """The caller is wrong: an option or an input does not fit what the model declares."""
 
 
+class ModelWarning(UserWarning):
+    """The model is wrong in a way that does not keep it from being compiled."""
+
+
 class MissingFileError(InputError, FileNotFoundError):
     """There is no file at a path that a caller gave; `filename` is the path."""
 

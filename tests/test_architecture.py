@@ -31,6 +31,7 @@ ALLOWED = {
     ),
     "onnxc.compiler.limits": ("onnxc.runtime.errors",),
     "onnxc.compiler.cache_folder": (),
+    "onnxc.compiler.jobs": ("onnxc.compiler.jobs", "onnxc.runtime.errors"),
     # Options stand below all that they are for.
     "onnxc.compiler.options": (
         "onnxc.compiler.cache_folder",
@@ -65,6 +66,7 @@ ALLOWED = {
     ),
 }
 SHARED_BY_CODEGEN = (
+    "onnxc.compiler.jobs",
     "onnxc.compiler.codegen_host",
     "onnxc.compiler.limits",
     "onnxc.compiler.planning",

@@ -17,7 +17,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
-from onnxc.compiler.codegen_cpu.packing import pack_panel
+from onnxc.compiler.codegen_cpu.packing import Conversion, pack_panel
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses, even_chunks
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
@@ -72,6 +72,7 @@ class _Rows:
         frame, f, schedule = self.frame, self.frame.f, self.schedule
         self.element = memory_type(self.op.dtype())
         self.lanes, self.width = frame.lanes, schedule.tile.columns
+        self.conversion = Conversion(self.w.base.dtype, self.op.dtype(), self.lanes)
         self.groups = self.op.int("groups")
         self.filters = floordiv(self.op.result.shape[-1], self.groups)
         self.chunk = schedule.tile.rows
@@ -246,7 +247,7 @@ class _Rows:
                 offset = f.add(offset, f.mul(position, f.mul(inner[axis.ordinal], axis.spread)))
             source = f.gep(self._base(self.w), offset, self.element)
             panel = f.gep(scratch, f.mul(ordinal, self.block_run * self.width), self.element)
-            pack_panel(f, source, panel, (step, output), (run, left), self._shape[:2], self.element)
+            pack_panel(f, source, panel, (step, output), (run, left), self._shape[0], self.conversion)
 
         f.loop(0, taps, 1, tap)
 

@@ -13,10 +13,10 @@ from functools import cached_property, partial, reduce
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses, even_chunks
+from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product

@@ -1,6 +1,7 @@
 """KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_host.assemble import Pieces, assemble
@@ -13,9 +14,9 @@ from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact
 
 
-def emit(plan: KernelPlan, target: Target) -> Artifact:
-    """The artifact of `plan` for `target`."""
-    return assemble(plan, kernel_pieces(plan, target), target, target)
+def emit(plan: KernelPlan, target: Target, cache: Path | None = None) -> Artifact:
+    """The artifact of `plan` for `target`. cache: the folder where object code is kept, None for none."""
+    return assemble(plan, kernel_pieces(plan, target), target, target, cache)
 
 
 def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
@@ -30,7 +31,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         )
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
-    library = {function.name: function for code in codes for function in code.library}
+    library = {shared.name: shared for code in codes for shared in code.library}
     functions = [function for code in codes for function in code.functions]
     functions += [library[name].write(target) for name in sorted(library)]
 

@@ -6,9 +6,9 @@ some, then the values of the kernel's symbols.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator
+from onnxc.compiler.codegen_cpu.micro_kernels import LibraryFunction
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_size
@@ -18,17 +18,6 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import Threads
 from onnxc.compiler.target import Target
-
-
-class LibraryFunction(Protocol):
-    """A function that kernels of an image share: equal ones have one name."""
-
-    @property
-    def name(self) -> str:
-        """What it is called by."""
-
-    def write(self, target: Target) -> FunctionBuilder:
-        """Its code."""
 
 
 @dataclass(frozen=True)

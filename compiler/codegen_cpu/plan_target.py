@@ -6,20 +6,20 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
-from onnxc.compiler.codegen_cpu.schedules.products import (
+from onnxc.compiler.codegen_cpu.schedules.contractions import (
     contraction_candidates,
     contraction_cost,
     contraction_measures,
 )
+from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.ir.primitive import AnchorKind
+from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.views import View, crosses
 from onnxc.compiler.target import Target
 
 
@@ -29,25 +29,33 @@ def cpu_plan_target(target: Target) -> PlanTarget:
     def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
         match problem.kind:
             case "contraction":
-                return contraction_candidates(problem, case, target)
+                return contraction_candidates(problem, target)
             case "convolution":
                 return convolution_candidates(problem, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
-        return contraction_cost(schedule, case, target)
+        return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(str(target), is_native, reads_view, _measures, candidates, cost, compiles_steps=True)
+    return PlanTarget(str(target), is_native, _reads_view, _measures, candidates, cost, compiles_steps=True)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
     return contraction_measures(problem) if problem.kind == "contraction" else {}
 
 
-def reads_view(anchor: Op, ordinal: int, view: View) -> bool:
-    """Whether kernels read an operand as a view: images of convolutions in some, all else in any."""
-    return anchor.name != "convolution" or ordinal != 0 or reads_image(anchor, view)
+def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view: images of convolutions in some, and all else in any.
+
+    Rows that cross memory are turned first, by a kernel for that.
+    """
+    match PRIMITIVES[anchor.name].anchor:
+        case "convolution":
+            return ordinal != 0 or reads_image(anchor, view)
+        case "reduction" | "concatenate":
+            return not crosses(view, SMALLEST_CROSSED)
+    return True
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:

@@ -93,7 +93,7 @@ class _Writer:
         self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.vectors * self.lanes
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
         names += [("i64", "panel_step"), ("ptr", "tile"), ("i64", "accumulate")]
-        self.f = FunctionBuilder(kernel.name, names, internal=True, attributes="noinline nounwind")
+        self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
 
     def write(self) -> FunctionBuilder:

@@ -60,7 +60,7 @@ def sift_function(name: str, order: Ordering) -> FunctionBuilder:
     element = order.element
     names = ("stride", "hole", "size")
     parameters = [("ptr", "values"), ("ptr", "places"), *(("i64", name) for name in names)]
-    f = FunctionBuilder(name, [*parameters, (element, "value"), ("i64", "place")], internal=True)
+    f = FunctionBuilder(name, [*parameters, (element, "value"), ("i64", "place")], hidden=True)
     values, indices, stride, hole, size, value, own_index = f.parameters
     key = order.key(value, f)
 
@@ -112,7 +112,7 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
     holds two arrays of 32-bit indices. For a `count` from 1 to 2^32 - 1.
     """
     parameters = [("ptr", "source"), ("i64", "stride"), ("ptr", "values"), ("ptr", "places"), ("i64", "count")]
-    f = FunctionBuilder(name, parameters, internal=True)
+    f = FunctionBuilder(name, parameters, hidden=True)
     source, stride, values, indices, count = f.parameters
     element, digits = order.element, order.key_bits // DIGIT_BITS
     counts = f.alloca("i64", digits * DIGITS)

@@ -1,6 +1,7 @@
 """KernelPlan to Artifact: kernels as sources, compiled by worker processes; segments launch them through the driver."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.codegen_gpu.report import make_report
@@ -17,8 +18,13 @@ from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 CompileKernels = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
 
 
-def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: CompileKernels) -> Artifact:
-    """The artifact of `plan`: kernels for `target`, the functions that launch them for the processor `host`."""
+def emit(
+    plan: KernelPlan, target: Target, host: Target, compile_kernels: CompileKernels, cache: Path | None = None
+) -> Artifact:
+    """The artifact of `plan`: kernels for `target`, the functions that launch them for the processor `host`.
+
+    cache: the folder where object code of the host is kept, None for none.
+    """
     codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels]
     sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
     kernels = dict(zip(sources, compile_kernels(sources), strict=True))
@@ -37,4 +43,4 @@ def emit(plan: KernelPlan, target: Target, host: Target, compile_kernels: Compil
     device = DeviceCode(target.name, tuple(kernels.values()))
     report = make_report(plan, codes, kernels, target)
     pieces = Pieces((), (), write, lambda kernel: compiled[kernel].reports, report, device)
-    return assemble(plan, pieces, target, host)
+    return assemble(plan, pieces, target, host, cache)

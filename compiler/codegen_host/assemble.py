@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from onnxc.compiler.codegen_host.compile_objects import compile_objects
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
-from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.routine_frame import FaultTable
 from onnxc.compiler.codegen_host.routines import CHECK_TICKS, RoutineContext, write_routine
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
@@ -61,15 +62,18 @@ class NativeCode:
     weights: np.ndarray
 
 
-def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target) -> Artifact:
-    """The artifact of `plan`: one image for the processor `host`, and the weights in the layouts that kernels read."""
-    code = native_code(plan, pieces, host)
-    images = {str(target): build_image(code.objects, code.entries, host)} if code.entries else {}
+def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target, cache: Path | None) -> Artifact:
+    """The artifact of `plan`: one image for the processor `host`, and the weights in the layouts that kernels read.
+
+    cache: the folder where object code is kept, None for none.
+    """
+    code = native_code(plan, pieces, host, cache)
+    images = {str(target): build_image(code.objects, code.entries, host, cache)} if code.entries else {}
     provenance = {"locations": list(code.locations)}
     return tie_images(Artifact(code.program, images, code.weights, provenance, pieces.report, device=pieces.device))
 
 
-def native_code(plan: KernelPlan, pieces: Pieces, host: Target) -> NativeCode:
+def native_code(plan: KernelPlan, pieces: Pieces, host: Target, cache: Path | None) -> NativeCode:
     """What `plan` becomes before it is linked, for the processor `host`."""
     weights = WeightBlock()
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
@@ -110,7 +114,7 @@ def native_code(plan: KernelPlan, pieces: Pieces, host: Target) -> NativeCode:
     if entry_of.calls:
         parts = _parts(segments, pieces.lengths)
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
-        objects = tuple(compile_object(text, host) for text in module.texts())
+        objects = compile_objects(module.texts(), host, cache)
     return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())
 
 

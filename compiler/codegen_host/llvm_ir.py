@@ -65,16 +65,17 @@ class FunctionBuilder:
         returns: str = "void",
         internal: bool = False,
         attributes: str = "nounwind",
+        hidden: bool = False,
     ) -> None:
+        """internal: known to its module alone. hidden: known to the modules of its image."""
         self.name = name
         self.returns = returns
-        self.is_internal = internal
         self.declarations: dict[str, str] = {}
         # What it names other than in calls.
         self.addresses: dict[str, None] = {}
         self.parameters = tuple(Reg(f"%{name}", _bare_type(type)) for type, name in parameters)
         self._signature = ", ".join(f"{type} %{name}" for type, name in parameters)
-        self._linkage = "internal " if internal else ""
+        self._linkage = "internal " if internal else "hidden " if hidden else ""
         self._attributes = attributes
         self._lines: list[str] = []
         self._allocas: list[str] = []
@@ -207,8 +208,8 @@ class FunctionBuilder:
         self.emit(f"store {value.type} {value.text}, ptr {pointer.text}, align {align}")
 
     def prefetch(self, pointer: Reg) -> None:
-        """Brings what lies there to the caches; memory that is not there does no harm."""
-        self.call("llvm.prefetch.p0", "void", pointer, constant("i32", 0), constant("i32", 3), constant("i32", 1))
+        """Asks for the cache line of an address, which may be one that is not there, to be read again and again."""
+        self.call("llvm.prefetch.p0", "void", pointer, *(constant("i32", code) for code in (0, 3, 1)))
 
     # LLVM 22 moved the alignment of these four from an argument to an attribute; it still reads the argument.
 

@@ -3,17 +3,17 @@
 text = ModuleBuilder().add(f).text()
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, scalar_literal
 
 __all__ = ["MODULE_LENGTH", "ModuleBuilder"]
 
-MODULE_LENGTH = 20_000
-"""Instructions that LLVM gets at once: about two seconds of its time, after which it can be stopped.
+MODULE_LENGTH = 5_000
+"""Instructions that LLVM gets at once: about half a second of its time, which can be shared by processes.
 
-ResNet-50 is 29 000; modules of 5000 took LLVM 4.1 s instead of 3.4, as shared functions are in each.
+ResNet-50 is 29 000 instructions.
 """
 
 
@@ -62,37 +62,17 @@ class ModuleBuilder:
     def texts(self, length: int = MODULE_LENGTH) -> tuple[str, ...]:
         """The same as modules to be linked, each of at most `length` instructions or of one function.
 
-        Internal functions are in every module that needs them.
+        Its functions must be known to each other's modules: none is internal.
         """
-        if self.length <= length:
-            return (self.text(),)
-        groups: list[list[str]] = []
+        groups: list[dict[str, FunctionBuilder]] = []
         room = 0
         for name, function in self._functions.items():
-            if function.is_internal:
-                continue
             if function.length > room:
-                groups.append([])
+                groups.append({})
                 room = length
-            groups[-1].append(name)
+            groups[-1][name] = function
             room -= function.length
-        return tuple(self._text(self._with_internal(group)) for group in groups)
-
-    def _with_internal(self, names: Iterable[str]) -> dict[str, FunctionBuilder]:
-        """These functions with the internal ones that they need, in the order they were added."""
-        wanted: dict[str, None] = {}
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name in self._functions and name not in wanted:
-                wanted[name] = None
-                used = self._used(self._functions[name])
-                waiting += [other for other in used if other in self._functions and self._functions[other].is_internal]
-        return {name: function for name, function in self._functions.items() if name in wanted}
-
-    @staticmethod
-    def _used(function: FunctionBuilder) -> tuple[str, ...]:
-        return (*function.declarations, *function.addresses)
+        return tuple(map(self._text, groups))
 
     def _text(self, functions: Mapping[str, FunctionBuilder]) -> str:
         declarations = dict(self._declarations)

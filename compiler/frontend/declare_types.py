@@ -1,4 +1,4 @@
-"""Types written into a model: what is declared there stays, what is missing is added.
+"""Types written into a model: what is declared there stays unless it is wrong, what is missing is added.
 
 Denotations, documentation, metadata and fields that are not known here stay where they are: a message is completed,
 never replaced.
@@ -71,15 +71,15 @@ def _complete_tensor(found: ShapedType, proto: AnyTensorProto, bound: frozenset[
 
 
 def _complete_shape(shape: tuple[Dim, ...], proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
-    if not proto.HasField("shape"):
+    if not proto.HasField("shape") or len(proto.shape.dim) != len(shape):
+        proto.ClearField("shape")
         proto.shape.SetInParent()
         for _ in shape:
             proto.shape.dim.add()
-    if len(proto.shape.dim) != len(shape):
-        return
     for size, dim in zip(shape, proto.shape.dim, strict=True):
         if isinstance(size, int):
-            tells_more = not keeps or _is_free(dim, bound)
+            # A number that is declared otherwise is wrong.
+            tells_more = not keeps or _is_free(dim, bound) or dim.WhichOneof("value") == "dim_value"
         else:
             tells_more = not keeps and symbols_of(size) <= bound
         if not _is_told(dim) or tells_more:

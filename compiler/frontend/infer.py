@@ -7,6 +7,7 @@ several calls of a function, becomes one type for each value, and its sizes get 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.declare_types import complete_type
 from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
@@ -41,10 +42,14 @@ class TypedValue:
 
 @dataclass(frozen=True)
 class InferredTypes:
-    """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs."""
+    """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs.
+
+    warnings: types that are declared otherwise.
+    """
 
     values: tuple[TypedValue, ...]
     bound: frozenset[str]
+    warnings: tuple[Diagnostic, ...] = ()
 
     def find(self, name: str, path: str = "main") -> Type:
         """The type of the value `name` of the graph at `path`."""
@@ -61,7 +66,8 @@ def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Inf
     declared = dict(_declared_types(model.graph))
     types = name_sizes(_one_type_each(lowered.types, declared), declared, bound, _all_symbols(declared.values()))
     reasons = _rank_reasons(model.graph, types)
-    return InferredTypes(tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items()), bound)
+    values = tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items())
+    return InferredTypes(values, bound, tuple(lowered.warnings))
 
 
 def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:

@@ -121,3 +121,26 @@ def merge_axes(
         axes.append(axis)
     merged = {v: View(view.base, tuple(sizes), view.offset, tuple(strides[v])) for v, view in leaves.items()}
     return Domain(tuple(sizes), merged, tuple(result))
+
+
+def crossed_axis(domain: Domain, least: int) -> int | None:
+    """The axis along which a leaf is dense in memory while the output is not, or None where there is none.
+
+    Neither this axis nor the last may be known to have fewer than `least` places.
+    """
+    if len(domain.shape) < 2 or domain.output[-1] != 1 or _is_below(domain.shape[-1], least):
+        return None
+    for view in domain.leaves.values():
+        for axis in range(len(domain.shape) - 1):
+            if is_crossed(view, axis) and not _is_below(domain.shape[axis], least):
+                return axis
+    return None
+
+
+def is_crossed(view: View, axis: int) -> bool:
+    """Whether a view is dense along an axis, and not along the last one."""
+    return view.strides[axis] == 1 and view.strides[-1] not in (0, 1)
+
+
+def _is_below(size: Dim, least: int) -> bool:
+    return isinstance(size, int) and size < least

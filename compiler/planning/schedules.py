@@ -187,16 +187,23 @@ class ReductionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ContractionSchedule(Schedule):
-    """`panels`: rows against panels of columns; `tiles`: on tensor cores; `general`: each element sums its products.
+    """`panels`: rows against panels of columns; `lines`: rows against a line along k; `tiles`: on tensor cores;
+    `general`: each element sums its products.
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
-    programs share the sum along k; a second launch adds their parts.
+    programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
+    packs_columns: these are copied before they are multiplied, in the type of the sums. unit_rows: the rows of a unit
+    where several tiles share what is packed for them; 0 for one tile.
     """
 
-    algorithm: Literal["panels", "tiles", "general"]
+    algorithm: Literal["panels", "lines", "tiles", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
+    left: int = 0
+    packs_rows: bool = False
+    packs_columns: bool = False
+    unit_rows: int = 0
     split: int = 1
     block_copies: bool = False
 

@@ -181,7 +181,7 @@ def _processor() -> Iterator[Finding]:
 
 
 def _cache() -> Finding:
-    made = partial(Finding, "kernel cache", use="compiling for GPUs again", gpu=True)
+    made = partial(Finding, "cache", use="compiling again")
     folder = default_cache_folder()
     if folder is None:
         return made("missing", "there is no home: set ONNXC_CACHE")

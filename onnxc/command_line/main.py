@@ -7,13 +7,14 @@ import json
 import statistics
 import sys
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import ParamSpec, get_args
+from typing import ParamSpec, TextIO, get_args
 
 import click
 import numpy as np
@@ -39,7 +40,7 @@ from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.runtime.artifact import Artifact, write_artifact
-from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.errors import ModelWarning, OnnxcError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import read_artifact, verify_artifact
 from onnxc.runtime.plain_files import open_plain_file
@@ -89,13 +90,31 @@ INPUT = click.option(
 )
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a warning of onnxc as its errors are printed; others with where they come from."""
+    if issubclass(category, ModelWarning):
+        click.echo(str(message), err=True)
+    else:
+        click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+
+
 def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """The command; an error of onnxc is printed, not raised, and ends with exit code 1."""
+    """The command; an error of onnxc is printed, not raised, and ends with exit code 1; its warnings are printed."""
 
     @wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
         try:
-            command(*arguments, **options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", ModelWarning)
+                warnings.showwarning = _show_warning
+                command(*arguments, **options)
         except OnnxcError as problem:
             click.echo(str(problem), err=True)
             raise SystemExit(1) from problem
@@ -164,6 +183,7 @@ main.add_command(doctor_command)
     help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
 )
 @click.option("--keep-params", is_flag=True, help="Initializers that are also inputs stay inputs.")
+@click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
 @click.option("--stop-after", type=click.Choice(STAGES), help="Print what this stage makes, and stop.")
 @reporting_errors
@@ -179,6 +199,7 @@ def compile_command(
     *,
     weights_file: bool,
     keep_params: bool,
+    strict: bool,
     report: bool,
     stop_after: str | None,
 ) -> None:
@@ -188,7 +209,13 @@ def compile_command(
     narrows them.
     """
     options = make_options(
-        target, dims, shapes, precision=precision, specialize=specialize, freeze_params=not keep_params
+        target,
+        dims,
+        shapes,
+        precision=precision,
+        specialize=specialize,
+        freeze_params=not keep_params,
+        strict=strict,
     )
     if emit == "c-library":
         if report or stop_after is not None:

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from onnxc.compiler.codegen_gpu.compile import compile_kernels as module
-from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Job
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels, parameter_table
 from onnxc.compiler.codegen_gpu.compile.cubin import CubinParameter
-from onnxc.compiler.codegen_gpu.compile.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.codegen_gpu.compile.kernel_pool import KernelPool, new_kernel_pool, shared_pool
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
+from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.errors import DeviceError, UnsupportedError
 from tests.codegen_gpu.sources import dot, elementwise, reduction, source
@@ -48,11 +49,11 @@ def kernel(a0, a1, y0, s0):
 )
 
 
-class Counting(WorkerPool):
+class Counting(KernelPool):
     """A pool that keeps the names of its jobs."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(("/absent",), 1.0)
         self.names: list[str] = []
 
     def run(self, jobs: Sequence[Job], count: int, progress: object = None) -> list[Compiled | Failed]:
@@ -60,7 +61,7 @@ class Counting(WorkerPool):
         return shared_pool().run(jobs, count)
 
 
-def refused(*sources: KernelSource, pool: WorkerPool | None = None, names: Sequence[str] = ()) -> str:
+def refused(*sources: KernelSource, pool: KernelPool | None = None, names: Sequence[str] = ()) -> str:
     with pytest.raises(UnsupportedError) as error:
         compile_kernels(sources, H200, None, pool=pool, names=names)
     assert error.value.code == "kernel-compile-failed"
@@ -68,7 +69,7 @@ def refused(*sources: KernelSource, pool: WorkerPool | None = None, names: Seque
 
 
 def test_no_sources_give_no_kernels_and_start_nothing() -> None:
-    assert compile_kernels([], H200, None, pool=WorkerPool(("/absent",))) == []
+    assert compile_kernels([], H200, None, pool=new_kernel_pool(("/absent",))) == []
 
 
 def test_equal_sources_are_compiled_once_and_progress_counts_different_ones(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_two_processes_give_the_same_bytes() -> None:
     sources = [elementwise("fp16"), dot(), reduction()]
     found = []
     for order, workers in ((sources, 1), (sources[::-1], 2)):
-        pool = WorkerPool()
+        pool = new_kernel_pool()
         kernels = compile_kernels(order, H200, None, workers=workers, pool=pool)
         found.append({kernel.key: kernel for kernel in kernels})
         pool.close()
@@ -143,7 +144,7 @@ def test_a_process_that_dies_is_told_with_the_kernel() -> None:
 
 
 def test_a_kernel_that_takes_too_long_is_told() -> None:
-    pool = WorkerPool(timeout_seconds=2)
+    pool = new_kernel_pool(timeout_seconds=2)
     assert "loop_7: compiling took more than 2 s" in refused(ENDLESS, pool=pool, names=("loop_7",))
     assert pool.process_ids == ()
 
@@ -151,7 +152,7 @@ def test_a_kernel_that_takes_too_long_is_told() -> None:
 def test_a_process_without_work_ends_itself_and_is_replaced() -> None:
     module = "onnxc.compiler.codegen_gpu.compile"
     code = f"from {module} import compile_worker as worker; worker.IDLE_SECONDS = 0.05; worker.main()"
-    pool = WorkerPool((sys.executable, "-P", "-c", code))
+    pool = new_kernel_pool((sys.executable, "-P", "-c", code))
     (kernel,) = compile_kernels([EMPTY], H200, None, pool=pool)
     first = pool.process_ids
     deadline = time.monotonic() + 30
@@ -204,7 +205,7 @@ def test_a_hundred_kernels_come_from_the_cache_at_once(tmp_path: Path) -> None:
         [replace(kernel, key=key, source=s.text) for key, s in zip(keys, sources, strict=True)]
     )
     start = time.perf_counter()
-    found = compile_kernels(sources, H200, tmp_path, pool=WorkerPool(("/absent",)))
+    found = compile_kernels(sources, H200, tmp_path, pool=new_kernel_pool(("/absent",)))
     elapsed = time.perf_counter() - start
     assert [found_kernel.cubin for found_kernel in found] == [kernel.cubin] * 100
     assert elapsed < 0.3, elapsed
@@ -225,6 +226,7 @@ def test_the_compiling_process_never_imports_triton(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
+from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.target import parse_target
 from tests.codegen_gpu.sources import reduction
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def test_everything_is_listed_with_its_version() -> None:
     found = named(no_driver)
     assert list(found) == [
         "Python", "onnxc", "numpy", "ml_dtypes", "protobuf", "llvmlite", "click", "rich", "pillow", "triton",
-        "cupy-cuda13x", "processor", "threads", "kernel cache", "NVIDIA driver", "CUDA device",
+        "cupy-cuda13x", "processor", "threads", "cache", "NVIDIA driver", "CUDA device",
     ]  # fmt: skip
     assert all(found[name].state == "found" for name in ("Python", "numpy", "llvmlite", "protobuf", "processor"))
     assert "target cpu" in found["processor"].found

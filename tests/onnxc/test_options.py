@@ -130,9 +130,12 @@ def test_compiled_kernels_are_kept_where_the_caller_says(
     assert make_options(cache=cache).cache == folder
 
 
-def test_the_cpu_keeps_no_kernels(tmp_path: Path) -> None:
-    onnxc.compile(model_from_text(MODEL), cache=tmp_path / "cache")
-    assert list(tmp_path.iterdir()) == []
+def test_the_same_model_is_the_same_artifact_with_a_full_cache_an_empty_one_and_none(tmp_path: Path) -> None:
+    caches: list[CacheOption] = [tmp_path / "cache", tmp_path / "cache", False]
+    for ordinal, cache in enumerate(caches):
+        onnxc.compile(model_from_text(MODEL), cache=cache).save(tmp_path / f"{ordinal}.onnxc")
+    assert len({(tmp_path / f"{ordinal}.onnxc").read_bytes() for ordinal in range(3)}) == 1
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".object"}
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])

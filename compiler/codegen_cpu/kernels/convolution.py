@@ -13,8 +13,9 @@ from onnxc.compiler.codegen_cpu.convolution_winograd import emit_winograd
 from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.kernels.contraction import widened, write_result
+from onnxc.compiler.codegen_cpu.kernels.contraction import widened
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
+from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["OPTIONS", "Compiled", "Failed", "Job"]
+__all__ = ["OPTIONS", "Compiled", "Job"]
 
 # No multiply and add are contracted that the source does not contract itself (tl.fma, tl.dot): each ONNX operator
 # rounds once. libdevice keeps subnormal numbers, as the meanings in runtime/host do.
@@ -33,10 +33,3 @@ class Compiled:
     shared_bytes: int
     scratch_bytes: int
     cooperative: bool
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A kernel that does not compile, and why."""
-
-    reason: str

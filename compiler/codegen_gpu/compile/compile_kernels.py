@@ -4,24 +4,23 @@ Triton is never imported here, and no GPU is asked for anything. The same source
 whatever the number of processes and whatever the cache holds.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Job
 from onnxc.compiler.codegen_gpu.compile.cubin import Cubin, CubinParameter, read_cubin
 from onnxc.compiler.codegen_gpu.compile.kernel_cache import KernelCache, kernel_key
-from onnxc.compiler.codegen_gpu.compile.worker_pool import WorkerPool, shared_pool
+from onnxc.compiler.codegen_gpu.compile.kernel_pool import KernelPool, shared_pool
 from onnxc.compiler.codegen_gpu.schedules.cards import Card, card_of
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
+from onnxc.compiler.jobs.job import Failed
+from onnxc.compiler.jobs.worker_pool import default_count
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import DeviceError, UnsupportedError
 
 __all__ = ["compile_kernels", "parameter_table"]
-
-MAX_WORKERS = 8
 
 # After the parameters of the source come two addresses: scratch memory, and scratch memory of a profiler.
 _TRAILING_POINTERS = 2
@@ -37,7 +36,7 @@ def compile_kernels(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     names: Sequence[str] = (),
-    pool: WorkerPool | None = None,
+    pool: KernelPool | None = None,
 ) -> list[DeviceKernel]:
     """The kernel of each source, in order; equal sources are compiled once and give the same kernel.
 
@@ -62,7 +61,7 @@ def compile_kernels(
     tell(0)
     if missing := {key: source for key, source in different.items() if key not in kernels}:
         jobs = [_job(key, source, card) for key, source in missing.items()]
-        results = (pool or shared_pool()).run(jobs, workers or _default_workers(), tell)
+        results = (pool or shared_pool()).run(jobs, workers or default_count(), tell)
         failures: dict[str, str] = {}
         for (key, source), result in zip(missing.items(), results, strict=True):
             checked = _checked(key, source, result, card)
@@ -94,10 +93,6 @@ def parameter_table(parameters: Sequence[str]) -> tuple[CubinParameter, ...]:
         table.append(CubinParameter(offset, size))
         end = offset + size
     return tuple(table)
-
-
-def _default_workers() -> int:
-    return min(MAX_WORKERS, len(os.sched_getaffinity(0)))
 
 
 def _job(key: str, source: KernelSource, card: Card) -> Job:

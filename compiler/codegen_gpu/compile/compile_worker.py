@@ -1,9 +1,7 @@
 """The program of a compiling process: Triton source text in, cubin and launch metadata out. The only user of triton.
 
 `python -m onnxc.compiler.codegen_gpu.compile.compile_worker FD` answers one `Job` after another over the connection of
-that descriptor, until the other end closes it or has no more jobs for a while. Standard error is a file of the
-parent's, emptied before each job: what a compiler prints there, whole modules if it fails, is read from it when it is
-needed. Nothing here touches a device.
+that descriptor. Nothing here touches a device.
 """
 
 import linecache
@@ -11,7 +9,6 @@ import os
 import shutil
 import sys
 import types
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import triton
@@ -20,7 +17,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.language.extra import libdevice
 
-from onnxc.compiler.codegen_gpu.compile.compile_job import OPTIONS, Compiled, Failed, Job
+from onnxc.compiler.codegen_gpu.compile.compile_job import OPTIONS, Compiled, Job
+from onnxc.compiler.jobs.answer_jobs import answer_jobs
+from onnxc.compiler.jobs.job import Failed
 
 __all__ = ["compile_job", "main"]
 
@@ -35,19 +34,12 @@ SCRATCH_ALIGNMENT = 128
 
 def main() -> None:
     """Answers jobs until the connection is closed, or idle for `IDLE_SECONDS`."""
-    connection = Connection(int(sys.argv[1]))
-    while connection.poll(IDLE_SECONDS):
-        try:
-            job = connection.recv()
-        except (EOFError, OSError):
-            return
-        os.ftruncate(sys.stderr.fileno(), 0)
-        connection.send(compile_job(job))
-        _empty(Path(os.environ["TRITON_CACHE_DIR"]))
+    answer_jobs(compile_job, IDLE_SECONDS)
 
 
 def compile_job(job: Job) -> Compiled | Failed:
     """The kernel compiled; whatever Triton raises is a reason."""
+    _empty(Path(os.environ["TRITON_CACHE_DIR"]))
     try:
         return _compile(job)
     except Exception as problem:
@@ -95,7 +87,7 @@ def _execute(job: Job, module: types.ModuleType) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Removes what Triton has kept of the last kernel; the parent keeps what is worth keeping."""
+    """Removes what Triton has kept of the kernel before; the parent keeps what is worth keeping."""
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)

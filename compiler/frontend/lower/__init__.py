@@ -7,12 +7,14 @@ it. All nodes that cannot be lowered are reported together.
 tells apart what only data decides, and `declared` holds values against what the model says of them.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
+from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
@@ -23,7 +25,7 @@ from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
-from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.errors import ModelWarning, UnsupportedError
 
 __all__ = ["Lowered", "lower_model", "lower_typed"]
 
@@ -38,18 +40,27 @@ takes 301; two with MatMul, 3,226; Where of three operands of any rank, 3,661; t
 
 @dataclass(frozen=True)
 class Lowered:
-    """The module, and each type that was found for an ONNX value: one for each time that the value was lowered."""
+    """The module, and each type that was found for an ONNX value: one for each time that the value was lowered.
+
+    warnings: what is wrong in the model and does not keep it from being compiled.
+    """
 
     module: Module
     types: Sequence[FoundType]
+    warnings: Sequence[Diagnostic]
 
 
 def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Module:
     """The typed module of `model`.
 
-    Raises ModelError with all type findings, else UnsupportedError with all nodes that cannot be lowered yet.
+    Raises ModelError with all type findings, else UnsupportedError with all nodes that cannot be lowered yet. What is
+    wrong and does not matter is a ModelWarning, or with the option `strict` a ModelError too.
     """
-    return _lowered(model, options or InputOptions(), types_all=False).module
+    given = options or InputOptions()
+    lowered = _lowered(model, given, types_all=False)
+    for finding in lowered.warnings:
+        warnings.warn(str(finding), ModelWarning, stacklevel=2)
+    return lowered.module
 
 
 def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Lowered:
@@ -66,8 +77,11 @@ def _lowered(model: CheckedModel, options: InputOptions, *, types_all: bool) -> 
             scope[name] = ir.constant(tensor.array())
     session = Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in _nodes(graph)), types_all)
     outcome = lower_graph(Frame((graph,), scope, ir, attempt, session))
+    if options.strict:
+        attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
     attempt.raise_objections()
-    return Lowered(_module(graph, parameters, outcome, defaults, ir), attempt.types)
+    found = tuple(dict.fromkeys(attempt.warnings))
+    return Lowered(_module(graph, parameters, outcome, defaults, ir), attempt.types, found)
 
 
 def _inputs(

@@ -19,13 +19,15 @@ class FoundType:
 class Attempt:
     """The types found for ONNX values, the findings, and the nodes that cannot be lowered yet, with the reasons.
 
-    `is_trial`: it is one of several cases, of which only those are wanted that nothing speaks against.
+    warnings: what is wrong in the model and does not keep it from being compiled. `is_trial`: it is one of several
+    cases, of which only those are wanted that nothing speaks against.
     """
 
     is_trial: bool = False
     types: list[FoundType] = field(default_factory=list)
     findings: list[Diagnostic] = field(default_factory=list)
     unsupported: list[tuple[Location, str]] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     def part(self) -> "Attempt":
         """An empty attempt at a part of the same."""
@@ -34,6 +36,7 @@ class Attempt:
     def keep(self, part: "Attempt") -> None:
         """Adds all that was found in an attempt at a part."""
         self.types += part.types
+        self.warnings += part.warnings
         self.keep_objections(part)
 
     def keep_objections(self, part: "Attempt") -> None:

@@ -1,6 +1,6 @@
 """Values as what the model declares them to be, and where that contradicts what they are."""
 
-from onnxc.compiler.diagnostics import error
+from onnxc.compiler.diagnostics import error, warning
 from onnxc.compiler.frontend.graph import ValueInfo
 from onnxc.compiler.frontend.joining.container_values import with_element
 from onnxc.compiler.frontend.joining.squeezed_ones import squeezed_to
@@ -9,11 +9,14 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, SparseTensorType, TensorType, Type
 
+_RULE = "ONNX IR, value_info"
+
 
 def as_declared(info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt) -> Value | None:
     """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
 
-    A provable contradiction is a finding.
+    A provable contradiction is a finding. Where only shapes differ, and this is the one way to read the model, the
+    value is what its node gives, and the finding a warning: other tools leave wrong shapes in files that they run.
     """
     if info is None or value is None or info.type is None:
         return value
@@ -23,10 +26,19 @@ def as_declared(info: ValueInfo | None, value: Value | None, ir: Builder, attemp
     reason = contradiction(declared, value.type)
     if reason is not None:
         message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
-        attempt.findings.append(error("declared-type", message, ir.location, (), "ONNX IR, value_info"))
+        if attempt.is_trial or not _differ_in_shape(declared, value.type):
+            attempt.findings.append(error("declared-type", message, ir.location, (), _RULE))
+        else:
+            attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
     elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
         return of_declared_shape(value, declared, ir)
     return value
+
+
+def _differ_in_shape(declared: Type, inferred: Type) -> bool:
+    """Whether two types that contradict each other are tensors of one element type."""
+    both_dense = isinstance(declared, TensorType) and isinstance(inferred, TensorType)
+    return both_dense and not elements_differ(declared, inferred)
 
 
 def as_sparse(value: Value | None, ir: Builder) -> Value | None:

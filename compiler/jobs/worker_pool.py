@@ -1,4 +1,4 @@
-"""Compiling processes: started when there is work, kept for the next, replaced when they die or take too long.
+"""Processes that compile: started when there is work, kept for the next, replaced when they die or take too long.
 
 They are plain child processes, each with a socket, not `multiprocessing`'s: that imports the caller's main module
 again and refuses to work below a daemonic process.
@@ -19,19 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from typing import Generic
 
-from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
+from onnxc.compiler.jobs.job import Answer, AnyJob, Failed
 from onnxc.runtime.errors import DeviceError
 
-__all__ = ["WorkerPool", "shared_pool", "worker_environment"]
+__all__ = ["WorkerPool", "default_count", "keep_while_running", "python_module", "worker_environment"]
 
-TIMEOUT_SECONDS = 60.0
-COMMAND = (sys.executable, "-P", "-m", "onnxc.compiler.codegen_gpu.compile.compile_worker")
+MAX_WORKERS = 8
 
 # Compilers print whole modules before the line that matters.
 _TAIL_BYTES = 4000
 
-# Settings of the user's that would change what Triton makes.
+# Settings of the user's that would change what compilers make.
 _FOREIGN = ("TRITON_", "MLIR_", "LLVM_", "PTXAS_", "NVPTX_", "DISABLE_", "PYTHONWARN", "PYTHONOPT", "PYTHONINSPECT")
 
 _RETRIES = 1
@@ -39,28 +39,38 @@ _RETRIES = 1
 Progress = Callable[[int], None]
 
 
-def worker_environment(folder: str) -> Mapping[str, str]:
-    """The environment of a compiling process whose files, all of them temporary, go to that folder."""
+def python_module(name: str) -> tuple[str, ...]:
+    """The command that runs a module of ours as the program of a process."""
+    return (sys.executable, "-P", "-m", name)
+
+
+def default_count() -> int:
+    """How many processes may compile: as many as this process may use CPUs, 8 at most."""
+    return min(MAX_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def worker_environment(folder: str) -> dict[str, str]:
+    """The environment of a process that compiles, whose files, all of them temporary, go to that folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-    cache = os.path.join(folder, "cache")
-    os.makedirs(cache, exist_ok=True)
-    return kept | {
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-        "PYTHONHASHSEED": "0",
-        "TMPDIR": folder,
-        "TRITON_CACHE_DIR": cache,
-        "TRITON_STORE_BINARY_ONLY": "1",
-        # Names of files and lines would be most of a cubin, and differ between machines.
-        "TRITON_DISABLE_LINE_INFO": "1",
-    }
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    return kept | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0", "TMPDIR": folder}
 
 
-class WorkerPool:
-    """Processes that compile; the results of `run` do not depend on how many there are."""
+class WorkerPool(Generic[AnyJob, Answer]):
+    """Processes that compile; the results of `run` do not depend on how many there are.
 
-    def __init__(self, command: Sequence[str] = COMMAND, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    command: the program, which `answer_jobs`. environment: that of a process, given the folder for its files.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        timeout_seconds: float,
+        environment: Callable[[str], Mapping[str, str]] = worker_environment,
+    ) -> None:
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
+        self._environment = environment
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
 
@@ -69,7 +79,7 @@ class WorkerPool:
         """The processes there are."""
         return tuple(worker.process.pid for worker in self._workers)
 
-    def run(self, jobs: Sequence[Job], count: int, progress: Progress | None = None) -> list[Compiled | Failed]:
+    def run(self, jobs: Sequence[AnyJob], count: int, progress: Progress | None = None) -> list[Answer | Failed]:
         """The result of each job, by up to `count` processes; `progress` is told how many are done."""
         with self._lock:
             try:
@@ -90,7 +100,7 @@ class WorkerPool:
             self.remove(worker)
         free = next((worker for worker in self._workers if not worker.jobs), None)
         if free is None and len(self._workers) < limit:
-            free = _Worker.start(self._command, self._timeout_seconds)
+            free = _Worker.start(self._command, self._timeout_seconds, self._environment)
             self._workers.append(free)
         return free
 
@@ -120,7 +130,9 @@ class _Worker:
     deadline: float = 0.0
 
     @classmethod
-    def start(cls, command: Sequence[str], timeout_seconds: float) -> "_Worker":
+    def start(
+        cls, command: Sequence[str], timeout_seconds: float, environment: Callable[[str], Mapping[str, str]]
+    ) -> "_Worker":
         """A new process; DeviceError if the system does not give one."""
         ours, theirs = Pipe()
         folder = tempfile.mkdtemp(prefix="onnxc-compile-")
@@ -131,7 +143,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=worker_environment(folder),
+                env=environment(folder),
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
@@ -145,7 +157,7 @@ class _Worker:
             theirs.close()
         return cls(process, ours, folder, log, timeout_seconds, [])
 
-    def send(self, number: int, job: Job) -> None:
+    def send(self, number: int, job: object) -> None:
         """Gives the process a job."""
         self.jobs = [number]
         self.deadline = time.monotonic() + self.timeout_seconds
@@ -177,19 +189,21 @@ class _Worker:
         os.close(self.log)
 
 
-class _Run:
+class _Run(Generic[AnyJob, Answer]):
     """One call of `WorkerPool.run`."""
 
-    def __init__(self, pool: WorkerPool, jobs: Sequence[Job], count: int, progress: Progress | None) -> None:
+    def __init__(
+        self, pool: WorkerPool[AnyJob, Answer], jobs: Sequence[AnyJob], count: int, progress: Progress | None
+    ) -> None:
         self.pool, self.jobs, self.progress = pool, jobs, progress
         self.count = max(1, min(count, len(jobs)))
-        self.found: dict[int, Compiled | Failed] = {}
+        self.found: dict[int, Answer | Failed] = {}
         self.deaths = [0] * len(jobs)
         # Long ones first: one that starts last would leave the other processes idle.
         self.waiting = deque(sorted(range(len(jobs)), key=lambda number: -len(jobs[number].text)))
         self.busy: list[_Worker] = []
 
-    def results(self) -> list[Compiled | Failed]:
+    def results(self) -> list[Answer | Failed]:
         while len(self.found) < len(self.jobs):
             self._give_jobs()
             self._collect()
@@ -244,7 +258,7 @@ class _Run:
         self._finish(worker, answer)
         self.pool.remove(worker)
 
-    def _finish(self, worker: _Worker, answer: Compiled | Failed) -> None:
+    def _finish(self, worker: _Worker, answer: Answer | Failed) -> None:
         (number,) = worker.jobs
         worker.jobs = []
         self.busy.remove(worker)
@@ -253,11 +267,8 @@ class _Run:
             self.progress(len(self.found))
 
 
-_shared = WorkerPool()
-atexit.register(_shared.close)
-os.register_at_fork(after_in_child=_shared.forget)
-
-
-def shared_pool() -> WorkerPool:
-    """The pool of this process, which ends with it."""
-    return _shared
+def keep_while_running(pool: WorkerPool[AnyJob, Answer]) -> WorkerPool[AnyJob, Answer]:
+    """A pool whose processes end with this one; after a fork the child has none."""
+    atexit.register(pool.close)
+    os.register_at_fork(after_in_child=pool.forget)
+    return pool

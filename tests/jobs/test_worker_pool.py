@@ -13,16 +13,18 @@ from pathlib import Path
 
 import pytest
 
-import onnxc.compiler.codegen_gpu.compile.worker_pool as module
-from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed, Job
-from onnxc.compiler.codegen_gpu.compile.worker_pool import WorkerPool, worker_environment
+import onnxc.compiler.jobs.worker_pool as module
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Job
+from onnxc.compiler.codegen_gpu.compile.kernel_pool import KernelPool, kernel_environment, new_kernel_pool
+from onnxc.compiler.jobs.job import Failed
 from onnxc.runtime.errors import DeviceError
 
 # What a job says is what the process does; its number of the process is the answer.
 WORKER = """
 import os, sys, time
 from multiprocessing.connection import Connection
-from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Failed
+from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled
+from onnxc.compiler.jobs.job import Failed
 
 connection = Connection(int(sys.argv[1]))
 while True:
@@ -65,8 +67,8 @@ def command(tmp_path: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def pool(command: tuple[str, ...]) -> Iterator[WorkerPool]:
-    made = WorkerPool(command, timeout_seconds=20)
+def pool(command: tuple[str, ...]) -> Iterator[KernelPool]:
+    made = new_kernel_pool(command, timeout_seconds=20)
     yield made
     made.close()
 
@@ -84,12 +86,12 @@ def is_alive(process: int) -> bool:
     return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
 
 
-def test_without_jobs_there_are_no_processes(pool: WorkerPool) -> None:
+def test_without_jobs_there_are_no_processes(pool: KernelPool) -> None:
     assert pool.run([], 2) == []
     assert pool.process_ids == ()
 
 
-def test_results_are_in_the_order_of_the_jobs_and_processes_are_kept(pool: WorkerPool) -> None:
+def test_results_are_in_the_order_of_the_jobs_and_processes_are_kept(pool: KernelPool) -> None:
     told: list[int] = []
     jobs = [job("sleep 0.1" if number == 0 else "x" * number, str(number)) for number in range(9)]
     results = pool.run(jobs, 2, told.append)
@@ -101,12 +103,12 @@ def test_results_are_in_the_order_of_the_jobs_and_processes_are_kept(pool: Worke
     assert process_of(again[0]) in {process_of(result) for result in results}
 
 
-def test_there_are_no_more_processes_than_jobs(pool: WorkerPool) -> None:
+def test_there_are_no_more_processes_than_jobs(pool: KernelPool) -> None:
     pool.run([job("x")], 8)
     assert len(pool.process_ids) == 1
 
 
-def test_a_process_that_dies_fails_its_job_alone_and_is_replaced(pool: WorkerPool) -> None:
+def test_a_process_that_dies_fails_its_job_alone_and_is_replaced(pool: KernelPool) -> None:
     first, bad, last = pool.run([job("x"), job("die"), job("y")], 1)
     assert bad == Failed("the process that compiles it ended with status 3\nthe last words")
     assert isinstance(first, Compiled)
@@ -114,12 +116,12 @@ def test_a_process_that_dies_fails_its_job_alone_and_is_replaced(pool: WorkerPoo
     assert isinstance(pool.run([job("x")], 1)[0], Compiled)
 
 
-def test_a_job_whose_process_died_is_tried_again(pool: WorkerPool, tmp_path: Path) -> None:
+def test_a_job_whose_process_died_is_tried_again(pool: KernelPool, tmp_path: Path) -> None:
     (result,) = pool.run([job(f"die-once {tmp_path / 'died'}")], 2)
     assert isinstance(result, Compiled)
 
 
-def test_a_process_that_was_killed_between_jobs_is_replaced(pool: WorkerPool) -> None:
+def test_a_process_that_was_killed_between_jobs_is_replaced(pool: KernelPool) -> None:
     (first,) = pool.run([job("x")], 1)
     os.kill(process_of(first), signal.SIGKILL)
     (second,) = pool.run([job("x")], 1)
@@ -127,7 +129,7 @@ def test_a_process_that_was_killed_between_jobs_is_replaced(pool: WorkerPool) ->
 
 
 def test_a_job_that_takes_too_long_is_ended_with_what_it_started(command: tuple[str, ...]) -> None:
-    pool = WorkerPool(command, timeout_seconds=3)
+    pool = new_kernel_pool(command, timeout_seconds=3)
     late, good = pool.run([job("grandchild"), job("x")], 2)
     assert isinstance(late, Failed)
     assert late.reason.startswith("compiling took more than 3 s\ngrandchild ")
@@ -140,7 +142,7 @@ def test_a_job_that_takes_too_long_is_ended_with_what_it_started(command: tuple[
     pool.close()
 
 
-def test_the_end_of_what_a_compiler_prints_is_kept(pool: WorkerPool) -> None:
+def test_the_end_of_what_a_compiler_prints_is_kept(pool: KernelPool) -> None:
     (result,) = pool.run([job("fail")], 1)
     assert isinstance(result, Failed)
     assert result.reason.startswith("no\n")
@@ -148,7 +150,7 @@ def test_the_end_of_what_a_compiler_prints_is_kept(pool: WorkerPool) -> None:
     assert len(result.reason) < 5000
 
 
-def test_an_interrupted_run_leaves_no_process_with_a_job(pool: WorkerPool) -> None:
+def test_an_interrupted_run_leaves_no_process_with_a_job(pool: KernelPool) -> None:
     def interrupt(done: int) -> None:
         raise KeyboardInterrupt
 
@@ -158,7 +160,7 @@ def test_an_interrupted_run_leaves_no_process_with_a_job(pool: WorkerPool) -> No
     assert isinstance(pool.run([job("x")], 2)[0], Compiled)
 
 
-def test_threads_take_turns(pool: WorkerPool) -> None:
+def test_threads_take_turns(pool: KernelPool) -> None:
     found: list[int] = []
     threads = [
         threading.Thread(target=lambda: found.extend(map(process_of, pool.run([job("x"), job("y")], 2))))
@@ -176,7 +178,7 @@ def test_closing_ends_the_processes_and_removes_their_files(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    pool = WorkerPool(command)
+    pool = new_kernel_pool(command)
     pool.run([job("x")], 1)
     (process,) = pool.process_ids
     assert [path.is_dir() for path in (tmp_path / "temporary").iterdir()] == [True]
@@ -187,14 +189,14 @@ def test_closing_ends_the_processes_and_removes_their_files(
 
 def test_processes_end_with_the_one_that_started_them(command: tuple[str, ...]) -> None:
     code = f"""
-from onnxc.compiler.codegen_gpu.compile import worker_pool
+from onnxc.compiler.codegen_gpu.compile import kernel_pool
 from onnxc.compiler.codegen_gpu.compile.compile_job import Job
-pool = worker_pool.shared_pool()
+pool = kernel_pool.shared_pool()
 pool._command = {command!r}
 pool.run([Job("kernel", "x", (), (), 4, 3, 90)], 1)
 print(*pool.process_ids)
 """
-    root = Path(module.__file__).parents[4]
+    root = Path(module.__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert not is_alive(int(done.stdout))
@@ -203,9 +205,9 @@ print(*pool.process_ids)
 def test_a_forked_process_has_workers_of_its_own(command: tuple[str, ...]) -> None:
     code = f"""
 import os, sys
-from onnxc.compiler.codegen_gpu.compile import worker_pool
+from onnxc.compiler.codegen_gpu.compile import kernel_pool
 from onnxc.compiler.codegen_gpu.compile.compile_job import Job
-pool = worker_pool.shared_pool()
+pool = kernel_pool.shared_pool()
 pool._command = {command!r}
 job = Job("kernel", "x", (), (), 4, 3, 90)
 (ours,) = pool.run([job], 1)
@@ -216,7 +218,7 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
     assert pool.run([job], 1) == [ours]
 """
-    root = Path(module.__file__).parents[4]
+    root = Path(module.__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False, timeout=60
     )
@@ -225,7 +227,7 @@ if child:
 
 def test_a_program_that_cannot_be_started_is_a_device_error() -> None:
     with pytest.raises(DeviceError, match="cannot start a process that compiles kernels") as refused:
-        WorkerPool(("/absent/python",)).run([job("x")], 1)
+        new_kernel_pool(("/absent/python",)).run([job("x")], 1)
     assert refused.value.code == "no-compile-process"
 
 
@@ -233,7 +235,7 @@ def test_settings_of_the_user_do_not_reach_the_workers(tmp_path: Path, monkeypat
     for name in ("TRITON_INTERPRET", "TRITON_DEBUG", "DISABLE_PTXAS_OPT", "PTXAS_OPTIONS", "PYTHONWARNINGS"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("KEPT", "1")
-    environment = worker_environment(str(tmp_path))
+    environment = kernel_environment(str(tmp_path))
     assert {name: value for name, value in environment.items() if name.startswith(("TRITON", "PTXAS", "DISABLE"))} == {
         "TRITON_CACHE_DIR": str(tmp_path / "cache"),
         "TRITON_DISABLE_LINE_INFO": "1",

@@ -1,0 +1,59 @@
+"""Shapes that a model declares otherwise than they are: what nodes give wins, a warning says so, `strict` refuses."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.command_line.main import main
+from tests.support.models import model_from_text
+
+HEADER = '<ir_version: 8, opset_import: ["": 17]>'
+MODELS = {
+    "a size of an output": f"{HEADER} m (float[N, 4] x) => (float[N, 5] y) {{ y = Relu (x) }}",
+    "the rank of an output": f"{HEADER} m (float[N, 4] x) => (float[N] y) {{ y = Relu (x) }}",
+    "a value between": f"""{HEADER} m (float[N, 4] x) => (float[N, 4] y) <float[7, 7, 7] z> {{
+      z = Neg (x) y = Abs (z)
+    }}""",
+    "a branch": f"""{HEADER} m (float[N, 4] x, bool c) => (float[N, 4] y) {{
+      y = If (c) <then_branch = t () => (float[N, 5] a) {{ a = Relu (x) }},
+                  else_branch = e () => (float[N, 4] b) {{ b = Abs (x) }}>
+    }}""",
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+@pytest.mark.parametrize("name", MODELS)
+def test_what_a_node_gives_wins_and_a_warning_names_it(name: str, target: str) -> None:
+    with pytest.warns(onnxc.ModelWarning, match=r"warning\[declared-type\](.|\n)*node 0") as told:
+        exe = onnxc.compile(model_from_text(MODELS[name]), target)
+    assert len(told) == 1
+    assert [str(info) for info in exe.outputs] == ["y: f32[N, 4]"]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    result = exe(x, np.array(True)) if name == "a branch" else exe(x)
+    assert np.array_equal(np.asarray(result), x)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_strict_refuses(name: str) -> None:
+    with pytest.raises(onnxc.ModelError, match="is declared") as refused:
+        onnxc.compile(model_from_text(MODELS[name]), strict=True)
+    assert refused.value.code == "declared-type"
+
+
+def test_shapes_that_are_right_warn_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnxc.compile(model_from_text(MODELS["a size of an output"].replace("5", "4")), strict=True)
+
+
+def test_the_command_prints_the_warning_and_strict_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model_from_text(MODELS["the rank of an output"]).SerializeToString())
+    main(["compile", str(path)], standalone_mode=False)
+    assert capsys.readouterr().err.startswith("warning[declared-type]: y is declared f32[N] and is f32[N, 4]")
+    with pytest.raises(SystemExit):
+        main(["compile", str(path), "--strict"], standalone_mode=False)
+    assert capsys.readouterr().err.startswith("error[declared-type]")
