@@ -275,7 +275,9 @@ class _Rows:
         self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int, prepare: Callable[[Int], None] | None
     ) -> None:
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
-        product = GatheredProduct(self.table.addresses, self.table.rows, *counts, panel, step, self.tile)
+        product = GatheredProduct(
+            self.table.addresses, self.table.rows, *counts, panel, step, self.tile, self.table.zeros
+        )
         multiply_gathered(self.frame.f, product, rows, accumulate, self.element, self._shape, prepare)
 
     # The way to the result
