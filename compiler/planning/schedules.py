@@ -217,7 +217,8 @@ class ConvolutionSchedule(Schedule):
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
     channels.
     packs_rows: windows are copied before they are multiplied.
-    flat: k is one axis of taps and channels; else no step has channels of two taps.
+    flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
+    many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
 
     algorithm: Literal["rows", "winograd", "bytes", "depthwise", "tiles", "direct", "general"]
@@ -227,6 +228,7 @@ class ConvolutionSchedule(Schedule):
     packs_rows: bool = False
     split: int = 1
     flat: bool = False
+    small_image: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
