@@ -20,8 +20,15 @@ def sink_movements(kernel: Kernel) -> Kernel:
 def sink_block(block: Block) -> Block:
     """`block` with its strided movements before its pointwise ops."""
     sinker = _Sinker()
-    results = [sinker.moved(result, ()) for result in block.results]
+    results = [sinker.moved(_before_reshapes(result), ()) for result in block.results]
     return Block(block.parameters, tuple(sinker.ops), tuple(results))
+
+
+def _before_reshapes(result: Value) -> Value:
+    """What is written under another shape: in the memory of a dense result both are the same."""
+    while result.op is not None and result.op.name == "reshape":
+        result = result.op.operands[0]
+    return result
 
 
 class _Sinker:
