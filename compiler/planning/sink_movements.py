@@ -1,7 +1,7 @@
 """Movements at the leaves: what a pointwise kernel moves is what it reads, and never what it has computed.
 
 movement(f(x, y)) = f(movement(x), movement(y)). So an access is a strided view of a buffer wherever it can be, and code
-generators see in which order memory is gone through.
+generators see in which order memory is gone through. A reshape of the result is left out, as what is written is dense.
 """
 
 from dataclasses import replace
