@@ -6,11 +6,8 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.contractions import (
-    contraction_candidates,
-    contraction_cost,
-    contraction_measures,
-)
+from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
+from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES
 from onnxc.compiler.codegen_cpu.schedules.products import convolution_candidates, reads_view
 from onnxc.compiler.ir.dtypes import DType
