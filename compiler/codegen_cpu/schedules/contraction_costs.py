@@ -21,8 +21,10 @@ __all__ = ["contraction_cost"]
 UNIT_PRODUCTS = 250.0
 """A unit of work takes about 60 ns besides its products."""
 
-COPY_PRODUCTS = {"in order": 2.0, "turned": 8.0, "gathered": 40.0}
-"""A vector that is packed: in order along the lanes; in squares that are turned in registers; element by element."""
+COPY_PRODUCTS = {"in order": 2.0, "widened": 12.0, "turned": 8.0, "gathered": 40.0}
+"""A vector that is packed: in order along the lanes; from a constant panel of 16 bits, which comes from far memory; in
+squares that are turned in registers; element by element.
+"""
 
 ROW_COPY_PRODUCTS = 3.0
 """A vector of A that is packed for a panel."""
@@ -80,8 +82,9 @@ def _panel_step(
     if schedule.packs_columns:
         products += chunks * vectors * COPY_PRODUCTS[_panel_copy(found, schedule)]
     elif schedule.packing is None or found.b.base.dtype != schedule.arithmetic.sums:
-        # Rows that are far apart in memory, and elements that are widened, take as long as a product more.
-        products += vectors * (blocks + bool(rest))
+        # Rows that are far apart in memory, and elements that are widened: 32 and 64 rows of 768x3072 in f16 had 63 and
+        # 65 GFLOP/s so, and 57 and 67 where panels were widened first.
+        products += 1.6 * vectors * (blocks + bool(rest))
     return products + (rows * ROW_COPY_PRODUCTS * F32.bits / target.vector_bits if schedule.packs_rows else 0.0)
 
 
@@ -91,7 +94,9 @@ def _step(rows: int, vectors: int) -> float:
 
 
 def _panel_copy(found: Problem, schedule: ContractionSchedule) -> str:
-    if schedule.packing is not None or found.b_strides[found.n] == 1:
+    if schedule.packing is not None:
+        return "widened"
+    if found.b_strides[found.n] == 1:
         return "in order"
     return "turned" if found.b_stride(found.k) == 1 else "gathered"
 
