@@ -63,6 +63,22 @@ def make_input(spec: InputSpec, values: Mapping[str, int], rng: np.random.Genera
     match spec.fill:
         case "integers":
             return rng.integers(0, spec.high, shape).astype(spec.dtype)
+        case "divisors":
+            return rng.integers(1, spec.high, shape).astype(spec.dtype)
+        case "limits":
+            return np.full(shape, spec.high, spec.dtype)
+        case "ordinals":
+            return drawn_once(shape, spec.high, rng).astype(spec.dtype)
+        case "boxes":
+            return drawn_boxes(shape[0], spec.high, rng).astype(spec.dtype)
+        case "small":
+            return (rng.standard_normal(shape) / 16).astype(spec.dtype)
+        case "over one":
+            return rng.uniform(1.0, 3.0, shape).astype(spec.dtype)
+        case "positive":
+            return rng.uniform(0.5, 2.0, shape).astype(spec.dtype)
+        case "unit":
+            return rng.uniform(-0.9, 0.9, shape).astype(spec.dtype)
         case "mask":
             return padding_mask(shape, rng).astype(spec.dtype)
         case "image":
@@ -79,3 +95,16 @@ def padding_mask(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray
     kept = rng.integers((length + 1) // 2, length + 1, rows)
     kept[:1] = length
     return np.arange(length)[None, :] < kept[:, None]
+
+
+def drawn_once(shape: tuple[int, ...], high: int, rng: np.random.Generator) -> np.ndarray:
+    """Different numbers below `high` along each axis."""
+    flat = rng.permutation(high)
+    positions = sum(np.arange(size).reshape([-1] + [1] * (len(shape) - axis - 1)) for axis, size in enumerate(shape))
+    return flat[positions % high]
+
+
+def drawn_boxes(count: int, high: int, rng: np.random.Generator) -> np.ndarray:
+    """Corners of boxes within a square: left, top, right, bottom."""
+    corners, sizes = rng.uniform(0, high / 2, (count, 2)), rng.uniform(1, high / 2, (count, 2))
+    return np.concatenate([corners, corners + sizes], axis=1)

@@ -11,7 +11,7 @@ Row = Mapping[str, object]
 
 
 def run_isolated(module: str, arguments: Mapping[str, object], cpus: Sequence[int], limit_s: float) -> list[Row]:
-    """The rows that `python -m module` prints as JSON, or one row that says in "error" why there are none."""
+    """The rows that `python -m module` prints as JSON; a last one says in "error" why there are no more."""
     command = [sys.executable, "-m", module, json.dumps(dict(arguments))]
     with pinned(cpus):
         # A child inherits the processors of the thread that starts it, so every pool it makes sees the same.
@@ -20,13 +20,17 @@ def run_isolated(module: str, arguments: Mapping[str, object], cpus: Sequence[in
         out, err = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         child.kill()
-        child.communicate()
-        return [{"error": f"no result within {limit_s:.0f} s"}]
-    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        out, _ = child.communicate()
+        return [*printed_rows(out), {"error": f"no result within {limit_s:.0f} s"}]
+    rows = printed_rows(out)
     if child.returncode == 0:
         return rows
     reason = f"signal {-child.returncode}" if child.returncode < 0 else last_message(err)
     return [*rows, {"error": reason}]
+
+
+def printed_rows(text: str) -> list[Row]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import onnxc
 from benchmarks.inputs import make_inputs, read_manifest
 
 Call = Callable[[], object]
+Clock = Callable[[], float]
 
 # A timed batch lasts at least this long, so that the clock's own cost does not count.
 BATCH_S = 2e-3
@@ -50,38 +51,41 @@ def measure(folder: Path, name: str, sizes: Sequence[str], threads: int, rounds:
         print(json.dumps(row), flush=True)
 
 
-def ort_session(path: Path, threads: int) -> onnxruntime.InferenceSession:
+def ort_session(model: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    source = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def alternate(first: Call, second: Call, rounds: int) -> tuple[list[float], list[float]]:
+def alternate(
+    first: Call, second: Call, rounds: int, clock: Clock = time.perf_counter, settle_s: float = SETTLE_S
+) -> tuple[list[float], list[float]]:
     """Seconds a call of each, one figure a round, in the order A B A B."""
-    counts = [batch_size(call) for call in (first, second)]
+    counts = [batch_size(call, clock) for call in (first, second)]
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for call, count, into in zip((first, second), counts, seconds, strict=True):
-            time.sleep(SETTLE_S)
-            into.append(time_batch(call, count))
+            time.sleep(settle_s)
+            into.append(time_batch(call, count, clock))
     return seconds
 
 
-def batch_size(call: Call) -> int:
+def batch_size(call: Call, clock: Clock) -> int:
     """How many calls a batch needs to last long enough."""
     call()
-    return max(1, round(BATCH_S / max(time_batch(call, 3), 1e-7)))
+    return max(1, round(BATCH_S / max(time_batch(call, 3, clock), 1e-7)))
 
 
-def time_batch(call: Call, count: int) -> float:
+def time_batch(call: Call, count: int, clock: Clock) -> float:
     """Seconds a call, after one that is not timed."""
     call()
-    started = time.perf_counter()
+    started = clock()
     for _ in range(count):
         call()
-    return (time.perf_counter() - started) / count
+    return (clock() - started) / count
 
 
 def median_ms(seconds: Sequence[float]) -> float:
@@ -106,8 +110,11 @@ def relative_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
         return float("inf")
     if not theirs.size:
         return 0.0
+    different = ours != theirs
+    if not different.any():
+        return 0.0
     scale = float(np.abs(theirs).max())
-    return float(np.abs(ours.astype(np.float64) - theirs).max()) / (scale or 1.0)
+    return float(np.abs(ours[different].astype(np.float64) - theirs[different]).max()) / (scale or 1.0)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import (
 )
 from onnxc.compiler.codegen_cpu.narrow_floats import narrow_float
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Reg, intrinsic_suffix, register, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import F32, I32, DType
 
 
@@ -58,11 +58,35 @@ def _emit_cast(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
     if target.is_float:
         return round_register(_to_float(x, source, wanted, f), target, f)
     if source.is_float:
-        name = "llvm.fptosi.sat" if target.is_signed else "llvm.fptoui.sat"
-        return f.intrinsic(f"{name}.{intrinsic_suffix(wanted)}.{intrinsic_suffix(x.type)}", wanted, x)
+        return _to_integer(x, target, wanted, f)
     if source.is_bool or target.bits > source.bits:
         return register(f.convert("sext" if source.is_signed else "zext", x, wanted))
     return x if target.bits == source.bits else register(f.convert("trunc", x, wanted))
+
+
+def _to_integer(x: Reg, target: DType, wanted: str, f: FunctionBuilder) -> Reg:
+    """Toward 0, saturating, 0 for NaN: LLVM's own conversion of that kind is written lane by lane on x86.
+
+    Bounds are numbers of the float; narrow integers are converted as i32, which every vector unit has.
+    """
+    bits = target.bits - target.is_signed
+    least, greatest = -(1 << bits) if target.is_signed else 0, (1 << bits) - 1
+    below = _below_power_of_two(x.element, bits)
+    number = f.select(f.fcmp("ord", x, x), x, f.constant(x.type, 0.0))
+    bounded = f.select(f.fcmp("olt", number, float(least)), f.constant(x.type, float(least)), number)
+    bounded = f.select(f.fcmp("ogt", bounded, below), f.constant(x.type, below), bounded)
+    wide = wanted if target.bits >= 32 else vector_type("i32", x.lanes)
+    is_signed = target.is_signed or target.bits < 32
+    result = register(f.convert("fptosi" if is_signed else "fptoui", bounded, wide))
+    if int(below) != greatest:
+        result = f.select(f.fcmp("ogt", number, below), f.constant(wide, greatest), result)
+    return register(f.convert("trunc", result, wanted)) if wide != wanted else result
+
+
+def _below_power_of_two(element: str, exponent: int) -> float:
+    """The greatest integer below 2^exponent that is a number of the float."""
+    mantissa = {"float": 24, "double": 53}[element]
+    return 2.0**exponent - max(2.0 ** (exponent - mantissa), 1.0)
 
 
 def _to_bool(x: Reg, source: DType, f: FunctionBuilder) -> Reg:

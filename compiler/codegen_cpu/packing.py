@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.micro_kernels import widened_from_memory
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.dtypes import I8, U8, DType
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ class Conversion:
         return vector_type(memory_type(self.source), self.lanes)
 
     def convert(self, x: Reg, f: FunctionBuilder) -> Reg:
-        """A loaded vector in the type of what is packed."""
+        """A loaded vector in the type of what is packed; between bytes with and without sign the top bit is flipped."""
+        if self.source != self.packed and {self.source, self.packed} <= {I8, U8}:
+            return f.xor(x, FLIPPED_ZERO)
         return x if self.source == self.packed else widened_from_memory(x, self.source, self.packed, f)
 
 
@@ -58,7 +61,7 @@ def pack_lines(
         def vector(i: Int, mask: Reg | None = None) -> None:
             address = f.gep(start, f.mul(i, stride), memory_type(conversion.source))
             if stride != 1:
-                x = f.gather(conversion.vector, address, _steps(f, stride, lanes), mask, passthru=mask and zero)
+                x = f.gather(conversion.vector, address, steps_of(f, stride, lanes), mask, passthru=mask and zero)
             elif mask is None:
                 x = f.load(conversion.vector, address, align=conversion.source.itemsize)
             else:
@@ -71,9 +74,13 @@ def pack_lines(
     f.loop(0, lines, 1, line)
 
 
-def _steps(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
+def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
     """0, stride, 2 * stride, ..."""
     return as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
+
+
+UNPACKED_BYTES = 16
+"""Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
 
 
 def pack_panel(
@@ -95,7 +102,7 @@ def pack_panel(
         return
     vector, width = conversion.vector, vectors * lanes
     masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
-    steps = None if n_stride == 1 else _steps(f, n_stride, lanes)
+    steps = None if n_stride == 1 else steps_of(f, n_stride, lanes)
 
     def row(k: Int) -> None:
         start = f.gep(source, f.mul(k, k_stride), memory_type(conversion.source))
@@ -134,7 +141,7 @@ def _pack_transposed(
             exists = f.splat(f.icmp("slt", ordinal, left), lanes)
             x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
             rows.append(conversion.convert(x, f))
-        for lane, turned in enumerate(_turn(f, rows)):
+        for lane, turned in enumerate(turn_square(f, rows)):
             offset = f.add(f.mul(f.add(k, lane), width), column)
             address = f.gep(panel, offset, memory_type(conversion.packed))
             f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
@@ -145,8 +152,10 @@ def _pack_transposed(
     f.loop(0, width, lanes, column_of_squares)
 
 
-def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
-    """The square matrix of `rows` transposed, by exchanging ever larger squares."""
+def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """The square matrix of `rows` transposed: by exchanging ever larger squares, or bytes by unpacking."""
+    if rows[0].element == "i8" and len(rows) <= UNPACKED_BYTES:
+        return _unpack_square(f, rows)
     turned, lanes, distance = list(rows), len(rows), 1
     while distance < lanes:
         following = list(turned)
@@ -158,4 +167,16 @@ def _turn(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
             high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
             following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
         turned, distance = following, distance * 2
+    return turned
+
+
+def _unpack_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """Row i and the row half a square below interleave, as often as a side has bits."""
+    turned, lanes = list(rows), len(rows)
+    half = lanes // 2
+    low = [lane for pair in range(half) for lane in (pair, lanes + pair)]
+    high = [half + lane for lane in low]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(turned[:half], turned[half:], strict=True)
+        turned = [f.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
     return turned

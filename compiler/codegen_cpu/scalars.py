@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_cpu.conversions import emit_bitcast, emit_cast
 from onnxc.compiler.codegen_cpu.element_types import computed_dtype, narrow, widen
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import F8E8M0, DType
 from onnxc.compiler.ir.module import Op
 
@@ -122,14 +122,30 @@ def _safe_divisor(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
 
 def _divide(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
     """Truncated; x / 0 = 0, and the least integer divided by -1 is itself."""
-    divisor = _safe_divisor(f, dtype, a, b)
-    quotient = f.sdiv(a, divisor) if dtype.is_signed else f.udiv(a, divisor)
+    quotient = _quotient(f, dtype, a, _safe_divisor(f, dtype, a, b))
     return f.select(f.icmp("eq", b, 0), f.constant(a.type, 0), quotient)
+
+
+def _quotient(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
+    """a / b, truncated, where that is defined; of vectors by floats, for no vector unit divides integers.
+
+    A quotient that is no integer is 1 / |b| or more away from one, and the float nearest to it is closer than that, as
+    it has more bits than a: both are truncated to the same integer.
+    """
+    if a.lanes == 1 or dtype.bits > 32:
+        return register(f.sdiv(a, b) if dtype.is_signed else f.udiv(a, b))
+    wide = vector_type("float" if dtype.bits <= 16 else "double", a.lanes)
+    extend, truncate = ("sitofp", "fptosi") if dtype.is_signed else ("uitofp", "fptoui")
+    quotient = f.fdiv(register(f.convert(extend, a, wide)), register(f.convert(extend, b, wide)))
+    whole = f.convert(truncate if dtype.bits == 32 else "fptosi", quotient, vector_type("i32", a.lanes))
+    return register(f.convert("trunc", whole, a.type))
 
 
 def _remainder(f: FunctionBuilder, dtype: DType, a: Reg, b: Reg) -> Reg:
     """With the sign of the dividend; x rem 0 = 0."""
     divisor = _safe_divisor(f, dtype, a, b)
+    if a.lanes > 1 and dtype.bits <= 32:
+        return register(f.sub(a, f.mul(_quotient(f, dtype, a, divisor), divisor)))
     return f.srem(a, divisor) if dtype.is_signed else f.urem(a, divisor)
 
 

@@ -261,6 +261,8 @@ class _Fusion:
             self.buffered.add(operand)
         elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)
+        elif op is group.anchor and not self._steps_through(op, operand):
+            self.buffered.add(operand)
 
     def _inlines(self, group: Group, operand: Value) -> bool:
         """Whether an anchor computes an operand as it reads it."""
@@ -274,6 +276,16 @@ class _Fusion:
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
+        value, chain = self._movements(operand)
+        while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
+            value = chain.pop().results[0]
+        if value.op is not None and value.op in self.inside and value.op.name != "constant":
+            self.buffered.add(value)
+        for op in chain:
+            self._join(group, op)
+
+    def _movements(self, operand: Value) -> tuple[Value, list[Op]]:
+        """The value that `operand` is moved from, and the movements, the last first."""
         chain: list[Op] = []
         value = operand
         while value.op is not None and value.op in self.inside and value not in self.buffered:
@@ -281,12 +293,13 @@ class _Fusion:
                 break
             chain.append(value.op)
             value = value.op.operands[0]
-        while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
-            value = chain.pop().results[0]
-        if value.op is not None and value.op in self.inside and value.op.name != "constant":
-            self.buffered.add(value)
-        for op in chain:
-            self._join(group, op)
+        return value, chain
+
+    def _steps_through(self, anchor: Op, operand: Value) -> bool:
+        """Whether an anchor that computes its operands as it reads them reads this one through its movements."""
+        value, chain = self._movements(operand)
+        view = _view(value, chain)
+        return not chain or view is None or self._is_read(anchor, operand, view)
 
     def _is_read(self, anchor: Op, operand: Value, view: View | None) -> bool:
         """Whether a kernel reads an operand as `view`, everywhere it has it."""

@@ -6,6 +6,7 @@ from functools import cached_property
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.planning.domain import is_uniform
 from onnxc.compiler.planning.fuse_kernels import element_cost
 
 
@@ -69,6 +70,18 @@ class Rows:
                 values[value] = None
             pending += value.op.operands
         return values
+
+    def constants(self, root: Value) -> tuple[Value, ...]:
+        """The values of whole rows that `root` is computed from and that are one number for a row."""
+        return tuple(value for value in self.row_values(root) if self._is_repeated(value))
+
+    def _is_repeated(self, value: Value) -> bool:
+        """Whether a value of whole rows is only repeated along them."""
+        op = value.op
+        if op is None or op.name != "broadcast" or is_uniform(op.operands[0]):
+            return False
+        folded = dict(zip(op.ints("axes"), op.operands[0].shape, strict=True))
+        return all(folded.get(axis, 1) == 1 for axis in self.axes)
 
     def cost(self, value: Value) -> int:
         """The work of computing an element of a value again."""

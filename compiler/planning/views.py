@@ -120,3 +120,12 @@ def is_dense(view: View) -> bool:
         and all(size == 1 or a == b for size, a, b in dense)
         and (product(view.shape) == product(view.base.shape))
     )
+
+
+def crosses(view: View, least: int) -> bool:
+    """Whether a view is dense along an axis that is not the last, of at least so many places as far as is known."""
+    inner = [axis for axis, size in enumerate(view.shape) if size != 1][-1:]
+    return any(view.strides[last] not in (0, 1) for last in inner) and any(
+        stride == 1 and not (isinstance(size, int) and size < least)
+        for size, stride in zip(view.shape, view.strides, strict=True)
+    )

@@ -8,10 +8,11 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F32, F64, I8, I64, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F32, F64, I8, I64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.target import Target
-from tests.codegen_cpu.support import EVERY_TARGET, Native, assert_near, make, sample
+from tests.codegen_cpu.support import EVERY_TARGET, NATIVE, Native, assert_near, make, sample
 
 N, M = Size.symbol("N"), Size.symbol("M")
 
@@ -148,3 +149,62 @@ def test_a_constant_is_picked_from_the_weights() -> None:
     table = sample(I64, 7, 40)
     native = Native(make(["i64[K]"], lambda ir, i: ir.gather(ir.constant(table), i, 0)))
     native.check(np.array([6, 0, 3], np.int64))
+
+
+# Around the vectors, squares and tiles of every target and element type.
+CROSSED_SHAPES = [(1, 16, 16), (2, 17, 33), (1, 300, 70), (3, 0, 20), (0, 16, 16), (2, 8, 9), (1, 1, 65)]
+
+
+def schedules(native: Native) -> list[str]:
+    return [kernel.scheduled(PointwiseSchedule).algorithm for kernel in native.plan.kernels]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [*NATIVE, C64, C128], ids=str)
+def test_what_crosses_memory_is_turned_in_squares(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [ir.transpose(x, (0, 2, 1)), ir.transpose(x, (2, 1, 0))]
+
+    native = Native(make([f"{dtype}[N, M, K]"], build), target)
+    assert schedules(native) == ["rows" if dtype == C128 else "squares"] * 2
+    for shape in CROSSED_SHAPES:
+        x = signed_sample(dtype, *shape)
+        for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), shape
+
+
+def signed_sample(dtype: DType, *shape: int) -> np.ndarray:
+    """Numbers that differ from place to place, with a zero that has a sign."""
+    x = np.arange(np.prod(shape)).reshape(shape) % 251 * (-1 if dtype.is_float else 1)
+    return x.astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_a_slice_is_turned_in_squares(target: Target) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.transpose(ir.slice(x, (0, 2, 1), (N, 33, 18), (1, 1, 1)), (2, 0, 1))
+
+    native = Native(make(["f32[N, 37, 19]"], build), target)
+    assert schedules(native) == ["squares"]
+    for batch in (0, 1, 5):
+        native.check(sample(F32, batch, 37, 19))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("shape", [(1, 16, 16), (2, 19, 37), (1, 130, 9)], ids=str)
+def test_pointwise_ops_read_what_is_turned_beside_what_is_not(shape: tuple[int, int, int], target: Target) -> None:
+    def build(ir: Builder, x: Value, y: Value, z: Value, bias: Value) -> Value:
+        turned = ir.add(ir.transpose(x, (0, 2, 1)), ir.exp(ir.transpose(z, (0, 2, 1))))
+        return ir.mul(ir.add(turned, y), ir.broadcast_to(bias, tuple(y.shape)))
+
+    batch, rows, columns = shape
+    wide = f"f32[{batch}, {rows}, {columns}]"
+    native = Native(make([wide, f"f32[{batch}, {columns}, {rows}]", wide, f"f32[{rows}]"], build), target)
+    assert schedules(native) == ["squares"]
+    x, z = sample(F32, *shape), sample(F32, *shape, seed=1)
+    native.check(x, sample(F32, batch, columns, rows), z, sample(F32, rows), bound=1e-6)
+
+
+def test_squares_are_shared_by_threads() -> None:
+    native = Native(make(["f32[N, M]"], lambda ir, x: ir.transpose(x, (1, 0))), threads=2)
+    native.check(sample(F32, 700, 500))

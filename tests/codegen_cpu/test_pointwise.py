@@ -8,13 +8,14 @@ import pytest
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_cpu.plan_target import is_native
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, U8, U16, U32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import (
     EVERY_TARGET,
     FLOATS,
+    INTEGERS,
     NATIVE,
     Native,
     assert_near,
@@ -133,3 +134,32 @@ def test_gelu_is_computed_within_a_pointwise_kernel(dtype: DType, approximate: s
     native = Native(make([f"{dtype}[N]"], lambda ir, x: ir.gelu(ir.add(x, 1.0), approximate)))
     assert native.kernels() == ["pointwise"]
     native.check(sample(dtype, 50), bound=4 * precision(dtype))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [I8, U8, I16, U16, I32, U32], ids=str)
+def test_integers_are_divided_exactly(dtype: DType, target: Target) -> None:
+    """Quotients around integers, where a float that is rounded would be one of them."""
+    limits = np.iinfo(dtype.numpy)
+    random = np.random.default_rng(7)
+    divisors = random.integers(1, limits.max, 4000, dtype=dtype.numpy, endpoint=True)
+    quotients = random.integers(0, limits.max // divisors, endpoint=True)
+    products = (divisors * quotients).astype(dtype.numpy)
+    dividends = np.concatenate([products, products - 1, products + 1, np.full_like(products, limits.min)])
+    native = Native(make([f"{dtype}[N]"] * 2, lambda ir, a, b: [ir.div(a, b), ir.rem(a, b)]), target)
+    native.check(dividends, np.tile(divisors, 4))
+    if dtype.is_signed:
+        native.check(dividends, -np.tile(divisors, 4))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F16, F32, F64], ids=str)
+def test_floats_around_the_ends_of_integers_become_integers(dtype: DType, target: Target) -> None:
+    ends = [bound for integer in INTEGERS for bound in (np.iinfo(integer.numpy).min, np.iinfo(integer.numpy).max)]
+    with np.errstate(over="ignore"):
+        exact = np.array([float(end) for end in ends]).astype(dtype.numpy)
+        infinity, half = (np.full_like(exact, number) for number in (np.inf, 0.5))
+        near = [np.nextafter(exact, direction) for direction in (-infinity, infinity)]
+    x = np.concatenate([exact, *near, exact + half, exact - half, odd_values(dtype)])
+    native = Native(make([f"{dtype}[N]"], lambda ir, x: [ir.cast(x, integer) for integer in INTEGERS]), target)
+    native.check(x)

@@ -7,10 +7,13 @@ import pytest
 
 from onnxc.compiler.codegen_cpu.plan_target import is_native
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
+
+N, M, K = Size.symbol("N"), Size.symbol("M"), Size.symbol("K")
 
 SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (4, 5, 64), (2, 1, 16), (1, 70, 2)]
 AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]
@@ -70,7 +73,7 @@ def test_places_of_extrema(dtype: DType, target: Target) -> None:
         return [ir.arg_reduce(x, kind, axis, last) for axis, kind, last in choices]
 
     native = Native(make([f"{dtype}[N, M, K]"], build), target)
-    for shape in [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 40, 3)]:
+    for shape in [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 40, 3), (1, 3, 100)]:
         native.check(sample(dtype, *shape))
         native.check(np.resize(odd_values(dtype), shape))
 
@@ -166,3 +169,27 @@ def test_a_lane_that_is_alone_is_stored_alone(dtype: DType, sizes: str) -> None:
 def test_a_lane_that_is_alone_is_cast_alone(count: int) -> None:
     native = Native(make([f"i32[2, {count}]"], lambda ir, x: [ir.reduce(ir.cast(ir.add(x, 1), I8), "max", (0,))]))
     native.check(sample(I32, 2, count))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_rows_that_cross_memory_are_turned_first(target: Target) -> None:
+    native = Native(make(["f32[N, M, K]"], lambda ir, x: ir.softmax(ir.transpose(x, (0, 2, 1)), 2)), target)
+    assert native.kernels() == ["pointwise", "reduction"]
+    for shape in [(2, 3, 5), (1, 40, 33), (2, 0, 3), (0, 3, 4)]:
+        native.check(sample(F32, *shape), bound=1e-6)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_what_is_one_number_for_a_row_varies_from_row_to_row(target: Target) -> None:
+    def build(ir: Builder, x: Value, scale: Value, bias: Value) -> list[Value]:
+        rows = (N, M, K)
+        shifted = ir.sub(x, ir.reduce(x, "max", (2,), keepdims=True))
+        logged = ir.sub(shifted, ir.log(ir.reduce(ir.exp(shifted), "sum", (2,), keepdims=True)))
+        scaled = ir.mul(logged, ir.broadcast(scale, (1,), rows))
+        columns = ir.mul(ir.sub(x, ir.mean(x, (1,), keepdims=True)), ir.broadcast(bias, (2,), rows))
+        return [ir.mul(scaled, ir.broadcast(bias, (2,), rows)), ir.add(columns, ir.broadcast(scale, (1,), rows))]
+
+    native = Native(make(["f32[N, M, K]", "f32[M]", "f32[K]"], build), target)
+    for shape in [(2, 3, 5), (1, 40, 33), (2, 17, 1), (2, 0, 3), (2, 3, 0)]:
+        _, rows, columns = shape
+        native.check(sample(F32, *shape), sample(F32, rows), sample(F32, columns), bound=2e-6)

@@ -11,7 +11,8 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
 
-SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 7, 16)]
+# The last one is two tiles of vectors side by side, and a part of a third.
+SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 7, 16), (2, 3, 150)]
 FORMS = list(product(("sum", "prod", "min", "max"), range(3), (False, True), (False, True)))
 
 

@@ -492,3 +492,16 @@ def test_an_operand_that_kernels_do_not_read_as_a_view_is_written() -> None:
     groups, aliases = fuse_kernels(main.ops, main.results, reads)
     assert [[op.name for op in group.ops] for group in groups] == [["slice"], ["reshape", "transpose", "dot"]]
     assert aliases == {}
+
+
+def test_an_operand_that_rows_are_not_read_from_as_a_view_is_written() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.softmax(ir.transpose(ir.exp(x), (1, 0)), 1)
+
+    def reads(anchor: Op, ordinal: int, view: View) -> bool:
+        return is_dense(view)
+
+    main = make(["f32[N, 4]"], build).main.body
+    for answer, anchors in ((reads_any_view, ["softmax"]), (reads, ["transpose", "softmax"])):
+        groups, _ = fuse_kernels(main.ops, main.results, answer)
+        assert [group.anchor.name for group in groups] == anchors

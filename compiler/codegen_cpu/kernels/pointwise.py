@@ -1,14 +1,17 @@
-"""Pointwise kernels: one value, computed element by element along its rows."""
+"""Pointwise kernels: one value, computed element by element along its rows, in tiles where memory is crossed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from onnxc.compiler.codegen_cpu.schedules.elements import SMALLEST_CROSSED
+from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tile
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.planning.domain import Domain, affine_domain
+from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis, is_crossed
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
@@ -19,11 +22,13 @@ from onnxc.compiler.target import Target
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a pointwise kernel."""
     frame = open_kernel(sink_movements(kernel), name, target)
-    domain = affine_domain(frame.kernel.block)
+    domain, schedule = affine_domain(frame.kernel.block), frame.kernel.scheduled(PointwiseSchedule)
+    if schedule.algorithm == "squares":
+        assert domain is not None, kernel
+        return _emit_squares(frame, domain, schedule.block)
     shape = domain.shape if domain is not None else frame.root.shape
     strides = domain.output if domain is not None else row_major(shape)
-    block = frame.kernel.scheduled(PointwiseSchedule).block
-    units, grain = write_rows(frame, shape, block, lambda e, index: _store(frame, e, domain, strides, index))
+    units, grain = write_rows(frame, shape, schedule.block, lambda e, index: _store(frame, e, domain, strides, index))
     frame.f.ret()
     return KernelCode(name, (frame.f,), units, grain)
 
@@ -38,6 +43,73 @@ def _store(
     x = e.bound.get(root)
     x = x if x is not None else e.value(root, index)
     e.store(to_memory(x, root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
+
+
+def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
+    """A unit is a square of rows along the crossed axis by columns along the last.
+
+    Units go along the crossed axis first, so that what is read is mostly in order: f32[3152, 384] takes 3.3 ms,
+    3.8 the other way.
+    """
+    f, shape, crossed = frame.f, domain.shape, crossed_axis(domain, SMALLEST_CROSSED)
+    assert crossed is not None, frame.kernel
+    last = len(shape) - 1
+    others = [axis for axis in range(last) if axis != crossed]
+    counts = [floordiv(shape[axis] + side - 1, side) for axis in (last, crossed)]
+    units = [shape[axis] for axis in others] + counts
+    tiles = [
+        turned_tile(frame, value, view, crossed, side)
+        for value, view in domain.leaves.items()
+        if is_crossed(view, crossed)
+    ]
+
+    def unit(ordinal: Reg) -> None:
+        *outer, column, row = frame.split(ordinal, units)
+        (first_row, row_stop), (first, stop) = (
+            (f.mul(ordinal, side), f.smin(f.mul(f.add(ordinal, 1), side), frame.size(shape[axis])))
+            for ordinal, axis in ((row, crossed), (column, last))
+        )
+        place = dict(zip(others, outer, strict=True))
+        square = _Square(frame, domain, crossed, tuple(tiles), first, stop)
+        f.loop(first_row, row_stop, frame.lanes, lambda row: square.rows(place, row, row_stop), at_least_once=True)
+
+    f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+    f.ret()
+    return KernelCode(frame.f.name, (f,), product(units), frame.grain(side * side))
+
+
+@dataclass(frozen=True)
+class _Square:
+    """Columns from `first` to `stop` of a kernel that reads what lies in `tiles`, turned."""
+
+    frame: KernelFrame
+    domain: Domain
+    crossed: int
+    tiles: tuple[TurnedTile, ...]
+    first: Int
+    stop: Int
+
+    def rows(self, place: Mapping[int, Int], start: Int, row_stop: Int) -> None:
+        """As many rows as a tile has, or up to the last."""
+        f, rank = self.frame.f, len(self.domain.shape)
+        for tile in self.tiles:
+            tile.fill([{**place, self.crossed: start, rank - 1: self.first}[axis] for axis in range(rank)], self.stop)
+
+        def row(position: Int) -> None:
+            outer = {**place, self.crossed: position}
+            before = [Index(outer[axis]) for axis in range(rank - 1)]
+            write_row(self.frame, self.first, self.stop, lambda e, column: self._write(e, start, before, column))
+
+        f.loop(start, f.smin(f.add(start, self.frame.lanes), row_stop), 1, row, at_least_once=True)
+
+    def _write(self, e: Evaluator, start: Int, before: Sequence[Index], column: Index) -> None:
+        f = e.f
+        for tile in self.tiles:
+            row = f.sub(before[self.crossed].base, start)
+            e.bound[tile.value] = tile.read(e, row, Index(f.sub(column.base, self.first), column.step))
+        turned = {tile.value for tile in self.tiles}
+        rest = {value: view for value, view in self.domain.leaves.items() if value not in turned}
+        _store(self.frame, e, replace(self.domain, leaves=rest), self.domain.output, (*before, column))
 
 
 def write_rows(

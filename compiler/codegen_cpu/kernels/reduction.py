@@ -97,14 +97,24 @@ class _RowLoops:
         bound: dict[Value, Reg] = {}
         staged: set[Value] = set()
         for fold in self.folds:
+            self._bind_constants(fold.operands[0], kept, mask, bound)
             if fold.name == "arg_reduce":
                 bound[fold.results[0]] = self._arg_fold(fold, kept, mask, bound)
             else:
                 bound[fold.results[0]] = self._fold(fold, kept, mask, bound, staged)
         if self.writes_rows:
+            self._bind_constants(self.root, kept, mask, bound)
             self._write_row(kept, mask, bound, staged)
         else:
             self._write_fold(kept, mask, bound)
+
+    def _bind_constants(self, root: Value, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
+        """Computes what is one number for each row, such as scales and what comes of folds, before the row itself."""
+        lanes = 1 if self.lanes_are_columns else self.frame.lanes
+        e = self._evaluator(lanes, mask, bound)
+        for value in self.rows.constants(root):
+            if value not in bound:
+                bound[value] = e.spread(e.value(value, self._index(kept, [Index()] * len(self.axes))))
 
     def _index(self, kept: Sequence[Index], folded: Sequence[Index]) -> list[Index]:
         places = dict(zip((*self.kept, *self.axes), (*kept, *folded), strict=True))
@@ -228,22 +238,53 @@ class _RowLoops:
         return 1 if is_short or is_costly or not self.lanes_are_columns else self.schedule.accumulators
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
-        """The place of the extremum, one element after another; the first NaN is it where there is one."""
+        """The position of the extremum; the first NaN is it where there is one, the last where the last is asked for.
+
+        Each lane begins with the first element, and goes on with those of its own, or with the whole of its row.
+        """
         frame, f = self.frame, self.frame.f
-        lanes = 1 if self.lanes_are_columns else frame.lanes
-        operand, size = fold.operands[0], self.shape[self.axes[0]]
-        type = vector_type(register_type(operand.dtype), lanes)
-        places = vector_type("i64", lanes)
+        lanes, size = frame.lanes, frame.size(self.shape[self.axes[0]])
 
-        def step(number: Int, best: Reg, place: Reg) -> Sequence[Reg]:
-            e = self._evaluator(lanes, mask, bound)
-            x = e.spread(e.value(operand, self._index(kept, (Index(number),))))
-            here = f.splat(number if isinstance(number, Reg) else f.constant("i64", number), lanes)
-            better = f.or_(f.icmp("eq", here, 0), self._is_better(fold, x, best))
-            return f.select(better, x, best), f.select(better, here, place)
+        def element(position: Index, tail: Reg | None) -> tuple[Reg, Reg]:
+            e = self._evaluator(lanes, tail, bound)
+            x = e.value(fold.operands[0], self._index(kept, (position,)))
+            return e.spread(x), e.spread(e.as_values(position))
 
-        initial = (f.constant(type, 0), f.constant(places, 0))
-        _, place = f.loop(0, frame.size(size), 1, step, initial)
+        def visit(position: Int, tail: Reg | None, best: Reg, place: Reg) -> Sequence[Reg]:
+            here = Index(position, 1 if self.lanes_are_columns else 0)
+            x, there = element(here, tail if self.lanes_are_columns else mask)
+            better = self._is_better(fold, x, best)
+            better = better if tail is None else f.and_(better, tail)
+            return f.select(better, x, best), f.select(better, there, place)
+
+        def search() -> Sequence[Reg]:
+            first = element(Index(0), mask)
+            if not self.lanes_are_columns:
+                return f.loop(1, size, 1, lambda i, *best: visit(i, None, *best), first)[1:]
+            whole = f.mul(f.sdiv(size, lanes), lanes)
+            best = f.loop(0, whole, lanes, lambda i, *best: visit(i, None, *best), first)
+            rest = f.sub(size, whole)
+            last = f.if_(f.icmp("sgt", rest, 0), lambda: visit(whole, f.tail_mask(lanes, rest), *best), lambda: best)
+            return (self._best_lane(fold, *last),)
+
+        empty = f.constant(vector_type("i64", 1 if self.lanes_are_columns else lanes), 0)
+        return f.if_(f.icmp("sgt", size, 0), search, lambda: (empty,))[0]
+
+    def _best_lane(self, fold: Op, best: Reg, place: Reg) -> Reg:
+        """The position of the extremum of all lanes; of equal ones the first, or the last."""
+        f = self.frame.f
+        while best.lanes > 1:
+            half = best.lanes // 2
+            (best, x), (place, there) = (
+                [f.shuffle(vector, None, range(start, start + half)) for start in (0, half)] for vector in (best, place)
+            )
+            better, worse = self._is_better(fold, x, best), self._is_better(fold, best, x)
+            no_worse = f.xor(worse, f.constant(worse.type, 1))
+            if fold.flag("last"):
+                wins = f.and_(better, f.or_(no_worse, f.icmp("sgt", there, place)))
+            else:
+                wins = f.or_(better, f.and_(no_worse, f.icmp("slt", there, place)))
+            best, place = f.select(wins, x, best), f.select(wins, there, place)
         return place
 
     def _is_better(self, fold: Op, x: Reg, best: Reg) -> Reg:

@@ -1,7 +1,7 @@
 """Scans: running folds along an axis, each line by one thread.
 
-Along the last axis a line is passed over element by element; along another one lanes are neighbouring lines. Sums of
-f32 run in f64, as the primitive means them.
+Along the last axis a line is passed over element by element; along another one lanes are neighbouring lines, of which
+several vectors go along together. Sums of f32 run in f64, as the primitive means them.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.schedules import ScanSchedule
 from onnxc.compiler.planning.views import is_dense, operand_view, row_major
 from onnxc.compiler.target import Target
 
@@ -29,7 +30,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     scan = _Scan(frame, next(op for op in kernel.block.ops if op.name == "scan_axis"))
     frame.f.loop(frame.begin, frame.end, 1, scan.unit)
     frame.f.ret()
-    return KernelCode(name, (frame.f,), product(scan.units), frame.grain(scan.shape[scan.axis] * scan.lanes))
+    return KernelCode(name, (frame.f,), product(scan.units), frame.grain(scan.shape[scan.axis] * scan.width))
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,17 @@ class _Scan:
         return 1 if self.axis == len(self.shape) - 1 else self.frame.lanes
 
     @cached_property
+    def width(self) -> int:
+        """How many lines that lie side by side go along together."""
+        return 1 if self.lanes == 1 else self.frame.kernel.scheduled(ScanSchedule).tile.rows
+
+    @cached_property
     def units(self) -> tuple[Dim, ...]:
-        """The lines, along the last axis as many at once as there are lanes."""
+        """The lines, along the last axis as many at once as a tile has."""
         outer, inner = self.shape[: self.axis], self.shape[self.axis + 1 :]
         if not inner:
             return outer
-        return (*outer, *inner[:-1], floordiv(inner[-1] + self.lanes - 1, self.lanes))
+        return (*outer, *inner[:-1], floordiv(inner[-1] + self.width - 1, self.width))
 
     @cached_property
     def accumulator(self) -> DType:
@@ -79,26 +85,42 @@ class _Scan:
         coordinates = frame.split(number, self.units)
         before, after = (tuple(map(Index, part)) for part in (coordinates[: self.axis], coordinates[self.axis :]))
         if self.lanes == 1:
-            self._line(before, after, None)
+            self._lines(before, [after], None)
             return
-        start = f.mul(coordinates[-1], self.lanes)
-        columns = (*after[:-1], Index(start, 1))
-        left = f.sub(frame.size(self.shape[-1]), start)
-        frame.lanes_left(self.lanes, left, lambda mask: self._line(before, columns, mask))
+        size, start = frame.size(self.shape[-1]), f.mul(coordinates[-1], self.width)
+        stop = f.smin(f.add(start, self.width), size)
 
-    def _line(self, before: Sequence[Index], after: Sequence[Index], mask: Reg | None) -> None:
+        def together() -> None:
+            columns = range(0, self.width, self.lanes)
+            self._lines(before, [(*after[:-1], Index(f.add(start, column), 1)) for column in columns], None)
+
+        def one_by_one() -> None:
+            f.loop(start, stop, self.lanes, lambda column: self._vector(before, (*after[:-1], Index(column, 1)), stop))
+
+        f.if_(f.icmp("sge", f.sub(stop, start), self.width), together, one_by_one)
+
+    def _vector(self, before: Sequence[Index], columns: Sequence[Index], stop: Int) -> None:
+        left = self.frame.f.sub(stop, columns[-1].base)
+        self.frame.lanes_left(self.lanes, left, lambda mask: self._lines(before, [columns], mask))
+
+    def _lines(self, before: Sequence[Index], columns: Sequence[Sequence[Index]], mask: Reg | None) -> None:
+        """A line, or as many vectors of them as there are columns."""
         f, kind, dtype = self.frame.f, self.op.text("kind"), self.accumulator
         length = self.frame.size(self.shape[self.axis])
         type = vector_type(register_type(dtype), self.lanes)
 
-        def step(number: Int, total: Reg) -> tuple[Reg]:
+        def step(number: Int, *totals: Reg) -> Sequence[Reg]:
             position = f.sub(f.sub(length, 1), number) if self.op.flag("reverse") else number
-            e, index = self.frame.evaluator(self.lanes, mask), (*before, Index(position), *after)
-            combined = combine(kind, dtype, total, self._read(e, index), f)
-            self._write(e, index, total if self.op.flag("exclusive") else combined)
-            return (combined,)
+            following = list[Reg]()
+            for after, total in zip(columns, totals, strict=True):
+                e, index = self.frame.evaluator(self.lanes, mask), (*before, Index(position), *after)
+                combined = combine(kind, dtype, total, self._read(e, index), f)
+                self._write(e, index, total if self.op.flag("exclusive") else combined)
+                following.append(combined)
+            return following
 
-        f.loop(0, length, 1, step, (f.constant(type, identity(kind, self.op.results[0].dtype)),))
+        start = f.constant(type, identity(kind, self.op.results[0].dtype))
+        f.loop(0, length, 1, step, [start] * len(columns))
 
     def _read(self, e: Evaluator, index: Sequence[Index]) -> Reg:
         operand = self.op.operands[0]

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from onnxc.compiler.codegen_gpu.schedules.elements import crossed_axis
+from onnxc.compiler.codegen_gpu.schedules.elements import SMALLEST_CROSSED
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.planning.domain import Domain, affine_domain
+from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
@@ -47,7 +47,7 @@ def write_element(
 
 def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     """Square tiles over the crossed axis and the last one; the other axes are programs."""
-    b, shape, crossed = frame.b, domain.shape, crossed_axis(domain)
+    b, shape, crossed = frame.b, domain.shape, crossed_axis(domain, SMALLEST_CROSSED)
     assert crossed is not None, frame.kernel
     last = len(shape) - 1
     others = [axis for axis in range(last) if axis != crossed]

@@ -8,7 +8,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.domain import Domain, affine_domain
+from onnxc.compiler.planning.domain import affine_domain, crossed_axis
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
@@ -28,9 +28,9 @@ __all__ = [
     "BLOCK",
     "ELEMENT_SCHEDULES",
     "LANES_PER_WARP",
+    "SMALLEST_CROSSED",
     "WINDOW_BLOCK",
     "accumulator_of",
-    "crossed_axis",
     "flat_tile",
     "joining_of",
 ]
@@ -80,25 +80,10 @@ def accumulator_of(op: Op) -> DType:
 
 def _pointwise(problem: KernelProblem) -> Schedule:
     domain = affine_domain(sink_block(problem.block))
-    if domain is not None and crossed_axis(domain) is not None:
+    if domain is not None and crossed_axis(domain, SMALLEST_CROSSED) is not None:
         return PointwiseSchedule(algorithm="squares", block=SQUARE, workers=Warps(8))
     block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
     return PointwiseSchedule(algorithm="flat", block=block, workers=warps)
-
-
-def crossed_axis(domain: Domain) -> int | None:
-    """The axis along which a leaf is dense in memory while the output is not, or None where there is none."""
-    if len(domain.shape) < 2 or domain.output[-1] != 1 or _is_small(domain.shape[-1]):
-        return None
-    for view in domain.leaves.values():
-        for axis in range(len(domain.shape) - 1):
-            if view.strides[axis] == 1 and view.strides[-1] not in (0, 1) and not _is_small(domain.shape[axis]):
-                return axis
-    return None
-
-
-def _is_small(size: Dim) -> bool:
-    return isinstance(size, int) and size < SMALLEST_CROSSED
 
 
 def _concatenate(problem: KernelProblem) -> Schedule:

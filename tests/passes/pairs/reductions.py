@@ -1,9 +1,24 @@
 """Pairs for rules/reductions.py."""
 
 from onnxc.compiler.passes.simplify.rules import reductions as r
-from tests.passes.golden import N, Pair, boolean, f32, i64
+from tests.passes.golden import N, Pair, boolean, f16, f32, i64
 
 FIRES = {
+    r.split_window: [
+        Pair(
+            (f32(2, N, 30),),
+            lambda b, x: b.reduce_window(x, "max", (1, 9, 7), (1, 1, 2), (0, 4, 3), (0, 4, 2), (1, 1, 2)),
+            lambda b, x: b.reduce_window(
+                b.reduce_window(x, "max", (1, 1, 7), (1, 1, 2), (0, 0, 3), (0, 0, 2), (1, 1, 2)),
+                "max",
+                (1, 9, 1),
+                (1, 1, 1),
+                (0, 4, 0),
+                (0, 4, 0),
+                (1, 1, 1),
+            ),
+        ),
+    ],
     r.reduce_units: [
         Pair((f32(1, N),), lambda b, x: b.reduce(x, "max", [0]), lambda b, x: b.reshape(x, (N,))),
         Pair(
@@ -67,6 +82,13 @@ def _deviation(build, x):
 
 
 REFUSES = {
+    r.split_window: [
+        # Windows that share little, that kernels share, of one axis, and sums that are rounded at each step.
+        Pair((f32(N, 21, 28),), lambda b, x: _square(b, x, "max", 7, 7)),
+        Pair((f32(N, 20, 20),), lambda b, x: _square(b, x, "max", 5, 1)),
+        Pair((f32(N, 40),), lambda b, x: b.reduce_window(x, "sum", (1, 31), (1, 1), (0, 0), (0, 0), (1, 1))),
+        Pair((f16(N, 20, 20),), lambda b, x: _square(b, x, "sum", 9, 1)),
+    ],
     r.reduce_units: [Pair((f32(N, 2),), lambda b, x: b.reduce(x, "max", [0]))],
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
     r.reduce_broadcast: [
@@ -80,3 +102,7 @@ REFUSES = {
         Pair((f32(2, 3, 4),), lambda b, x: _deviation(b, b.reshape(x, (2, 12)))),
     ],
 }
+
+
+def _square(build, x, kind, side, stride):
+    return build.reduce_window(x, kind, (1, side, side), (1, stride, stride), (0, 0, 0), (0, 0, 0), (1, 1, 1))

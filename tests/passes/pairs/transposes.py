@@ -53,6 +53,17 @@ FIRES = {
             rounds=True,
         ),
     ],
+    r.window_transposed: [
+        Pair(
+            (f32(2, 5, N),),
+            lambda b, x: b.reduce_window(
+                b.transpose(x, (2, 0, 1)), "max", (1, 1, 3), (1, 1, 2), (0, 0, 1), (0, 0, 2), (1, 1, 1)
+            ),
+            lambda b, x: b.transpose(
+                b.reduce_window(x, "max", (1, 3, 1), (1, 2, 1), (0, 1, 0), (0, 2, 0), (1, 1, 1)), (2, 0, 1)
+            ),
+        ),
+    ],
 }
 
 REFUSES = {
@@ -66,6 +77,10 @@ REFUSES = {
         Pair((f32(2, 3),), lambda b, x: b.reduce(b.neg(x), "max", [1])),
         Pair((f32(2, 3),), lambda b, x: _deviation(b, b.transpose(x, (1, 0)))),
     ],
+    r.window_transposed: [
+        Pair((f32(2, 3),), lambda b, x: _pairs(b, b.neg(x))),
+        Pair((f32(2, 3),), lambda b, x: _pairs_beside(b, b.transpose(x, (1, 0)))),
+    ],
 }
 
 
@@ -75,3 +90,11 @@ def _deviation(build, x):
 
 def _twice(build, product):
     return build.transpose(product, (1, 0)), product
+
+
+def _pairs(build, x):
+    return build.reduce_window(x, "max", (1, 2), (1, 1), (0, 0), (0, 1), (1, 1))
+
+
+def _pairs_beside(build, x):
+    return build.sub(_pairs(build, x), x)

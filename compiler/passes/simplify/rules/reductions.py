@@ -1,7 +1,11 @@
 """Reductions: of axes of one element, of reductions, of what is repeated or only regrouped."""
 
+from collections.abc import Sequence
+from math import prod
+
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
@@ -71,3 +75,36 @@ def reduce_regrouped(op: Op, build: Rewriter) -> Value | None:
             return None
         reduced += before if inside else ()
     return build.with_shape(build.reduce(x, op.text("kind"), reduced), op.result.shape)
+
+
+WINDOW_STEPS = ("window", "strides", "dilations")
+"""The attributes of a window that are one number for each axis, and 1 where nothing is folded."""
+
+SHARED_TAPS = 5
+"""Kernels share what windows of so many rows have in common; larger ones they fold each from the beginning."""
+
+
+@rule("reduce_window")
+def split_window(op: Op, build: Builder) -> Value | None:
+    """reduce_window over two axes = reduce_window over the outer one, of reduce_window over the inner one
+
+    Where the windows are large and overlap, so that there is less to fold. Sums are rounded in another order.
+    """
+    window, strides = op.ints("window"), op.ints("strides")
+    wide = [axis for axis, taps in enumerate(window) if taps > 1]
+    if len(wide) < 2 or (op.text("kind") == "sum" and op.operands[0].dtype in (F16, BF16)):
+        return None
+    *outer, inner = wide
+    once, again = window[inner] * prod(strides[axis] for axis in outer), prod(window[axis] for axis in outer)
+    if max(window[axis] for axis in outer) <= SHARED_TAPS or prod(window) < 2 * (once + again):
+        return None
+
+    def fold(x: Value, axes: Sequence[int]) -> Value:
+        steps = ([size if axis in axes else 1 for axis, size in enumerate(op.ints(name))] for name in WINDOW_STEPS)
+        window, strides, dilations = steps
+        low, high = (
+            [size if axis in axes else 0 for axis, size in enumerate(op.dims(name))] for name in ("low", "high")
+        )
+        return build.reduce_window(x, op.text("kind"), window, strides, low, high, dilations)
+
+    return fold(fold(op.operands[0], [inner]), [axis for axis in range(len(window)) if axis != inner])

@@ -65,3 +65,22 @@ def reduce_transposed(op: Op, build: Rewriter) -> Value | None:
     kept = [axis for axis in range(len(permutation)) if axis not in axes]
     order = [kept.index(old) for new, old in enumerate(permutation) if new not in op.ints("axes")]
     return build.transpose(build.reduce(inner.operands[0], op.text("kind"), axes), order)
+
+
+@rule("reduce_window")
+def window_transposed(op: Op, build: Rewriter) -> Value | None:
+    """reduce_window(transpose(x), w) = transpose(reduce_window(x, moved w)), if nothing else uses the transpose
+
+    Sums may be rounded in another order. Where windows are strides apart, less is transposed.
+    """
+    inner = made_by(op.operands[0], "transpose")
+    if inner is None or build.uses(inner.result) > 1:
+        return None
+    permutation = inner.ints("permutation")
+    order = [permutation.index(axis) for axis in range(len(permutation))]
+    window, strides, dilations = (
+        [op.ints(name)[axis] for axis in order] for name in ("window", "strides", "dilations")
+    )
+    low, high = ([op.dims(name)[axis] for axis in order] for name in ("low", "high"))
+    moved = build.reduce_window(inner.operands[0], op.text("kind"), window, strides, low, high, dilations)
+    return build.transpose(moved, permutation)

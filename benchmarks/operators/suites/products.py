@@ -1,0 +1,76 @@
+"""Matrix products, convolutions, attention and recurrent layers: a few of each, for models measure these."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from benchmarks.operators.case import OperatorCase, case, operand
+from benchmarks.operators.forms import in_forms
+
+PAIRS: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = (
+    ((128, 768), (768, 768)), ((1, 768), (768, 3072)), ((12, 128, 64), (12, 64, 128)), ((144, 49, 32), (144, 32, 49)),
+    ((8, 512), (512, 1000)), ((1, 128, 384), (384, 384)), ((768, 768), (768,)),
+)  # fmt: skip
+EQUATIONS: Sequence[tuple[str, tuple[int, ...], tuple[int, ...]]] = (
+    ("bhqd,bhkd->bhqk", (1, 12, 128, 64), (1, 12, 128, 64)), ("bhqk,bkhd->bqhd", (1, 12, 128, 128), (1, 128, 12, 64)),
+    ("bld,de->ble", (1, 128, 384), (384, 384)), ("ij,ij->i", (128, 768), (128, 768)),
+    ("ij,kj->ik", (128, 384), (256, 384)),
+    ("bhwc,hkc->bhwk", (16, 14, 14, 64), (14, 14, 64)), ("i,j->ij", (512,), (768,)),
+    ("bchw,bc->bhw", (1, 64, 56, 56), (1, 64)),
+)  # fmt: skip
+
+
+def cases() -> Iterator[OperatorCase]:
+    for (a, b), dtype in product(PAIRS, ("float32", "float16", "float64", "int32")):
+        matmul = case("MatMul(a, b)", operand("a", dtype, a), operand("b", dtype, b))
+        yield from (
+            in_forms([matmul], "symbolic", "sliced", "transposed", "then transposed", "before")
+            if dtype == "float32"
+            else [matmul]
+        )
+    for options in ("", "<transA = 1>", "<transB = 1>", "<transA = 1, transB = 1>"):
+        yield case(
+            f"Gemm{options}(a, b, c)",
+            *(operand(name, "float32", shape) for name, shape in (("a", (256, 256)), ("b", (256, 256)), ("c", (256,)))),
+        )
+    for equation, a, b in EQUATIONS:
+        yield case(f'Einsum<equation = "{equation}">(a, b)', operand("a", "float32", a), operand("b", "float32", b))
+    yield from (case("MatMulInteger(a, b)", operand("a", "uint8", a), operand("b", "int8", b)) for a, b in PAIRS[:5])
+    yield from in_forms(_convolutions(), "symbolic", "sliced", "transposed", "then transposed", "before")
+    yield from _layers()
+    yield case("Det(x)", operand("x", "float32", (64, 8, 8)))
+
+
+def _convolutions() -> Iterator[OperatorCase]:
+    for shape, filters, options in (
+        ((1, 64, 56, 56), (64, 64, 3, 3), "pads = [1, 1, 1, 1]"), ((1, 64, 56, 56), (128, 64, 1, 1), ""),
+        ((1, 64, 56, 56), (64, 1, 3, 3), "pads = [1, 1, 1, 1], group = 64"), ((1, 3, 112, 112),
+        (32, 3, 3, 3), "strides = [2, 2]"),
+        ((1, 80, 500), (128, 80, 3), "pads = [1, 1]"),
+    ):  # fmt: skip
+        yield case(
+            f"Conv<{options}>(x, w)" if options else "Conv(x, w)",
+            operand("x", "float32", shape),
+            operand("w", "float32", filters),
+        )
+    yield case(
+        "ConvTranspose<strides = [2, 2]>(x, w)",
+        operand("x", "float32", (1, 64, 28, 28)),
+        operand("w", "float32", (64, 32, 2, 2)),
+    )
+
+
+def _layers() -> Iterator[OperatorCase]:
+    for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+        weights = (
+            operand("w", "float32", (1, gates * 128, 64), "small"),
+            operand("r", "float32", (1, gates * 128, 128), "small"),
+        )
+        yield case(f"{kind}<hidden_size = 128>(x, w, r)", operand("x", "float32", (20, 1, 64)), *weights)
+    heads = [operand(name, "float32", (1, 8, 128, 64)) for name in "qkv"]
+    yield case("Attention(q, k, v)", *heads, opset=23)
+    rotary = (
+        operand("x", "float32", (1, 8, 128, 64)),
+        operand("c", "float32", (1, 128, 32)),
+        operand("s", "float32", (1, 128, 32)),
+    )
+    yield case("RotaryEmbedding(x, c, s)", *rotary, opset=23)

@@ -1,0 +1,68 @@
+"""Values whose memory a kernel crosses: squares of them are turned in registers, into a tile that lies as rows do.
+
+A vector goes along the axis that is dense in memory; as many of them as it has lanes are a square, whose rows, turned,
+go along the last axis. The tile is as many rows as a vector has lanes, and stays in the nearest cache.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
+from onnxc.compiler.codegen_cpu.packing import turn_square
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.views import View
+
+
+@dataclass(frozen=True)
+class TurnedTile:
+    """A tile of `side` columns of a value that is the view of a buffer, dense along the axis `crossed`."""
+
+    frame: KernelFrame
+    value: Value
+    view: View
+    crossed: int
+    side: int
+    tile: Reg
+
+    def fill(self, index: Sequence[Int], stop: Int) -> None:
+        """Turns the squares from an index on into the tile, as far as there are rows; `stop` bounds the columns."""
+        f, lanes, first = self.frame.f, self.frame.lanes, index[-1]
+        left = f.sub(self.frame.size(self.view.shape[self.crossed]), index[self.crossed])
+        last = f.sub(stop, 1)
+
+        def square(column: Int, mask: Reg | None) -> None:
+            # Columns behind the last are read as it again: the tile has room for them.
+            rows = [self._load(index, f.smin(f.add(column, lane), last), mask) for lane in range(lanes)]
+            for lane, row in enumerate(turn_square(f, rows)):
+                f.store(row, self._address(f.sub(column, first), lane))
+
+        def columns(mask: Reg | None) -> None:
+            f.loop(first, stop, lanes, lambda column: square(column, mask), at_least_once=True)
+
+        f.if_(f.icmp("sge", left, lanes), lambda: columns(None), lambda: columns(f.tail_mask(lanes, left)))
+
+    def _load(self, index: Sequence[Int], column: Int, mask: Reg | None) -> Reg:
+        f, view, memory = self.frame.f, self.view, memory_type(self.value.dtype)
+        e = self.frame.evaluator()
+        place = e.strided([*map(Index, index[:-1]), Index(column)], view.strides, view.offset)
+        address, vector = f.gep(e.pointers[view.base], place.base, memory), vector_type(memory, self.frame.lanes)
+        if mask is None:
+            return f.load(vector, address)
+        return f.masked_load(vector, address, mask, passthru=f.constant(vector, 0))
+
+    def _address(self, column: Int, row: Int) -> Reg:
+        f = self.frame.f
+        return f.gep(self.tile, f.add(f.mul(row, self.side), column), memory_type(self.value.dtype))
+
+    def read(self, e: Evaluator, row: Int, column: Index) -> Reg:
+        """The value in a row of the tile, at a column from its first on."""
+        return e.load(self.value, self.tile, Index(e.f.add(e.f.mul(row, self.side), column.base), column.step))
+
+
+def turned_tile(frame: KernelFrame, value: Value, view: View, crossed: int, side: int) -> TurnedTile:
+    """A tile for a value, on the stack."""
+    tile = frame.f.alloca(memory_type(value.dtype), frame.lanes * side)
+    return TurnedTile(frame, value, view, crossed, side, tile)
