@@ -3,7 +3,8 @@
     python tools/generate_onnxruntime_schemas.py
 
 The form is that of generate_schemas.py, of whose registry nothing is repeated. Its operators are in the domains
-com.microsoft and com.microsoft.nchwc; a few are in ai.onnx, where the standard does not define them.
+com.microsoft and com.microsoft.nchwc; a few are in ai.onnx, where the standard does not define them, or not before a
+later opset.
 """
 
 import gzip
@@ -19,7 +20,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state
 
 TARGET = Path(__file__).resolve().parent.parent / "compiler" / "frontend" / "schema_data_onnxruntime.json.gz"
 DOMAINS = ("com.microsoft", "com.microsoft.nchwc")
-OF_ONNX = ("SimplifiedLayerNormalization",)
+OF_ONNX = ("LayerNormalization", "SimplifiedLayerNormalization")
 
 
 class Formal(Protocol):
@@ -66,11 +67,11 @@ class OperatorSchema(Protocol):
 
 def own_schemas() -> Iterator[OperatorSchema]:
     """The schemas that are not the standard's."""
-    known = {(schema.domain, schema.name) for schema in defs.get_all_schemas_with_history()}
+    known = {(schema.domain, schema.name, schema.since_version) for schema in defs.get_all_schemas_with_history()}
     schemas: Iterable[OperatorSchema] = onnxruntime_pybind11_state.get_all_operator_schema()
     for schema in sorted(schemas, key=lambda s: (s.domain, s.name, s.since_version)):
         is_own = schema.domain in DOMAINS or (schema.domain == "" and schema.name in OF_ONNX)
-        if is_own and (schema.domain, schema.name) not in known:
+        if is_own and (schema.domain, schema.name, schema.since_version) not in known:
             yield schema
 
 

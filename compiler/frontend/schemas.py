@@ -109,10 +109,16 @@ class _Tables(TypedDict):
 
 @lru_cache(maxsize=4096)
 def schema(domain: str, name: str, opset_version: int) -> Schema | None:
-    """The version of an operator that holds in an opset: the newest that is not newer than it."""
+    """The version of an operator that holds in an opset: the newest that is not newer than it.
+
+    Where the standard has none, that of ONNX Runtime: its optimiser writes LayerNormalization whatever the opset is.
+    """
     domain = normal_domain(domain)
-    position = bisect_right(_rows(domain, name), opset_version, key=lambda row: row[0]) - 1
-    return _make(domain, name, position) if position >= 0 else None
+    for data in (_STANDARD, _ONNX_RUNTIME):
+        position = bisect_right(_rows(data, domain, name), opset_version, key=lambda row: row[0]) - 1
+        if position >= 0:
+            return _make(data, domain, name, position)
+    return None
 
 
 def all_schemas() -> Iterable[Schema]:
@@ -129,12 +135,13 @@ def _schemas_of(data: Path) -> Iterable[Schema]:
     for domain, operators in _tables(data)["schemas"].items():
         for name, rows in operators.items():
             for position in range(len(rows)):
-                yield _make(domain, name, position)
+                yield _make(data, domain, name, position)
 
 
 def versions(domain: str, name: str) -> tuple[int, ...]:
     """The versions of an operator, oldest first; none for an unknown one."""
-    return tuple(row[0] for row in _rows(normal_domain(domain), name))
+    domain = normal_domain(domain)
+    return tuple(row[0] for row in _rows(_STANDARD, domain, name) or _rows(_ONNX_RUNTIME, domain, name))
 
 
 def newest_ir_version() -> int:
@@ -161,19 +168,13 @@ def _tables(data: Path) -> _Tables:
     return tables
 
 
-def _tables_of(domain: str, name: str) -> _Tables:
-    """The tables that have an operator: those of the standard first."""
-    standard = _tables(_STANDARD)
-    return standard if name in standard["schemas"].get(domain, {}) else _tables(_ONNX_RUNTIME)
-
-
-def _rows(domain: str, name: str) -> list[_Row]:
-    return _tables_of(domain, name)["schemas"].get(domain, {}).get(name, [])
+def _rows(data: Path, domain: str, name: str) -> list[_Row]:
+    return _tables(data)["schemas"].get(domain, {}).get(name, [])
 
 
 @cache
-def _make(domain: str, name: str, position: int) -> Schema:
-    tables = _tables_of(domain, name)
+def _make(data: Path, domain: str, name: str, position: int) -> Schema:
+    tables = _tables(data)
     since, flags, (min_inputs, max_inputs, min_outputs, max_outputs), inputs, outputs, attributes, constraints = tables[
         "schemas"
     ][domain][name][position]

@@ -2,7 +2,6 @@
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape
-from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
 from onnxc.compiler.ir.dtypes import I64
@@ -13,8 +12,7 @@ CODE = "rotary-width"
 
 def rotated(x: Value, cos: Value, sin: Value, positions: Value, node: Node, ir: Builder, *, interleaved: bool) -> Value:
     """x: T[B, N, S, D], caches: T[P, R/2], positions: i64[B | 1, S]  ->  as x, the first R features of D turned"""
-    if cos.rank != 2:
-        node.fail(CODE, f"cos_cache is {cos.type}, not of 2 axes", rule=f"ONNX Runtime {node.operator}, cos_cache")
+    expect_cache(cos, node)
     sin = of_shape(sin, cos.shape, "sin_cache", node, ir, CODE)
     turned, width = cos.shape[1] * 2, x.shape[3]
     if at_least(turned, width + 1):
@@ -22,7 +20,6 @@ def rotated(x: Value, cos: Value, sin: Value, positions: Value, node: Node, ir: 
         node.fail(CODE, message, rule=f"ONNX Runtime {node.operator}, cos_cache")
     if not at_least(width, turned):
         ir.guard(width, turned, "at_least", "the caches turn more features than a head has")
-    expect_in_range(positions, cos.shape[0], node, ir)
     shape = (*x.shape[:3], cos.shape[1])
     angles = []
     for cache in (cos, sin):
@@ -33,3 +30,9 @@ def rotated(x: Value, cos: Value, sin: Value, positions: Value, node: Node, ir: 
     if turned == width:
         return part
     return ir.with_shape(ir.concatenate([part, ir.slice_axis(x, 3, turned, width - turned)], 3), x.shape)
+
+
+def expect_cache(cos: Value, node: Node) -> None:
+    """Raises ModelError unless the cache has the axes of positions and features."""
+    if cos.rank != 2:
+        node.fail(CODE, f"cos_cache is {cos.type}, not of 2 axes", rule=f"ONNX Runtime {node.operator}, cos_cache")

@@ -67,6 +67,15 @@ def test_simplified_layer_normalization(axis: int, outputs: list[str]) -> None:
     assert_agrees("SimplifiedLayerNormalization", inputs, shapes=shapes, **options)
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_layer_normalization_before_opset_17(axis: int, has_bias: bool) -> None:
+    inputs = {"x": X, "scale": normal(*X.shape[axis:], seed=1)}
+    if has_bias:
+        inputs["bias"] = normal(*X.shape[axis:], seed=2)
+    assert_agrees("LayerNormalization", inputs, domain="", opset=13, axis=axis, epsilon=1e-2)
+
+
 @pytest.mark.parametrize("has_segments", [False, True])
 @pytest.mark.parametrize("has_mask", [False, True])
 @pytest.mark.parametrize("has_positions", [False, True])

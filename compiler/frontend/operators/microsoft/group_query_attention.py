@@ -10,8 +10,9 @@ from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.operator_helpers.attention_heads import attended, join_heads, scale_of, split_heads
 from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto
-from onnxc.compiler.frontend.operator_helpers.rotary_positions import rotated
+from onnxc.compiler.frontend.operator_helpers.rotary_positions import expect_cache, rotated
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, only_element, read_lengths
+from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv
@@ -108,6 +109,8 @@ def _rotated(q: Value, k: Value, before: Value, node: Node, ir: Builder) -> tupl
     else:
         positions = of_shape(positions, (batch, length), "position_ids", node, ir, "rotary-positions")
     cos, sin = node.inputs("cos_cache", "sin_cache")
+    expect_cache(cos, node)
+    expect_in_range(positions, cos.shape[0], node, ir)
     interleaved = node.flag("rotary_interleaved", False)
     turned = [rotated(x, cos, sin, positions, node, ir, interleaved=interleaved) for x in (q, k)]
     return turned[0], turned[1]

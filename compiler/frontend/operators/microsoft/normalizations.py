@@ -11,7 +11,7 @@ from onnxc.compiler.frontend.operator_helpers.precision import widened
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape
 from onnxc.compiler.frontend.operator_helpers.standard_nodes import first_result, standard_node
 from onnxc.compiler.frontend.operator_helpers.standardize import moments, standardize
-from onnxc.compiler.frontend.operators.nn.layer_normalization import rms_normalization
+from onnxc.compiler.frontend.operators.nn.layer_normalization import layer_normalization, rms_normalization
 from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv
@@ -37,6 +37,19 @@ def _inverse_root(x: Value, axes: Sequence[int], node: Node, ir: Builder) -> Val
     """1 / sqrt(mean of squares + epsilon), in f32"""
     square = ir.mean(ir.square(ir.cast(x, F32)), axes, keepdims=True)
     return ir.reciprocal(ir.sqrt(ir.add(square, node.float("epsilon"))))
+
+
+@operator("LayerNormalization", since=(1,))
+def early_layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ...]:
+    """As LayerNormalization of opset 17, which ONNX Runtime writes at earlier ones too; Y has the type of Scale"""
+    x, scale = node.inputs("X", "Scale")
+    operands = (x, scale, node.optional("B"))
+    if x.dtype != scale.dtype:
+        operands = (ir.cast(x, F32), ir.cast(scale, F32), None if operands[2] is None else ir.cast(operands[2], F32))
+    made = layer_normalization(standard_node(node, "LayerNormalization", 17, operands), ir)
+    results = made if isinstance(made, tuple) else (made,)
+    assert results[0] is not None, node.operator
+    return ir.cast(results[0], scale.dtype), *results[1:]
 
 
 @operator("SkipLayerNormalization", since=(1,), domain=MICROSOFT)
