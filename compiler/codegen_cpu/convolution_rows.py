@@ -8,7 +8,7 @@ zeros. Behind these addresses the micro-kernels sum runs of products, over all t
 Where the image is dilated, each phase of the result is a convolution of its own, with the taps that meet its elements.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
@@ -20,6 +20,7 @@ from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.packing import Conversion, pack_panel
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses, even_chunks
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -28,6 +29,9 @@ from onnxc.compiler.planning.convolution_sums import Sums, find_sums, is_padded
 from onnxc.compiler.planning.domain import epilogue_leaves
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.planning.views import View, operand_view, row_major
+
+CACHE_LINE = 64
+"""Bytes that are fetched at once: those of a line of all processors with code; more at once do no harm."""
 
 
 def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -94,15 +98,17 @@ class _Rows:
     # Units
 
     def emit(self, name: str) -> KernelCode:
-        """The loop over units, panels running fastest."""
+        """The loop over units."""
         frame, f = self.frame, self.frame.f
         chunks, rows = even_chunks(self.pixels, self.chunk, self._shape[2])
         panels = floordiv(self.filters + self.width - 1, self.width)
         self.table.clear_zeros()
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
-            *phase, group, chunk, panel = frame.split(ordinal, (*self.spread, self.groups, chunks, panels))
-            pixels = f.udiv(ordinal, frame.size(panels))
+            *phase, group, place = frame.split(ordinal, (*self.spread, self.groups, chunks * panels))
+            chunk, panel = self._chunk_and_panel(place, frame.size(chunks), frame.size(panels))
+            before_group = f.sub(ordinal, place)
+            pixels = f.add(before_group, chunk)
             is_new = f.icmp("ne", pixels, before)
             self._unit(self._phase(phase), group, f.mul(chunk, frame.size(rows)), panel, is_new)
             return (pixels,)
@@ -113,6 +119,18 @@ class _Rows:
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
         library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
         return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
+
+    def _chunk_and_panel(self, place: Int, chunks: Int, panels: Int) -> tuple[Int, Int]:
+        """Panels run fastest; chunks do where images are so small that they stay in the cache, and filters do not."""
+        f, small = self.frame.f, self.schedule.small_image
+        image = self.frame.size(product(self.op.operands[0].shape))
+        inner = f.select(f.icmp("sle", image, small), as_reg(chunks), as_reg(panels)) if small else as_reg(panels)
+        outer = f.udiv(place, inner)
+        rest = f.sub(place, f.mul(outer, inner))
+        if not small:
+            return outer, rest
+        is_small = f.icmp("sle", image, small)
+        return f.select(is_small, as_reg(rest), as_reg(outer)), f.select(is_small, as_reg(outer), as_reg(rest))
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -168,7 +186,7 @@ class _Rows:
                 self.table.find(phase.sizes, (start, k), taps, rows)
             accumulate = f.convert("zext", f.icmp("ne", f.add(start, k), 0), "i64")
             weights = self._panel(phase, (group, panel), (start, k), (taps, run))
-            self._multiply(weights, (taps, run), rows, accumulate)
+            self._multiply(weights, (taps, run), rows, accumulate, self._fetch((group, panel), first))
 
         def blocks(start: Int) -> None:
             f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
@@ -233,10 +251,34 @@ class _Rows:
 
         f.loop(0, taps, 1, tap)
 
-    def _multiply(self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int) -> None:
+    def _fetch(self, place: tuple[Int, Int], first: Int) -> Callable[[Int], None] | None:
+        """What brings to the cache what the epilogue reads and writes of a row, while the products are made."""
+        leaves = self.leaves
+        if leaves is None or self.sums.spread:
+            return None
+        frame, f, (group, panel), root = self.frame, self.frame.f, place, self.frame.root
+        channel = f.add(f.mul(group, frame.size(self.filters)), f.mul(panel, self.width))
+        written = View(root, (self.pixels, root.shape[-1]), 0, (root.shape[-1], 1))
+        used = [(self._base(view), view) for view in leaves.values() if view.strides[0] != 0]
+
+        def fetch(row: Int) -> None:
+            for pointer, view in (*used, (frame.output, written)):
+                strides, item = [frame.size(stride) for stride in view.strides], view.base.dtype.itemsize
+                offset = f.add(f.mul(f.add(first, row), strides[0]), f.mul(channel, strides[1]))
+                start = f.gep(pointer, f.mul(f.add(frame.size(view.offset), offset), item))
+                for byte in range(0, self.width * item, CACHE_LINE):
+                    f.prefetch(f.gep(start, byte))
+
+        return fetch
+
+    def _multiply(
+        self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int, prepare: Callable[[Int], None] | None
+    ) -> None:
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
-        product = GatheredProduct(self.table.addresses, self.table.rows, *counts, panel, step, self.tile)
-        multiply_gathered(self.frame.f, product, rows, accumulate, self.element, self._shape)
+        product = GatheredProduct(
+            self.table.addresses, self.table.rows, *counts, panel, step, self.tile, self.table.zeros
+        )
+        multiply_gathered(self.frame.f, product, rows, accumulate, self.element, self._shape, prepare)
 
     # The way to the result
 

@@ -12,11 +12,8 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     reads_bytes_of_image,
 )
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
-from onnxc.compiler.codegen_cpu.schedules.contractions import (
-    contraction_candidates,
-    contraction_cost,
-    contraction_measures,
-)
+from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
+from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
 from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
@@ -48,11 +45,6 @@ def cpu_plan_target(target: Target) -> PlanTarget:
     return PlanTarget(str(target), is_native, _reads_view, _measures, candidates, cost, compiles_steps=True)
 
 
-def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None:
-    op = next(op for op in problem.block.ops if op.name == "convolution")
-    return byte_convolution(op, problem, target) if convolves_bytes(op) else None
-
-
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
     return contraction_measures(problem) if problem.kind == "contraction" else {}
 
@@ -63,8 +55,8 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
     Rows that cross memory are turned first, by a kernel for that.
     """
     match PRIMITIVES[anchor.name].anchor:
-        case "contraction":
-            return reads_bytes(anchor, ordinal, view) if is_of_bytes(anchor) else True
+        case "contraction" if is_of_bytes(anchor):
+            return reads_bytes(anchor, ordinal, view)
         case "convolution" if convolves_bytes(anchor):
             return ordinal != 0 or reads_bytes_of_image(view)
         case "convolution":
@@ -72,6 +64,11 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
         case "reduction" | "concatenate":
             return not crosses(view, SMALLEST_CROSSED)
     return True
+
+
+def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None:
+    op = next(op for op in problem.block.ops if op.name == "convolution")
+    return byte_convolution(op, problem, target) if convolves_bytes(op) else None
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:

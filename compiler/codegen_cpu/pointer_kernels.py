@@ -4,9 +4,9 @@ They are shared by all kernels of an image. What is read lies in runs: for each 
 behind which the products go side by side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
@@ -21,7 +21,8 @@ class GatheredProduct:
     """Rows behind pointers against one panel, into one tile.
 
     pointers: [tap][row], `pointer_step` apart from tap to tap; `taps` of them, each with a run of `run` products. The
-    panel has `panel_step` elements from tap to tap.
+    panel has `panel_step` elements from tap to tap. zeros: the address of zeros; a tap for which all rows are there is
+    left out.
     """
 
     pointers: Reg
@@ -31,16 +32,28 @@ class GatheredProduct:
     panel: Reg
     panel_step: Int
     tile: Reg
+    zeros: Reg
 
 
 def multiply_gathered(
-    f: FunctionBuilder, product: GatheredProduct, rows: Int, accumulate: Int, element: str, shape: tuple[int, int, int]
+    f: FunctionBuilder,
+    product: GatheredProduct,
+    rows: Int,
+    accumulate: Int,
+    element: str,
+    shape: tuple[int, int, int],
+    prepare: Callable[[Int], None] | None = None,
 ) -> None:
-    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows)."""
+    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows).
+
+    prepare: is written for each row, before it is multiplied.
+    """
     vectors, lanes, full = shape
-    fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step)
+    fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, product.zeros)
 
     def call(row: Int, step: int) -> None:
+        if prepare is not None:
+            f.loop(row, f.add(row, step), 1, prepare, at_least_once=True)
         pointers = f.gep(product.pointers, row, "ptr")
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
         f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate)
@@ -65,10 +78,11 @@ class PointerKernel:
         return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}"
 
     def write(self, target: Target) -> FunctionBuilder:
-        """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, ptr tile, i64 accumulate)
+        """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, ptr zeros, ptr tile,
+        i64 accumulate)
 
         tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over taps t and k < run of pointers[t][r][k] * panel[t][k][j].
-        There is at least one tap and one product of each.
+        There is at least one tap and one product of each. What is multiplied by nothing but zeros is left out.
         """
         return _Writer(self, target).write()
 
@@ -81,13 +95,13 @@ class _Writer:
         self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
         self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.vectors * self.lanes
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
-        names += [("i64", "panel_step"), ("ptr", "tile"), ("i64", "accumulate")]
+        names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate")]
         self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
 
     def write(self) -> FunctionBuilder:
         f = self.f
-        pointers, pointer_step, taps, run, panel, panel_step, tile, accumulate = f.parameters
+        pointers, pointer_step, taps, run, panel, panel_step, zero_row, tile, accumulate = f.parameters
         addresses = [
             f.gep(tile, row * self.width + column * self.lanes, self.kernel.element) for row, column in self.sums
         ]
@@ -102,13 +116,23 @@ class _Writer:
             behind = f.gep(pointers, f.mul(ordinal, pointer_step), "ptr")
             rows = [f.load("ptr", f.gep(behind, row, "ptr"), align=8) for row in range(self.kernel.rows)]
             part = f.gep(panel, f.mul(ordinal, panel_step), self.kernel.element)
-            return f.loop(0, run, 1, partial(self._step, rows, part), totals, at_least_once=True)
+
+            def products() -> Sequence[Reg]:
+                return f.loop(0, run, 1, partial(self._step, rows, part), totals, at_least_once=True)
+
+            return f.if_(self._are_all(rows, zero_row), lambda: totals, products)
 
         totals = f.loop(0, taps, 1, tap, start, at_least_once=True)
         for address, total in zip(addresses, totals, strict=True):
             f.store(total, address, align=64)
         f.ret()
         return f
+
+    def _are_all(self, rows: Sequence[Reg], address: Reg) -> Reg:
+        """Whether all rows are at one address; mostly the first is not."""
+        f = self.f
+        first, *others = (f.icmp("eq", row, address) for row in rows)
+        return f.if_(first, lambda: [reduce(f.and_, others, first)], lambda: [f.constant("i1", 0)])[0]
 
     def _step(self, rows: Sequence[Reg], panel: Reg, k: Int, *totals: Reg) -> Sequence[Reg]:
         """The sums with one more product each."""

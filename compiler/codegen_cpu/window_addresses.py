@@ -65,7 +65,10 @@ class WindowAddresses:
         return {axis: self.frame.f.alloca("i64", self.rows) for axis in self.padded}
 
     @cached_property
-    def _zeros(self) -> Reg:
+    def zeros(self) -> Reg:
+        """What is read in the padding; nowhere where there is none."""
+        if not self.padded:
+            return self.frame.f.constant("ptr", 0)
         return self.frame.f.alloca(self._element, self.room[2])
 
     @property
@@ -77,10 +80,10 @@ class WindowAddresses:
         return self.sums.x.base.dtype.itemsize
 
     def clear_zeros(self) -> None:
-        """What is read in the padding."""
+        """Makes `zeros` what they are."""
         f, zero = self.frame.f, self.frame.f.constant(self._element, 0.0)
         if self.padded:
-            f.loop(0, self.room[2], 1, lambda k: f.store(zero, f.gep(self._zeros, k, self._element)))
+            f.loop(0, self.room[2], 1, lambda k: f.store(zero, f.gep(self.zeros, k, self._element)))
 
     def find_first(self, ahead: Sequence[Int], channel: Int, first: Int, rows: Int) -> None:
         """Where each of some `rows` from `first` on reads a channel under its first tap, `ahead` of its own place."""
@@ -117,7 +120,7 @@ class WindowAddresses:
     def find(self, sizes: Sequence[Int], begins: tuple[Int, Int], taps: Int, rows: Int) -> None:
         """addresses[tap][row] for some `taps` of a box of `sizes`; begins: the first tap, and the element of runs."""
         f, type, (start, k) = self.frame.f, vector_type("i64", self.lanes), begins
-        zeros = f.splat(as_reg(f.convert("ptrtoint", self._zeros, "i64")), self.lanes) if self.padded else None
+        zeros = f.splat(as_reg(f.convert("ptrtoint", self.zeros, "i64")), self.lanes) if self.padded else None
 
         def tap(ordinal: Int) -> None:
             positions = self.positions(sizes, f.add(start, ordinal))

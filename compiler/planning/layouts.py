@@ -129,7 +129,7 @@ class PermutedPanels:
         self.panels.pack(array.transpose(self.permuted.order), out)
 
 
-Layout = PermutedPanels | PackedPanels | PackedFilters | PackedPhases | TransformedFilters | Permuted
+Layout = PackedPanels | PermutedPanels | PackedFilters | PackedPhases | TransformedFilters | Permuted
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:

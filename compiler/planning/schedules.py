@@ -150,12 +150,14 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class PointwiseSchedule(Schedule):
-    """`rows`: along rows of a box; `flat`: in order of the result; `squares`: where memory is crossed.
+    """`rows`: along rows of a box; `short`: several rows in a vector; `flat`: in order of the result; `squares`: where
+    memory is crossed.
 
-    block: the most elements of a row in a unit of work, those of a program, or the side of a square.
+    block: the most elements of a row in a unit of work, how many short rows, the elements of a program, or the side of
+    a square.
     """
 
-    algorithm: Literal["rows", "flat", "squares"]
+    algorithm: Literal["rows", "short", "flat", "squares"]
     block: int
 
 
@@ -211,22 +213,24 @@ class ContractionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSchedule(Schedule):
-    """`rows`: pixels against panels of filters; `bytes`: the same of bytes; `winograd`: tiles of 2 x 2 pixels,
-    transformed; `tiles` as of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element
-    sums its own window.
+    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `bytes`, `tiles` as of
+    contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
-    channels. packs_rows: windows are copied before they are multiplied.
-    flat: k is one axis of taps and channels; else no step has channels of two taps.
+    channels.
+    packs_rows: windows are copied before they are multiplied.
+    flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
+    many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
 
-    algorithm: Literal["rows", "bytes", "winograd", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "winograd", "bytes", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
     packs_rows: bool = False
     split: int = 1
     flat: bool = False
+    small_image: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,12 +37,12 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     frame = open_kernel(kernel, name, target)
     op = find_convolution(kernel.block)
     match kernel.scheduled(ConvolutionSchedule).algorithm:
-        case "bytes":
-            return emit_bytes(frame, op, name)
         case "rows":
             return emit_rows(frame, op, name)
         case "winograd":
             return emit_winograd(frame, op, name)
+        case "bytes":
+            return emit_bytes(frame, op, name)
         case "depthwise":
             return emit_depthwise(frame, op, name)
     return _emit_general(frame, op, name)
