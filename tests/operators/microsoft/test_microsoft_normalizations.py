@@ -130,3 +130,11 @@ def test_skip_group_norm(skip: tuple[int, ...]) -> None:
     total = x + inputs["skip"].reshape((*skip[:1], *((1, 1, 8) if len(skip) == 2 else skip[1:]))) + bias
     model = make_model("SkipGroupNorm", inputs, outputs=["y", "s"], groups=2, activation=1)
     assert_all_close(run_ours(model, inputs), [group_norm(total, 2, gamma, beta, True), total])
+
+
+def test_embeddings_of_anything_but_rows_are_refused() -> None:
+    words = normal(10, 8)
+    inputs = {"ids": np.zeros(4, np.int32), "segments": None, "word": words, "position": words, "segment": None}
+    inputs |= {"gamma": normal(8), "beta": normal(8)}
+    with pytest.raises(ModelError, match="embedding-rank"):
+        run_ours(make_model("EmbedLayerNormalization", inputs), inputs)
