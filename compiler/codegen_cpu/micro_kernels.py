@@ -12,6 +12,7 @@ from typing import Protocol
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
+from onnxc.compiler.codegen_cpu.integer_dots import add_dots
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
@@ -137,6 +138,19 @@ def _floats(types: ProductTypes) -> Instructions:
     return Instructions(spread, read, lambda f, x, y, total: f.fma(x, y, total))
 
 
+def _integers(types: ProductTypes, target: Target) -> Instructions:
+    """Groups of bytes as they lie in memory, a lane of 32 bits for each."""
+
+    def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return f.splat(f.load("i32", address), lanes)
+
+    def read(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return f.load(vector_type("i32", lanes), address, align=4 * lanes)
+
+    dtypes = (types.a, types.panel)
+    return Instructions(spread, read, lambda f, x, y, total: add_dots(f, x, y, total, dtypes, target))
+
+
 def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
     """Elements as they lie in memory, in the register of the sums that they are multiplied for."""
     return emit_cast(from_memory(x, source, f), source, target, f)
@@ -156,7 +170,7 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     """
     types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
     element, lanes = register_type(types.sums), types.lanes(target)
-    instructions = _floats(types)
+    instructions = _floats(types) if types.sums.is_float else _integers(types, target)
     parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
     f = library_function(kernel.name, parameters)
     a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate = f.parameters

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.micro_kernels import widened_from_memory
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.dtypes import I8, U8, DType
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ class Conversion:
         return vector_type(memory_type(self.source), self.lanes)
 
     def convert(self, x: Reg, f: FunctionBuilder) -> Reg:
-        """A loaded vector in the type of what is packed."""
+        """A loaded vector in the type of what is packed; between bytes with and without sign the top bit is flipped."""
+        if self.source != self.packed and {self.source, self.packed} <= {I8, U8}:
+            return f.xor(x, FLIPPED_ZERO)
         return x if self.source == self.packed else widened_from_memory(x, self.source, self.packed, f)
 
 
@@ -58,7 +61,7 @@ def pack_lines(
             if stride == 1:
                 x = f.masked_load(conversion.vector, address, mask, passthru=zero)
             else:
-                x = f.gather(conversion.vector, address, _steps(f, stride, lanes), mask, passthru=zero)
+                x = f.gather(conversion.vector, address, steps_of(f, stride, lanes), mask, passthru=zero)
             f.store(conversion.convert(x, f), f.gep(room, i, memory_type(conversion.packed)), align=4)
 
         f.loop(0, count, lanes, vector)
@@ -66,7 +69,7 @@ def pack_lines(
     f.loop(0, lines, 1, line)
 
 
-def _steps(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
+def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
     """0, stride, 2 * stride, ..."""
     return as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
 
@@ -94,7 +97,7 @@ def pack_panel(
         return
     vector, width = conversion.vector, vectors * lanes
     masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
-    steps = None if n_stride == 1 else _steps(f, n_stride, lanes)
+    steps = None if n_stride == 1 else steps_of(f, n_stride, lanes)
 
     def row(k: Int) -> None:
         start = f.gep(source, f.mul(k, k_stride), memory_type(conversion.source))

@@ -15,7 +15,9 @@ from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
+from onnxc.compiler.passes.recognize.recognize_integer_products import recognize_integer_products
 from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
+from onnxc.compiler.passes.recognize.recognize_requantization import recognize_requantization
 from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
 from onnxc.compiler.passes.recognize.recognize_rotary import recognize_rotary
 from onnxc.compiler.passes.recognize.recognize_softmax import recognize_softmax
@@ -27,13 +29,9 @@ from onnxc.compiler.passes.simplify.fold_constants import fold_constants
 from onnxc.compiler.passes.simplify.simplify_sizes import simplify_sizes
 
 # Sizes first: what two sizes are known to be equal decides which shapes agree, and so most of the rest.
-_TIDY: tuple[Pass, ...] = (
-    simplify_sizes,
-    canonicalize,
-    fold_constants,
-    canonicalize,
-    eliminate_common_subexpressions,
-)
+_SIZED: tuple[Pass, ...] = (simplify_sizes, canonicalize)
+
+_FOLDED: tuple[Pass, ...] = (fold_constants, canonicalize, eliminate_common_subexpressions)
 
 # The normalisations before what multiplies by constants per channel, which would take their scales for its own.
 _RECOGNIZE: tuple[Pass, ...] = (
@@ -45,17 +43,26 @@ _RECOGNIZE: tuple[Pass, ...] = (
     recognize_attention,
 )
 
+
 # What exporters write again and again is one before anything looks at it: of 32,000 ops of an isolation forest by
 # skl2onnx 10,000 are left, and all passes take 14 s of a busy core in place of 20.
-OPTIMIZE: tuple[Pass, ...] = (
-    eliminate_dead_code,
-    eliminate_common_subexpressions,
-    *_TIDY,
-    *_RECOGNIZE,
-    fold_batch_norm,
-    *_TIDY,
-)
+_FIRST: tuple[Pass, ...] = (eliminate_dead_code, eliminate_common_subexpressions)
+
+
+def _optimize(*on_integers: Pass) -> tuple[Pass, ...]:
+    """The pipeline, with passes that want constants as integers, before they are folded into floats."""
+    return (
+        *(*_FIRST, *_SIZED, *on_integers, *_FOLDED),
+        *(*_RECOGNIZE, fold_batch_norm),
+        *(*_SIZED, *_FOLDED),
+    )
+
+
+OPTIMIZE: tuple[Pass, ...] = _optimize()
 """The same for every target."""
+
+CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, recognize_integer_products)
+"""For the CPU, which multiplies integers of 8 bits faster than floats."""
 
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""

@@ -1,6 +1,6 @@
-"""Contractions: by panels of columns, by lines along k, or each element alone.
+"""Contractions: by panels of columns, by lines along k, by panels of bytes, or each element alone.
 
-What decides is the schedule; the fast forms are in product_panels.py and product_lines.py.
+What decides is the schedule; the fast forms are in product_panels.py, product_lines.py and product_bytes.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
+from onnxc.compiler.codegen_cpu.product_bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.product_lines import emit_lines
 from onnxc.compiler.codegen_cpu.product_panels import emit_panels
 from onnxc.compiler.codegen_cpu.write_result import write_result
@@ -21,7 +22,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target
 
-_FORMS = {"panels": emit_panels, "lines": emit_lines}
+_FORMS = {"panels": emit_panels, "lines": emit_lines, "bytes": emit_bytes}
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:

@@ -7,6 +7,7 @@ of channels. `general`: everything else.
 
 from collections.abc import Sequence
 
+from onnxc.compiler.codegen_cpu.convolution_bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
 from onnxc.compiler.codegen_cpu.convolution_rows import emit_rows
 from onnxc.compiler.codegen_cpu.convolution_winograd import emit_winograd
@@ -40,6 +41,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
             return emit_rows(frame, op, name)
         case "winograd":
             return emit_winograd(frame, op, name)
+        case "bytes":
+            return emit_bytes(frame, op, name)
         case "depthwise":
             return emit_depthwise(frame, op, name)
     return _emit_general(frame, op, name)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
@@ -99,6 +100,9 @@ def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
 def contraction_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
     """Panels and lines with either operand as rows; for what these are not written for, the general kernel."""
     dot = next(op for op in problem.block.ops if op.name == "dot")
+    in_bytes = byte_schedule(problem, target) if is_of_bytes(dot) else None
+    if in_bytes is not None:
+        return (in_bytes,)
     dtypes = (*(operand.dtype for operand in dot.operands), dot.dtype())
     if not all(dtype in FLOATS for dtype in dtypes):
         why = f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats alone"
