@@ -51,20 +51,25 @@ def pack_lines(
     (line_stride, stride), (lines, count), lanes = strides, sizes, conversion.lanes
     zero = f.constant(conversion.vector, 0)
 
+    whole = f.mul(f.sdiv(count, lanes), lanes)
+    tail = f.tail_mask(lanes, f.sub(count, whole))
+
     def line(ordinal: Int) -> None:
         start = f.gep(source, f.mul(ordinal, line_stride), memory_type(conversion.source))
         room = f.gep(packed, f.mul(ordinal, length), memory_type(conversion.packed))
 
-        def vector(i: Int) -> None:
+        def vector(i: Int, mask: Reg | None = None) -> None:
             address = f.gep(start, f.mul(i, stride), memory_type(conversion.source))
-            mask = f.tail_mask(lanes, f.sub(count, i))
-            if stride == 1:
-                x = f.masked_load(conversion.vector, address, mask, passthru=zero)
+            if stride != 1:
+                x = f.gather(conversion.vector, address, steps_of(f, stride, lanes), mask, passthru=mask and zero)
+            elif mask is None:
+                x = f.load(conversion.vector, address, align=conversion.source.itemsize)
             else:
-                x = f.gather(conversion.vector, address, steps_of(f, stride, lanes), mask, passthru=zero)
+                x = f.masked_load(conversion.vector, address, mask, passthru=zero)
             f.store(conversion.convert(x, f), f.gep(room, i, memory_type(conversion.packed)), align=4)
 
-        f.loop(0, count, lanes, vector)
+        f.loop(0, whole, lanes, vector)
+        f.if_(f.icmp("sgt", count, whole), lambda: vector(whole, tail))
 
     f.loop(0, lines, 1, line)
 

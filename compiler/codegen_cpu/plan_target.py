@@ -12,11 +12,8 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     reads_bytes_of_image,
 )
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
-from onnxc.compiler.codegen_cpu.schedules.contractions import (
-    contraction_candidates,
-    contraction_cost,
-    contraction_measures,
-)
+from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
+from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
 from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType

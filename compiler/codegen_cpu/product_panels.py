@@ -15,6 +15,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
 from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines, pack_panel
 from onnxc.compiler.codegen_cpu.product_operands import Coordinates, ProductOperands, product_operands
+from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -22,10 +23,14 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 
+UNKNOWN_LAST_VECTORS = 2
+"""The vectors of a narrower last panel where only a call tells how many columns are left for it."""
+
 
 def emit_panels(frame: KernelFrame, name: str) -> KernelCode:
     """The code of a contraction by panels."""
-    return _Panels(frame, product_operands(frame)).emit(name)
+    operands = product_operands(frame)
+    return _Panels(frame, operands, operands.schedule.tile.columns // frame.lanes).emit(name)
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,11 @@ class _Panel:
 
 @dataclass
 class _Panels:
+    """Panels of so many vectors; the last one of a kernel may be narrower."""
+
     frame: KernelFrame
     operands: ProductOperands
+    vectors: int
     tile: Reg = field(init=False)
     panel: Reg | None = None
     rows: Reg | None = None
@@ -61,11 +69,10 @@ class _Panels:
     def __post_init__(self) -> None:
         schedule, self.problem, self.types = self.operands.schedule, self.operands.problem, self.operands.types
         self.sum_element, self.lanes = register_type(self.types.sums), self.frame.lanes
-        self.tile_rows, self.width, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
+        self.tile_rows, self.columns, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
         self.unit_rows = schedule.unit_rows or self.tile_rows
-        self.vectors = self.width // self.lanes
-        assert schedule.registers is not None, schedule
-        self.register_rows = schedule.registers.rows
+        self.width = self.vectors * self.lanes
+        self.register_rows = register_rows(self.vectors, self.frame.target)
         self.is_constant = schedule.packing is not None
         self.packs_rows, self.packs_columns = schedule.packs_rows, schedule.packs_columns
         self.is_turned = self.problem.a_stride(self.problem.k) != 1 and self.problem.a_stride(self.problem.m) == 1
@@ -75,19 +82,48 @@ class _Panels:
         frame, f, problem = self.frame, self.frame.f, self.problem
         outer_sizes = self.operands.sizes(problem.outer)
         chunks = floordiv(problem.rows + self.unit_rows - 1, self.unit_rows)
-        panels = floordiv(problem.columns + self.width - 1, self.width)
+        panels = floordiv(problem.columns + self.columns - 1, self.columns)
         self._reserve()
+        forms = (*self._narrower(), self)
 
         def unit(number: Reg) -> None:
             *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
-            self._unit(dict(zip(problem.outer, outer, strict=True)), chunk, panel)
+            left = f.sub(frame.size(problem.columns), f.mul(panel, self.columns))
+            self._unit_of(forms, left, dict(zip(problem.outer, outer, strict=True)), chunk, panel)
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         units = product(outer_sizes) * chunks * panels
         work = minimum(problem.rows, self.unit_rows) * self.width * problem.depth * problem.outer_depth
-        library = tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(self.register_rows))
+        library = tuple(
+            MicroKernel(self.types, rows, form.vectors) for form in forms for rows in row_steps(form.register_rows)
+        )
         return KernelCode(name, (f,), units, frame.grain(work), library)
+
+    def _narrower(self) -> "Sequence[_Panels]":
+        """The same in narrower panels, for a last one with few columns."""
+        vectors = UNKNOWN_LAST_VECTORS
+        if isinstance(self.problem.columns, int):
+            vectors = -(-(self.problem.columns % self.columns) // self.lanes)
+        if not 0 < vectors < self.vectors:
+            return ()
+        form = _Panels(self.frame, self.operands, vectors)
+        form.tile, form.panel, form.rows, form.line_length = self.tile, self.panel, self.rows, self.line_length
+        return (form,)
+
+    def _unit_of(self, forms: "Sequence[_Panels]", left: Int, outer: Coordinates, chunk: Int, panel: Int) -> None:
+        """One unit in the first form that is wide enough for the columns that are left."""
+        first, *others = forms
+        if not others:
+            first._unit(outer, chunk, panel)
+            return
+        f = self.frame.f
+        fits = f.icmp("sle", left, first.width)
+        f.if_(
+            fits,
+            lambda: first._unit(outer, chunk, panel),
+            lambda: self._unit_of(others, left, outer, chunk, panel),
+        )
 
     def _reserve(self) -> None:
         """Memory on the stack for the sums of a tile, and for what is packed on the way."""
@@ -107,11 +143,11 @@ class _Panels:
 
     def _fills_panels(self) -> bool:
         """Whether the last panel of B is known to be as wide as the others."""
-        return isinstance(self.problem.columns, int) and self.problem.columns % self.width == 0
+        return isinstance(self.problem.columns, int) and self.problem.columns % self.columns == 0
 
     def _unit(self, outer: Coordinates, chunk: Int, panel: Int) -> None:
         frame, f = self.frame, self.frame.f
-        first_row, first_column = f.mul(chunk, self.unit_rows), f.mul(panel, self.width)
+        first_row, first_column = f.mul(chunk, self.unit_rows), f.mul(panel, self.columns)
         rows = f.smin(f.sub(frame.size(self.problem.rows), first_row), self.unit_rows)
         a = self.operands.a(outer, first_row)
         b = self._packed_panel(outer, panel) if self.is_constant else self.operands.b(outer, 0, first_column)
@@ -173,19 +209,21 @@ class _Panels:
             if problem.b_strides[letter] != 0:
                 place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
         place = f.mul(place, frame.size(problem.outer_depth))
-        offset = f.mul(f.add(f.mul(place, self._panels()), panel), f.mul(frame.size(problem.depth), self.width))
+        offset = f.mul(f.add(f.mul(place, self._panels()), panel), f.mul(frame.size(problem.depth), self.columns))
         return f.gep(self.operands.base(problem.b), offset, memory_type(problem.b.base.dtype))
 
     def _panels(self) -> Int:
-        return self.frame.size(floordiv(self.problem.columns + self.width - 1, self.width))
+        return self.frame.size(floordiv(self.problem.columns + self.columns - 1, self.columns))
 
     def _block_of_panel(self, unit: _Unit, outer_k: Coordinates, ordinal: Int, k: Int, count: Int) -> _Panel:
         """A block of a panel where it lies, or packed here."""
         f, problem, source = self.frame.f, self.problem, self.problem.b.base.dtype
         if self.is_constant:
             steps = f.add(f.mul(ordinal, f.mul(self._panels(), self.frame.size(problem.depth))), k)
-            packed = f.gep(unit.b, f.mul(steps, self.width), memory_type(source))
-            return self._pack(packed, (self.width, 1), count, self.width) if self.packs_columns else _Panel(packed)
+            packed = f.gep(unit.b, f.mul(steps, self.columns), memory_type(source))
+            if self.packs_columns:
+                return self._pack(packed, (self.columns, 1), count, self.width)
+            return _Panel(packed, self.columns)
         start = self.operands.along_k(unit.b, problem.b_strides, problem.b, outer_k, k)
         strides = self.frame.size(problem.b_stride(problem.k)), self.frame.size(problem.b_strides[problem.n])
         left = f.sub(self.frame.size(problem.columns), unit.first_column)

@@ -257,7 +257,11 @@ class _Fusion:
         producer = operand.op
         if producer is None or producer not in self.inside or producer in group.ops:
             return
-        if not _is_recomputable(producer) or (op.name == "reshape" and not keeps_axes(op)):
+        # What a pointwise kernel writes is dense: it has the memory of every shape.
+        mixes_axes = (
+            op.name == "reshape" and not keeps_axes(op) and not (group.kind == "pointwise" and op is group.last)
+        )
+        if not _is_recomputable(producer) or mixes_axes:
             self.buffered.add(operand)
         elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)

@@ -150,12 +150,14 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class PointwiseSchedule(Schedule):
-    """`rows`: along rows of a box; `flat`: in order of the result; `squares`: where memory is crossed.
+    """`rows`: along rows of a box; `short`: several rows in a vector; `flat`: in order of the result; `squares`: where
+    memory is crossed.
 
-    block: the most elements of a row in a unit of work, those of a program, or the side of a square.
+    block: the most elements of a row in a unit of work, how many short rows, the elements of a program, or the side of
+    a square.
     """
 
-    algorithm: Literal["rows", "flat", "squares"]
+    algorithm: Literal["rows", "short", "flat", "squares"]
     block: int
 
 

@@ -1,7 +1,7 @@
 """Movements at the leaves: what a pointwise kernel moves is what it reads, and never what it has computed.
 
 movement(f(x, y)) = f(movement(x), movement(y)). So an access is a strided view of a buffer wherever it can be, and code
-generators see in which order memory is gone through.
+generators see in which order memory is gone through. A reshape of the result is left out, as what is written is dense.
 """
 
 from dataclasses import replace
@@ -20,8 +20,15 @@ def sink_movements(kernel: Kernel) -> Kernel:
 def sink_block(block: Block) -> Block:
     """`block` with its strided movements before its pointwise ops."""
     sinker = _Sinker()
-    results = [sinker.moved(result, ()) for result in block.results]
+    results = [sinker.moved(_before_reshapes(result), ()) for result in block.results]
     return Block(block.parameters, tuple(sinker.ops), tuple(results))
+
+
+def _before_reshapes(result: Value) -> Value:
+    """What is written under another shape: in the memory of a dense result both are the same."""
+    while result.op is not None and result.op.name == "reshape":
+        result = result.op.operands[0]
+    return result
 
 
 class _Sinker:

@@ -208,3 +208,23 @@ def test_pointwise_ops_read_what_is_turned_beside_what_is_not(shape: tuple[int, 
 def test_squares_are_shared_by_threads() -> None:
     native = Native(make(["f32[N, M]"], lambda ir, x: ir.transpose(x, (1, 0))), threads=2)
     native.check(sample(F32, 700, 500))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL, C128], ids=str)
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target: Target) -> None:
+    """Channels moved behind pixels, elements repeated, and a column beside rows."""
+
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        batch, _, pixels = x.shape
+        spread = ir.broadcast(y, (0, 1), (batch, pixels, columns))
+        moved = ir.transpose(x, (0, 2, 1))
+        return [moved, ir.reshape(spread, (batch, pixels * columns)), ir.select(ir.equal(moved, spread), moved, spread)]
+
+    native = Native(make([f"{dtype}[N, {columns}, M]", f"{dtype}[N, M]"], build), target)
+    assert set(schedules(native)) == {"short" if 64 * columns <= target.vector_bits else "rows"}
+    for batch, pixels in [(2, 3), (1, 40), (3, 5001), (0, 4), (2, 0), (1, 1)]:
+        x, y = signed_sample(dtype, batch, columns, pixels), signed_sample(dtype, batch, pixels)
+        for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (batch, pixels)

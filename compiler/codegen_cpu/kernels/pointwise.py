@@ -7,6 +7,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.schedules.elements import SMALLEST_CROSSED
+from onnxc.compiler.codegen_cpu.short_rows import emit_short_rows
 from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tile
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import minimum
@@ -26,6 +27,9 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     if schedule.algorithm == "squares":
         assert domain is not None, kernel
         return _emit_squares(frame, domain, schedule.block)
+    if schedule.algorithm == "short":
+        assert domain is not None, kernel
+        return emit_short_rows(frame, domain, schedule.block)
     shape = domain.shape if domain is not None else frame.root.shape
     strides = domain.output if domain is not None else row_major(shape)
     units, grain = write_rows(frame, shape, schedule.block, lambda e, index: _store(frame, e, domain, strides, index))

@@ -1,31 +1,23 @@
-"""Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, and what is copied first.
-
-Costs are counted in multiply-adds of vectors; their constants are what micro-kernels and copies took beside one, on the
-processor of machines.json.
-"""
+"""Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, what is copied first."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
-from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
-from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.choose_schedules import KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
 from onnxc.compiler.planning.matrix_products import Problem, line_problem, panel_problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Schedule, Threads, Tile
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 __all__ = [
     "contraction_candidates",
-    "contraction_cost",
     "contraction_measures",
     "contraction_problem",
     "product_types",
@@ -39,9 +31,10 @@ CHUNK_ROWS = 256
 in chunks of 96 and 7.1 ms in one.
 """
 
-SHARED_ROWS = 96
-"""The rows of a tile where several of them share a panel that is packed for them: their results stay in the first-level
-cache."""
+SHARED_BLOCKS = 2
+"""The blocks of rows in registers that a tile has where several tiles share a panel that is packed for them: results
+are written while the next ones are computed. 6 products of 1500x64x1500 took 44 ms with 2 of them and 49 ms with 16.
+"""
 
 SHARING_ROWS = 768
 """The most rows that share such a panel: packing it takes no time beside them, and threads have units to share."""
@@ -60,12 +53,6 @@ FEW = Typical(4, 0, 16)
 MANY = Typical(1024)
 """A size that only a call decides. Few rows, which models have left of a product, are not worth packing its other side.
 """
-
-UNIT_PRODUCTS = 250.0
-"""A unit of work takes about 60 ns besides its products."""
-
-COPY_PRODUCTS = {"in order": 2.0, "turned": 8.0, "gathered": 40.0}
-"""A vector that is packed: in order along the lanes; in squares that are turned in registers; element by element."""
 
 
 def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
@@ -148,12 +135,13 @@ def _panels(
     is_shared = packs and not found.outer_k and isinstance(found.depth, int) and found.depth <= depth
     parameter = problem.block.parameters.index(found.b.base)
     way = "packed on the way" if packs else "packed when it is compiled" if is_constant else "read in place"
+    registers = register_rows(vectors, target)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(SHARED_ROWS if is_shared else _chunk_rows(found.rows), width, depth),
+        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found.rows), width, depth),
         unit_rows=SHARING_ROWS if is_shared else 0,
         arithmetic=Arithmetic(str(sums), sums),
-        registers=Tile(register_rows(vectors, target), width),
+        registers=Tile(registers, width),
         left=found.left,
         packs_rows=found.a.base.dtype != sums,
         packs_columns=packs,
@@ -205,86 +193,3 @@ def _general(block: Block, target: Target, why: str) -> ContractionSchedule:
         workers=element_threads(target),
         why=why,
     )
-
-
-# Costs
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """The typical sizes of strided loops, of one position of the letters that both operands share."""
-
-    rows: int
-    columns: int
-    depth: int
-    others: int
-    """How often they are multiplied: positions of what only one operand has, outside of rows and columns."""
-
-
-def _sizes(found: Problem, case: Case) -> _Sizes:
-    left, right = (case.sizes[name] for name in (("left", "right") if found.left == 0 else ("right", "left")))
-    rows = found.rows if isinstance(found.rows, int) else left
-    columns = found.columns if isinstance(found.columns, int) else right
-    return _Sizes(rows, columns, case.sizes["depth"], max(1, left * right // max(rows * columns, 1)))
-
-
-def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> float:
-    """The seconds of a launch on one thread."""
-    found = contraction_problem(problem.block, schedule)
-    sizes = _sizes(found, case)
-    cost = _panel_products if schedule.algorithm == "panels" else _line_products
-    products = sizes.others * cost(found, schedule, sizes)
-    item, elements = schedule.arithmetic.sums.itemsize, case.sizes["left"] * case.sizes["right"]
-    memory = item * ((case.sizes["left"] + case.sizes["right"]) * sizes.depth + elements)
-    return cost_model(target).seconds(products, memory)
-
-
-def _panel_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes) -> float:
-    """Multiply-adds, and what takes as long as so many of them."""
-    assert isinstance(schedule.workers, Threads), schedule
-    assert schedule.registers is not None, schedule
-    lanes, full = schedule.workers.lanes, schedule.registers.rows
-    vectors, panels = schedule.tile.columns // lanes, -(-sizes.columns // schedule.tile.columns)
-    blocks, rest = divmod(sizes.rows, full)
-    units = panels * -(-sizes.rows // (schedule.unit_rows or schedule.tile.rows))
-    products = panels * sizes.depth * (blocks * _step(full, vectors) + (_step(rest, vectors) if rest else 0.0))
-    if schedule.packs_columns:
-        products += units * sizes.depth * vectors * COPY_PRODUCTS[_panel_copy(found, schedule)]
-    elif schedule.packing is None or found.b.base.dtype != schedule.arithmetic.sums:
-        # Rows that are far apart in memory, and elements that are widened, take as long as a product more.
-        products += panels * sizes.depth * vectors * (blocks + bool(rest))
-    if schedule.packs_rows:
-        products += panels * sizes.rows * sizes.depth / lanes * 3
-    return products + units * UNIT_PRODUCTS + sizes.rows * _finish(found, sizes.columns, lanes)
-
-
-def _step(rows: int, vectors: int) -> float:
-    """A step along k of a micro-kernel: 6x4, 8x3, 12x2 and 14x1 took 31, 32, 36 and 28, and 1x4 12."""
-    return vectors * (rows + 2) + rows * (4 - vectors) * 0.3
-
-
-def _panel_copy(found: Problem, schedule: ContractionSchedule) -> str:
-    if schedule.packing is not None or found.b_strides[found.n] == 1:
-        return "in order"
-    return "turned" if found.b_stride(found.k) == 1 else "gathered"
-
-
-def _finish(found: Problem, columns: int, lanes: int) -> float:
-    """A row of the result: vectors are loaded and stored, or their elements one by one where these are far apart.
-
-    Of 128x768 elements 6 KiB apart each took more than 20 products.
-    """
-    result = parse_equation(found.dot.attributes["equation"])[2]
-    stride = row_major(found.dot.results[0].shape)[result.index(found.n)]
-    return -(-columns // lanes) * (4.0 if stride == 1 else 20.0 * lanes)
-
-
-def _line_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes) -> float:
-    """Multiply-adds along the lanes, each with a load of A, and the sums of lanes."""
-    assert isinstance(schedule.workers, Threads), schedule
-    lanes = schedule.workers.lanes
-    # Rows that are read again and again come from the second-level cache: 10 lines against 1000x512 took 620 us.
-    row = -(-sizes.depth // lanes) * (1.3 if sizes.others == 1 else 8.0) + 6.0
-    packed = sizes.depth / lanes * COPY_PRODUCTS["gathered"] if schedule.packs_columns else 0.0
-    units = -(-sizes.rows // schedule.tile.rows)
-    return sizes.rows * row + units * (packed + UNIT_PRODUCTS)

@@ -151,9 +151,11 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
         message = f"mode {sampling.mode} asks for what lies between two texts"
         node.fail("interpolated-text", message, rule=f"ONNX {node.operator}, mode")
     result = x if sampling.mode == "nearest" else ir.cast(x, _computed_in(x.dtype))
+    repeated = [axis for axis in axes if _repeats(axis, sampling)]
+    if repeated:
+        result = _repeated(result, repeated, ir)
     for axis in axes:
-        if _repeats(axis, sampling):
-            result = _repeated(result, axis, ir)
+        if axis in repeated:
             continue
         coordinates = TRANSFORMS[sampling.transform](ir.iota((axis.length,), 0, F64), axis, ir)
         if sampling.extrapolation is not None:
@@ -194,13 +196,19 @@ def _repeats(axis: ResizedAxis, sampling: Sampling) -> bool:
     return sampling.nearest in rounding.get(sampling.transform, ())
 
 
-def _repeated(x: Value, axis: ResizedAxis, ir: Builder) -> Value:
-    """Each element several times, one after the other: an index map, where a gather would be data."""
-    assert axis.ratio is not None
-    own, count = axis.axis, int(axis.ratio)
-    kept = [*range(own + 1), *range(own + 2, x.rank + 1)]
-    spread = ir.broadcast(x, kept, (*x.shape[: own + 1], count, *x.shape[own + 1 :]))
-    return ir.reshape(spread, (*x.shape[:own], axis.length, *x.shape[own + 1 :]))
+def _repeated(x: Value, axes: Sequence[ResizedAxis], ir: Builder) -> Value:
+    """Each element several times along all axes at once: an index map, where a gather would be data."""
+    counts = {axis.axis: axis.ratio for axis in axes}
+    lengths = {axis.axis: axis.length for axis in axes}
+    spread, kept = list[Dim](), list[int]()
+    for axis, size in enumerate(x.shape):
+        kept.append(len(spread))
+        spread.append(size)
+        count = counts.get(axis)
+        if count is not None:
+            spread.append(int(count))
+    shape = [lengths.get(axis, size) for axis, size in enumerate(x.shape)]
+    return ir.reshape(ir.broadcast(x, kept, spread), shape)
 
 
 def _interpolated(

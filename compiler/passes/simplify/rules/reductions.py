@@ -5,7 +5,6 @@ from math import prod
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
-from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
@@ -88,11 +87,11 @@ SHARED_TAPS = 5
 def split_window(op: Op, build: Builder) -> Value | None:
     """reduce_window over two axes = reduce_window over the outer one, of reduce_window over the inner one
 
-    Where the windows are large and overlap, so that there is less to fold. Sums are rounded in another order.
+    Of extrema, where the windows are large and overlap, so that there is less to fold.
     """
     window, strides = op.ints("window"), op.ints("strides")
     wide = [axis for axis, taps in enumerate(window) if taps > 1]
-    if len(wide) < 2 or (op.text("kind") == "sum" and op.operands[0].dtype in (F16, BF16)):
+    if len(wide) < 2 or op.text("kind") == "sum":
         return None
     *outer, inner = wide
     once, again = window[inner] * prod(strides[axis] for axis in outer), prod(window[axis] for axis in outer)
