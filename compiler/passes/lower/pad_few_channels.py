@@ -35,8 +35,10 @@ def pad_first(op: Op, build: Rewriter) -> Outcome:
 
 
 def _gains(op: Op) -> bool:
-    """Whether a line has several taps of few channels, beside padding."""
+    """Whether a line has several taps of few channels of floats, beside padding."""
     low, high, w = op.dims("low"), op.dims("high"), op.operands[1]
+    if not op.dtype().is_float:
+        return False
     axes = parse_dimensions(op.text("dimensions")).w
     channels = w.shape[axes.input]
     if not low or op.int("groups") > 1 or not isinstance(channels, int) or channels >= FEW_CHANNELS:
