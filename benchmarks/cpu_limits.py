@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, write_micro_kernel
+from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.pool import call_parallel_for
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import Image, load_image
 from onnxc.runtime.thread_pool import pool_handle
@@ -80,12 +81,12 @@ def _vector_products(target: Target) -> float:
     """Multiply-adds of vectors in a second, by the micro-kernel of four vectors."""
     vectors, repeats = 4, 400
     rows, lanes = register_rows(vectors, target), target.vector_bits // 32
-    kernel = MicroKernel("float", rows, vectors)
+    kernel = MicroKernel(ProductTypes(F32, F32, F32), rows, vectors)
     f = FunctionBuilder("repeat", [("ptr", "a"), ("ptr", "panel"), ("ptr", "tile")])
     a, panel, tile = f.parameters
-    f.loop(0, repeats, 1, lambda _: f.call(kernel.name, "void", a, DEPTH, 1, panel, tile, DEPTH, 0))
+    f.loop(0, repeats, 1, lambda _: f.call(kernel.name, "void", a, DEPTH, 1, panel, vectors * lanes, tile, DEPTH, 0))
     f.ret()
-    run = _image(target, [f, write_micro_kernel(kernel, target)], "repeat").function("repeat", 3)
+    run = _image(target, [f, kernel.write(target)], "repeat").function("repeat", 3)
     arrays = [_aligned(count) for count in (rows * DEPTH, DEPTH * vectors * lanes, rows * vectors * lanes)]
     addresses = [array.ctypes.data for array in arrays]
     return rows * vectors * DEPTH * repeats / _best(lambda: run(*addresses))

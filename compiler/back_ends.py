@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipeline import Pass
-from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
+from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, OPTIMIZE, target_pipeline
 from onnxc.compiler.planning.choose_schedules import PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target, parse_target
@@ -46,7 +46,7 @@ def back_end(options: CompileOptions, progress: Callable[[int, int], None] | Non
     if options.target.kind == "cuda":
         return _for_gpu(options, progress)
     target = options.target
-    passes = (*OPTIMIZE, *target_pipeline("cpu", options.precision))
+    passes = (*CPU_OPTIMIZE, *target_pipeline("cpu", options.precision))
     return BackEnd(
         target, target, passes, cpu_plan_target(target), lambda plan: emit_for_cpu(plan, target, options.cache)
     )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.emit import kernel_pieces
@@ -12,6 +13,7 @@ from onnxc.compiler.driver import run_stages
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.target import without
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.plain_files import replaced_file
 
@@ -30,9 +32,11 @@ def c_library(
     Raises UnsupportedError for a model that is not one native call on tensors of numbers.
     """
     expect_c_name(name)
-    target = options.target
+    # Tile registers are for processes that have asked the system for them, as ours has.
+    target = without(options.target, "amx-int8")
     if target.kind != "cpu":
         raise InputError(f"a C library is for a processor, and the target is {target}", code="c-library-target")
+    options = replace(options, target=target)
     plan = next(noun for stage, noun in run_stages(source, options) if stage == "plan")
     assert isinstance(plan, KernelPlan), plan
     with limited_to(options.limits):

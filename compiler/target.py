@@ -10,7 +10,7 @@ from typing import Literal
 from onnxc.runtime.cpu import host_architecture, host_features
 from onnxc.runtime.errors import InputError
 
-__all__ = ["Target", "known_targets", "parse_target"]
+__all__ = ["Target", "known_targets", "parse_target", "without"]
 
 Kind = Literal["cpu", "cuda", "interpreter"]
 
@@ -89,7 +89,7 @@ _LEVELS = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"), "aarch64
 
 # What may be added to a name with +: instruction sets that kernels ask for and no level implies.
 _EXTRAS = {
-    "x86_64": ("avx512bf16", "avx512fp16", "avx512vbmi", "avx512vnni", "avxvnni"),
+    "x86_64": ("amx-int8", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vnni", "avxvnni"),
     "aarch64": ("bf16", "dotprod", "fullfp16", "i8mm"),
 }
 
@@ -121,6 +121,11 @@ def parse_target(text: str) -> Target:
     return _cpu_target(name, extras)
 
 
+def without(target: Target, extra: str) -> Target:
+    """The target without an instruction set that its name does not imply."""
+    return parse_target("+".join(part for part in str(target).split("+") if part != extra))
+
+
 def _host_target() -> Target:
     architecture, features = host_architecture(), host_features()
     if architecture not in _LEVELS:
@@ -128,8 +133,9 @@ def _host_target() -> Target:
         raise InputError(message, code="unknown-target")
     levels = _LEVELS[architecture]
     name = next((level for level in levels if features.issuperset(_PROCESSORS[level].features)), levels[-1])
-    # Extensions of AVX-512 are of no use below the level that has its registers.
-    extras = [x for x in _EXTRAS[architecture] if x in features and (name == levels[0] or not x.startswith("avx512"))]
+    # Extensions of AVX-512, and tiles beside it, are of no use below the level that has its registers.
+    wide = ("avx512", "amx")
+    extras = [x for x in _EXTRAS[architecture] if x in features and (name == levels[0] or not x.startswith(wide))]
     return _cpu_target(name, extras)
 
 

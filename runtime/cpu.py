@@ -31,7 +31,7 @@ _FEATURE_NAMES = {
     "bmi1": "bmi", "sha_ni": "sha", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16",
     "avx512_fp16": "avx512fp16", "avx512_vbmi2": "avx512vbmi2", "avx512_bitalg": "avx512bitalg",
     "avx512_vpopcntdq": "avx512vpopcntdq", "avx_vnni": "avxvnni", "avx_vnni_int8": "avxvnniint8",
-    "asimd": "neon", "asimddp": "dotprod", "asimdhp": "fullfp16",
+    "amx_int8": "amx-int8", "asimd": "neon", "asimddp": "dotprod", "asimdhp": "fullfp16",
 }  # fmt: skip
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -57,8 +57,18 @@ def host_features() -> frozenset[str]:
     for line in lines:
         key, _, flags = line.partition(":")
         if key.strip() in ("flags", "Features"):
-            return frozenset(_FEATURE_NAMES.get(flag, flag) for flag in flags.split())
+            features = frozenset(_FEATURE_NAMES.get(flag, flag) for flag in flags.split())
+            return features if "amx-int8" not in features or _permits_tiles() else features - {"amx-int8"}
     return frozenset()
+
+
+# arch_prctl of Linux on x86-64, its request for a part of the state of threads, and the number of that of tiles.
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE = 158, 0x1023, 18
+
+
+def _permits_tiles() -> bool:
+    """Whether the system lets all threads of this process use tile registers, for which a process has to ask once."""
+    return int(_libc.syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE)) == 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
+from onnxc.compiler.frontend.advice import advice
 from onnxc.compiler.frontend.operator import OPERATORS
-from onnxc.compiler.frontend.schemas import all_schemas
+from onnxc.compiler.frontend.schemas import all_schemas, onnxruntime_schemas
 
 PATH = Path(__file__).with_name("operators_not_yet.txt")
 HEADER = """\
@@ -24,8 +25,8 @@ def listed(path: Path = PATH) -> Mapping[str, str]:
 
 
 def known() -> tuple[str, ...]:
-    """Every version of every operator in the schema table."""
-    return tuple(schema.identity for schema in all_schemas())
+    """Every version of every operator in the schema tables, of the standard and of ONNX Runtime."""
+    return tuple(schema.identity for schema in (*all_schemas(), *onnxruntime_schemas()))
 
 
 def lowered() -> frozenset[str]:
@@ -34,10 +35,11 @@ def lowered() -> frozenset[str]:
 
 
 def _default_reasons() -> Mapping[str, str]:
-    return {
+    standard = {
         schema.identity: "deprecated by the standard" if schema.deprecated else "not written yet"
         for schema in all_schemas()
     }
+    return standard | {schema.identity: advice(schema.domain, schema.name) for schema in onnxruntime_schemas()}
 
 
 def write(path: Path = PATH) -> None:

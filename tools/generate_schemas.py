@@ -39,26 +39,26 @@ class Table:
         return self.values.setdefault(value, len(self.values))
 
 
-def _enumerator(member: object) -> str:
+def enumerator(member: object) -> str:
     """The last part of AttrType.INT and the like."""
     return str(member).rpartition(".")[2]
 
 
 def _formal(formal: defs.OpSchema.FormalParameter) -> FormalRow:
-    option = ["Single", "Optional", "Variadic"].index(_enumerator(formal.option))
+    option = ["Single", "Optional", "Variadic"].index(enumerator(formal.option))
     return [formal.name, formal.type_str, option, int(formal.is_homogeneous), formal.min_arity]
 
 
 def _attribute(attribute: defs.OpSchema.Attribute) -> AttributeRow:
     return [
         attribute.name,
-        _enumerator(attribute.type).lower(),
+        enumerator(attribute.type).lower(),
         int(attribute.required),
-        _default(attribute.default_value),
+        attribute_default(attribute.default_value),
     ]
 
 
-def _default(default: onnx.AttributeProto) -> object:
+def attribute_default(default: onnx.AttributeProto) -> object:
     if default.type == onnx.AttributeProto.UNDEFINED:
         return None
     value = helper.get_attribute_value(default)

@@ -1,140 +1,282 @@
-"""Depthwise convolution: each output channel reads one input channel; lanes are neighbouring output columns."""
+"""Depthwise convolution: each filter reads one channel; lanes are neighbouring channels, which lie side by side.
 
-from collections.abc import Sequence
+A unit of work is a part of a line of the result. Neighbouring columns of it are summed at once: what their windows
+share of a line of the image is loaded once, where the window is not too wide for that.
+"""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type
-from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
+from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.module import Op
-from onnxc.compiler.planning.views import operand_view
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dtypes import F32, I32, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.compiler.planning.views import View, operand_view
+
+UNIT_TILES = 8
+"""Tiles of a line in a unit of work: enough that finding its lines does not count."""
+
+WIDEST_UNROLLED = 8
+"""Wider windows are a loop over their columns: the filters of more would not fit the registers beside the sums."""
 
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
-    """The code: a unit of work is one channel of one image, row after row."""
-    f, shape = frame.f, op.results[0].shape
-    rows = shape[2:-1]
-
-    def unit(number: Reg) -> None:
-        image, channel = frame.split(number, shape[:2])
-        plane, filter = _plane(frame, op, image, channel), _filter(frame, op, channel)
-        f.loop(0, frame.size(product(rows)), 1, lambda row: _row(frame, op, (image, channel, row), plane, filter))
-
-    f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
-    f.ret()
-    return KernelCode(name, (f,), shape[0] * shape[1], frame.grain(product(shape[2:])))
+    """The code of a convolution with a filter for each channel, channels innermost."""
+    x, w = (operand_view(operand) for operand in op.operands)
+    assert x is not None, op
+    assert w is not None, op
+    return _Depthwise(frame, op, x, w).emit(name)
 
 
-def _plane(frame: KernelFrame, op: Op, image: Int, channel: Int) -> Reg:
-    """The first element of the input channel that an output channel reads."""
-    f, x, w = frame.f, op.operands[0], op.operands[1]
-    multiplier = w.shape[0] // op.int("groups") if isinstance(w.shape[0], int) else 1
-    source = f.udiv(channel, multiplier) if multiplier != 1 else channel
-    place = f.add(f.mul(image, frame.size(x.shape[1])), source)
-    return f.gep(_base(frame, op, 0), f.mul(place, frame.size(product(x.shape[2:]))), memory_type(x.dtype))
+@dataclass(frozen=True)
+class _Tile:
+    """Neighbouring columns of the result: where their first tap reads, and how many of them exist.
+
+    inside: for each column of the image that their windows meet whether it exists, by its offset from the first; empty
+    where all do.
+    """
+
+    first: Int
+    column: Int
+    left: Int
+    inside: Mapping[int, Reg]
 
 
-def _filter(frame: KernelFrame, op: Op, channel: Int) -> Reg:
-    f, w = frame.f, op.operands[1]
-    return f.gep(_base(frame, op, 1), f.mul(channel, frame.size(product(w.shape[1:]))), memory_type(w.dtype))
+@dataclass(frozen=True)
+class _Depthwise:
+    frame: KernelFrame
+    op: Op
+    x: View
+    w: View
 
+    @cached_property
+    def sums(self) -> DType:
+        """What is summed in: products of bytes in f32, which holds the few of a window exactly."""
+        return F32 if self.op.dtype() == I32 else self.op.dtype()
 
-def _base(frame: KernelFrame, op: Op, operand: int) -> Reg:
-    view = operand_view(op.operands[operand])
-    assert view is not None
-    return frame.inputs[frame.kernel.block.parameters.index(view.base)]
+    @cached_property
+    def element(self) -> str:
+        return memory_type(self.sums)
 
+    @cached_property
+    def schedule(self) -> ConvolutionSchedule:
+        return self.frame.kernel.scheduled(ConvolutionSchedule)
 
-def _row(frame: KernelFrame, op: Op, place: tuple[Int, Int, Int], plane: Reg, filter: Reg) -> None:
-    """One row of output columns, in vectors."""
-    f, lanes = frame.f, frame.lanes
-    image, channel, row = place
-    length = frame.size(op.results[0].shape[-1])
-    outer = [Index(row)] if len(op.results[0].shape) == 4 else []
+    @cached_property
+    def columns(self) -> int:
+        """Columns that are summed at once."""
+        return self.schedule.tile.rows
 
-    def vector(column: Int) -> None:
-        total = _window(frame, op, row, column, plane, filter)
-        left = f.sub(length, column)
-        index = [Index(image), Index(channel), *outer, Index(column, 1)]
-        frame.lanes_left(lanes, left, lambda mask: write_result(frame.evaluator(lanes, mask), frame, op, total, index))
+    @cached_property
+    def channels(self) -> int:
+        """Those of the result."""
+        return known_sizes(self.op.result.shape[-1:])[0]
 
-    f.loop(0, length, lanes, vector)
+    @cached_property
+    def taps(self) -> tuple[int, ...]:
+        """Those along each spatial axis."""
+        return known_sizes(self.op.operands[1].shape[2:])
 
+    @cached_property
+    def filter_strides(self) -> tuple[Int, ...]:
+        """The strides of filters, and of taps along each axis, in elements."""
+        packing = self.schedule.packing
+        if packing is None:
+            strides = tuple(self.frame.size(stride) for stride in self.w.strides)
+        else:
+            assert isinstance(packing.layout, Permuted), packing
+            strides = packing.layout.strides
+        return (strides[0], *strides[2:])
 
-def _window(frame: KernelFrame, op: Op, row: Int, column: Int, plane: Reg, filter: Reg) -> Reg:
-    """The products of one window for each lane, summed in the order of the taps."""
-    f, (x, w) = frame.f, op.operands
-    type = vector_type(memory_type(op.dtype()), frame.lanes)
-    start = f.constant(type, 0.0)
-    taps = [size for size in w.shape[2:] if isinstance(size, int)]
-    width = frame.size(x.shape[-1])
-    columns = _columns(frame, op, column)
-    if len(taps) == 1:
-        return _taps(frame, op, plane, filter, columns, start)
-    height, step, dilation = frame.size(x.shape[2]), op.ints("strides")[0], op.ints("dilations")[0]
-    top = f.sub(f.mul(row, step), frame.size(op.dims("low")[0]))
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units, columns running fastest."""
+        frame, f, shape = self.frame, self.frame.f, self.op.result.shape
+        length = UNIT_TILES * self.columns
+        parts = floordiv(shape[-2] + length - 1, length)
 
-    def tap_row(tap: Int, total: Reg) -> Sequence[Reg]:
-        line = f.add(top, f.mul(tap, dilation))
+        def unit(ordinal: Reg) -> None:
+            *line, part = frame.split(ordinal, (*shape[:-2], parts))
+            start = f.mul(part, length)
+            stop = f.smin(f.add(start, length), frame.size(shape[-2]))
+            f.loop(start, stop, self.columns, lambda column: self._columns(line, column))
 
-        def read() -> Sequence[Reg]:
-            source = f.gep(plane, f.mul(line, width), memory_type(x.dtype))
-            weights = f.gep(filter, f.mul(tap, taps[1]), memory_type(w.dtype))
-            return (_taps(frame, op, source, weights, columns, total),)
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.ret()
+        work = minimum(shape[-2], length) * self.channels
+        return KernelCode(name, (f,), product(shape[:-2]) * parts, frame.grain(work))
 
-        return f.if_(f.icmp("ult", line, height), read, lambda: (total,))
+    # Tiles
 
-    (total,) = f.loop(0, taps[0], 1, tap_row, (start,))
-    return total
+    @cached_property
+    def _offsets(self) -> dict[int, list[tuple[int, int]]]:
+        """The (column, tap) pairs that read each column of the image, by its offset from the first one."""
+        step, dilation = self.op.ints("strides")[-1], self.op.ints("dilations")[-1]
+        offsets: dict[int, list[tuple[int, int]]] = {}
+        for column in range(self.columns):
+            for tap in range(self.unrolled):
+                offsets.setdefault(column * step + tap * dilation, []).append((column, tap))
+        return dict(sorted(offsets.items()))
 
+    @cached_property
+    def unrolled(self) -> int:
+        """The taps along a line that are written one by one: all, or one of a loop."""
+        return self.taps[-1] if self.taps[-1] <= WIDEST_UNROLLED else 1
 
-def _columns(frame: KernelFrame, op: Op, column: Int) -> Int:
-    """Where the first tap of the first lane reads along a row; before the row in the padding."""
-    f = frame.f
-    return f.sub(f.mul(column, op.ints("strides")[-1]), frame.size(op.dims("low")[-1]))
+    def _columns(self, line: Sequence[Int], column: Int) -> None:
+        """One tile: all channels of neighbouring columns, without tests where no window leaves the image."""
+        frame, f, op = self.frame, self.frame.f, self.op
+        first = f.sub(f.mul(column, op.ints("strides")[-1]), frame.size(op.dims("low")[-1]))
+        left, width = f.sub(frame.size(op.result.shape[-2]), column), frame.size(self.x.shape[-2])
+        reach = (self.columns - 1) * op.ints("strides")[-1] + (self.taps[-1] - 1) * op.ints("dilations")[-1]
+        within = f.and_(f.icmp("sge", first, 0), f.icmp("slt", f.add(first, reach), width))
+        within = f.and_(within, f.icmp("sge", left, self.columns))
 
+        def across() -> None:
+            inside = {offset: f.icmp("ult", f.add(first, offset), width) for offset in self._offsets}
+            self._tile(line, _Tile(first, column, left, inside))
 
-def _taps(frame: KernelFrame, op: Op, line: Reg, weights: Reg, first: Int, total: Reg) -> Reg:
-    """The taps along one row of the input added to `total`."""
-    f, (x, w), lanes = frame.f, op.operands, frame.lanes
-    element, count = memory_type(x.dtype), w.shape[-1]
-    assert isinstance(count, int)
-    for tap in range(count):
-        place = f.add(first, tap * op.ints("dilations")[-1])
-        read = read_strided(frame, line, place, op.ints("strides")[-1], x.shape[-1], element, lanes)
-        factor = f.load(element, f.gep(weights, tap, element))
-        total = f.fma(read, f.splat(factor, lanes), total)
-    return total
+        f.if_(within, lambda: self._tile(line, _Tile(first, column, self.columns, {})), across)
 
+    def _tile(self, line: Sequence[Int], tile: _Tile) -> None:
+        f, lanes = self.frame.f, self.frame.lanes
+        whole = self.channels // lanes * lanes
+        f.loop(0, whole, lanes, lambda channel: self._sum(line, tile, channel, None))
+        if whole < self.channels:
+            self._sum(line, tile, whole, f.tail_mask(lanes, self.channels - whole))
 
-def read_strided(frame: KernelFrame, line: Reg, first: Int, stride: int, length: Dim, element: str, lanes: int) -> Reg:
-    """Lanes of line[first + lane * stride], 0 where that is outside [0, length)."""
-    f, type, places = frame.f, vector_type(element, lanes), vector_type("i32", lanes)
-    size = f.splat(_narrow(frame, frame.size(length)), lanes)
-    start = f.splat(_narrow(frame, first), lanes)
-    zero = f.constant(type, 0.0)
+    def _sum(self, line: Sequence[Int], tile: _Tile, channel: Int, mask: Reg | None) -> None:
+        """The sums of one vector of channels, and their way to the result."""
+        frame, f = self.frame, self.frame.f
+        image, *rows = line
+        starts = [self._start(axis, row) for axis, row in enumerate(rows)]
+        offset = f.add(frame.size(self.x.offset), f.mul(image, frame.size(self.x.strides[0])))
+        for start, stride in zip((*starts, tile.first), self.x.strides[1:-1], strict=True):
+            offset = f.add(offset, f.mul(start, frame.size(stride)))
+        zeros = [f.constant(vector_type(self.element, frame.lanes), 0.0)] * self.columns
+        weights = f.add(frame.size(self.w.offset), f.mul(channel, self.filter_strides[0]))
+        totals = self._lines(tile, (channel, mask), starts, (offset, weights), zeros)
+        for column, total in enumerate(totals):
+            index = [*map(Index, line), Index(f.add(tile.column, column)), Index(channel, 1)]
+            exists = f.icmp("slt", column, tile.left)
+            f.if_(exists, partial(self._write, index, total, mask))
 
-    def part(offset: int) -> Reg:
-        """A vector of neighbours, from `offset` on."""
-        position = f.add(f.add(start, offset), f.lane_ids(places))
-        inside = f.icmp("ult", position, size)
-        return f.masked_load(type, f.gep(line, f.add(first, offset), element), inside, passthru=zero)
+    def _write(self, index: Sequence[Index], total: Reg, mask: Reg | None) -> None:
+        total = emit_cast(total, self.sums, self.op.dtype(), self.frame.f)
+        write_result(self.frame.evaluator(self.frame.lanes, mask), self.frame, self.op, total, index)
 
-    if stride == 1:
-        return part(0)
-    if stride == 2:
-        return f.shuffle(part(0), part(lanes), range(0, 2 * lanes, 2))
-    steps = f.mul(f.lane_ids(places), f.constant(places, stride))
-    inside = f.icmp("ult", f.add(start, steps), size)
-    return f.gather(type, f.gep(line, first, element), steps, inside, passthru=zero)
+    def _start(self, axis: int, row: Int) -> Int:
+        """Where the windows of a line begin along a spatial axis."""
+        f = self.frame.f
+        return f.sub(f.mul(row, self.op.ints("strides")[axis]), self.frame.size(self.op.dims("low")[axis]))
 
+    # Taps
 
-def _narrow(frame: KernelFrame, number: Int) -> Reg:
-    f = frame.f
-    if isinstance(number, int):
-        return f.constant("i32", number)
-    result = f.convert("trunc", number, "i32")
-    assert isinstance(result, Reg)
-    return result
+    def _lines(
+        self,
+        tile: _Tile,
+        lanes: tuple[Int, Reg | None],
+        starts: Sequence[Int],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> Sequence[Reg]:
+        """`totals` with the products of all lines that windows meet; offsets are those of image and filters.
+
+        starts: where windows begin along the axes that are left before the last.
+        """
+        f, axis = self.frame.f, len(self.taps) - 1 - len(starts)
+        if not starts:
+            return self._taps(tile, lanes, offsets, totals)
+        stride = f.mul(self.frame.size(self.x.strides[1 + axis]), self.op.ints("dilations")[axis])
+
+        def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+            ahead = f.add(offsets[0], f.mul(ordinal, stride)), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
+            return self._lines(tile, lanes, starts[1:], ahead, inner)
+
+        return f.loop(*self._taps_inside(axis, starts[0]), 1, tap, totals)
+
+    def _tap_stride(self, axis: int) -> Int:
+        return self.filter_strides[1 + axis]
+
+    def _taps_inside(self, axis: int, start: Int) -> tuple[Int, Int]:
+        """The first tap that is not before the image, and the first that is behind it."""
+        f, dilation, size = self.frame.f, self.op.ints("dilations")[axis], self.frame.size(self.x.shape[1 + axis])
+        low, high = (
+            f.smin(f.udiv(f.add(f.smax(count, 0), dilation - 1), dilation), self.taps[axis])
+            for count in (f.neg(start), f.sub(size, start))
+        )
+        return low, high
+
+    def _taps(
+        self, tile: _Tile, lanes: tuple[Int, Reg | None], offsets: tuple[Int, Int], totals: Sequence[Reg]
+    ) -> Sequence[Reg]:
+        """`totals` with the products along one line."""
+        f, dilation = self.frame.f, self.op.ints("dilations")[-1]
+        if self.unrolled == self.taps[-1]:
+            return self._products(tile.inside, lanes, offsets, totals)
+        stride, width = self.frame.size(self.x.strides[-2]), self.frame.size(self.x.shape[-2])
+
+        def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+            ahead = f.mul(ordinal, dilation)
+            first = f.add(tile.first, ahead)
+            inside = {offset: f.icmp("ult", f.add(first, offset), width) for offset in tile.inside}
+            here = (
+                f.add(offsets[0], f.mul(ahead, stride)),
+                f.add(offsets[1], f.mul(ordinal, self._tap_stride(len(self.taps) - 1))),
+            )
+            return self._products(inside, lanes, here, inner)
+
+        return f.loop(0, self.taps[-1], 1, tap, totals)
+
+    def _products(
+        self,
+        inside: Mapping[int, Reg],
+        lanes: tuple[Int, Reg | None],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> Sequence[Reg]:
+        """`totals` with the products of the taps that are written one by one: each column of the image read once."""
+        f, frame, (channel, mask) = self.frame.f, self.frame, lanes
+        e, step = frame.evaluator(frame.lanes, mask), self.filter_strides[0]
+        last = self.filter_strides[-1]
+        pointer, (x, w) = self._base(self.w), self.op.operands
+        factors = [
+            self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w)
+            for tap in range(self.unrolled)
+        ]
+        sums = list(totals)
+        for offset, pairs in self._offsets.items():
+            reader = e if not inside else self._evaluator(mask, inside[offset])
+            place = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
+            read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, place, channel)), x)
+            for column, tap in pairs:
+                sums[column] = f.fma(read, factors[tap], sums[column])
+        return sums
+
+    def _widened(self, x: Reg, operand: Value) -> Reg:
+        return emit_cast(x, operand.dtype, self.sums, self.frame.f)
+
+    def _evaluator(self, mask: Reg | None, inside: Reg) -> Evaluator:
+        """One that reads nothing where a column is not inside."""
+        lanes = self.frame.f.splat(inside, self.frame.lanes)
+        return self.frame.evaluator(self.frame.lanes, lanes if mask is None else self.frame.f.and_(mask, lanes))
+
+    def _channels(self, e: Evaluator, offset: Int, channel: Int) -> Index:
+        """Where the channels lie that a vector of filters from `channel` on reads."""
+        f, multiplier = self.frame.f, self.channels // self.op.int("groups")
+        if multiplier == 1:
+            return Index(f.add(offset, channel), 1)
+        filters = e.as_values(Index(channel, 1))
+        return Index(offset, 0, as_reg(f.udiv(filters, f.splat(as_reg(multiplier), self.frame.lanes))))
+
+    def _base(self, view: View) -> Reg:
+        return self.frame.inputs[self.frame.kernel.block.parameters.index(view.base)]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
-from onnxc.compiler.codegen_cpu.micro_kernels import write_micro_kernel
 from onnxc.compiler.codegen_cpu.report import make_report
 from onnxc.compiler.codegen_host.assemble import Pieces, assemble
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
@@ -33,9 +32,9 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         )
         for code, kernel in zip(codes, plan.kernels, strict=True)
     ]
-    library = sorted({micro_kernel for code in codes for micro_kernel in code.library})
+    library = {shared.name: shared for code in codes for shared in code.library}
     functions = [function for code in codes for function in code.functions]
-    functions += [write_micro_kernel(micro_kernel, target) for micro_kernel in library]
+    functions += [library[name].write(target) for name in sorted(library)]
 
     def write(frame: SegmentFrame, segment: Segment, locations: Mapping[str, int]) -> None:
         write_segment(frame, segment, natives, locations)

@@ -1,9 +1,83 @@
-"""Packing B into panels on the way; constants are packed when the program is compiled (planning/layouts.py)."""
+"""Packing A and B on the way, in the type that they are multiplied in.
+
+Constants are packed when the program is compiled (planning/layouts.py), in their own type.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO
+from onnxc.compiler.codegen_cpu.micro_kernels import widened_from_memory
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dtypes import I8, U8, DType
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """From elements as they lie in memory to what a packed operand has, in vectors of so many lanes."""
+
+    source: DType
+    packed: DType
+    lanes: int
+
+    @property
+    def vector(self) -> str:
+        """A vector as it is loaded."""
+        return vector_type(memory_type(self.source), self.lanes)
+
+    def convert(self, x: Reg, f: FunctionBuilder) -> Reg:
+        """A loaded vector in the type of what is packed; between bytes with and without sign the top bit is flipped."""
+        if self.source != self.packed and {self.source, self.packed} <= {I8, U8}:
+            return f.xor(x, FLIPPED_ZERO)
+        return x if self.source == self.packed else widened_from_memory(x, self.source, self.packed, f)
+
+
+def pack_lines(
+    f: FunctionBuilder,
+    source: Reg,
+    packed: Reg,
+    strides: tuple[Int, Int],
+    sizes: tuple[Int, Int],
+    length: int,
+    conversion: Conversion,
+) -> None:
+    """packed[line][i] = source[line * line stride + i * stride] for the lines and elements of `sizes`.
+
+    `strides` are (line, element), `sizes` (lines, elements). A packed line has room for `length` elements, whole
+    vectors; what is behind the elements of its last one is 0.
+    """
+    (line_stride, stride), (lines, count), lanes = strides, sizes, conversion.lanes
+    zero = f.constant(conversion.vector, 0)
+
+    whole = f.mul(f.sdiv(count, lanes), lanes)
+    tail = f.tail_mask(lanes, f.sub(count, whole))
+
+    def line(ordinal: Int) -> None:
+        start = f.gep(source, f.mul(ordinal, line_stride), memory_type(conversion.source))
+        room = f.gep(packed, f.mul(ordinal, length), memory_type(conversion.packed))
+
+        def vector(i: Int, mask: Reg | None = None) -> None:
+            address = f.gep(start, f.mul(i, stride), memory_type(conversion.source))
+            if stride != 1:
+                x = f.gather(conversion.vector, address, steps_of(f, stride, lanes), mask, passthru=mask and zero)
+            elif mask is None:
+                x = f.load(conversion.vector, address, align=conversion.source.itemsize)
+            else:
+                x = f.masked_load(conversion.vector, address, mask, passthru=zero)
+            f.store(conversion.convert(x, f), f.gep(room, i, memory_type(conversion.packed)), align=4)
+
+        f.loop(0, whole, lanes, vector)
+        f.if_(f.icmp("sgt", count, whole), lambda: vector(whole, tail))
+
+    f.loop(0, lines, 1, line)
+
+
+def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
+    """0, stride, 2 * stride, ..."""
+    return as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
+
 
 UNPACKED_BYTES = 16
 """Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
@@ -15,32 +89,32 @@ def pack_panel(
     panel: Reg,
     strides: tuple[Int, Int],
     sizes: tuple[Int, Int],
-    shape: tuple[int, int],
-    element: str,
+    vectors: int,
+    conversion: Conversion,
 ) -> None:
     """panel[k][j] = source[k * k stride + j * n stride] for k < depth, with zeros from column `left` on.
 
-    `strides` are (k, n), `sizes` (depth, left), `shape` the panel's (vectors, lanes).
+    `strides` are (k, n), `sizes` (depth, left); the panel has so many `vectors`.
     """
-    (k_stride, n_stride), (depth, left), (vectors, lanes) = strides, sizes, shape
+    (k_stride, n_stride), (depth, left), lanes = strides, sizes, conversion.lanes
     if k_stride == 1 and n_stride != 1:
-        _pack_transposed(f, source, panel, n_stride, sizes, shape, element)
+        _pack_transposed(f, source, panel, n_stride, sizes, vectors, conversion)
         return
-    vector, width = vector_type(element, lanes), vectors * lanes
+    vector, width = conversion.vector, vectors * lanes
     masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
-    places = vector_type("i64", lanes)
-    steps = None if n_stride == 1 else f.mul(f.lane_ids(places), f.splat(as_reg(n_stride), lanes))
+    steps = None if n_stride == 1 else steps_of(f, n_stride, lanes)
 
     def row(k: Int) -> None:
-        start = f.gep(source, f.mul(k, k_stride), element)
+        start = f.gep(source, f.mul(k, k_stride), memory_type(conversion.source))
         for column, mask in enumerate(masks):
-            address = f.gep(start, f.mul(n_stride, column * lanes), element)
-            zero = f.constant(vector, 0.0)
+            address = f.gep(start, f.mul(n_stride, column * lanes), memory_type(conversion.source))
+            zero = f.constant(vector, 0)
             if steps is None:
                 x = f.masked_load(vector, address, mask, passthru=zero)
             else:
                 x = f.gather(vector, address, steps, mask, passthru=zero)
-            f.store(x, f.gep(panel, f.add(f.mul(k, width), column * lanes), element), align=64)
+            place = f.gep(panel, f.add(f.mul(k, width), column * lanes), memory_type(conversion.packed))
+            f.store(conversion.convert(x, f), place, align=64)
 
     f.loop(0, depth, 1, row)
 
@@ -51,32 +125,31 @@ def _pack_transposed(
     panel: Reg,
     n_stride: Int,
     sizes: tuple[Int, Int],
-    shape: tuple[int, int],
-    element: str,
+    vectors: int,
+    conversion: Conversion,
 ) -> None:
     """As `pack_panel` for a B that is dense along k: squares of `lanes` by `lanes` are turned in registers."""
-    (depth, left), (vectors, lanes) = sizes, shape
-    vector, width = vector_type(element, lanes), vectors * lanes
-    zero = f.constant(vector, 0.0)
+    (depth, left), lanes = sizes, conversion.lanes
+    width, zero = vectors * lanes, f.constant(conversion.vector, 0)
 
-    def square(k: Int, column: int) -> None:
-        mask = f.tail_mask(lanes, f.sub(depth, k))
+    def square(k: Int, column: Int) -> None:
+        inside = f.tail_mask(lanes, f.sub(depth, k))
         rows = []
         for lane in range(lanes):
-            exists = f.icmp("sgt", left, column * lanes + lane) if isinstance(left, Reg) else None
-            if exists is None and isinstance(left, int) and left <= column * lanes + lane:
-                rows.append(zero)
-                continue
-            start = f.gep(source, f.add(f.mul(n_stride, column * lanes + lane), k), element)
-            lanes_here = mask if exists is None else f.and_(mask, f.splat(exists, lanes))
-            rows.append(f.masked_load(vector, start, lanes_here, passthru=zero))
+            ordinal = f.add(column, lane)
+            start = f.gep(source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
+            exists = f.splat(f.icmp("slt", ordinal, left), lanes)
+            x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
+            rows.append(conversion.convert(x, f))
         for lane, turned in enumerate(turn_square(f, rows)):
-            address = f.gep(panel, f.add(f.mul(f.add(k, lane), width), column * lanes), element)
-            inside = f.icmp("slt", f.add(k, lane), depth)
-            f.masked_store(turned, address, f.splat(inside, lanes), align=64)
+            offset = f.add(f.mul(f.add(k, lane), width), column)
+            address = f.gep(panel, offset, memory_type(conversion.packed))
+            f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
 
-    for column in range(vectors):
-        f.loop(0, depth, lanes, lambda k, column=column: square(k, column))
+    def column_of_squares(column: Int) -> None:
+        f.loop(0, depth, lanes, lambda k: square(k, column))
+
+    f.loop(0, width, lanes, column_of_squares)
 
 
 def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:

@@ -6,18 +6,19 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
-from onnxc.compiler.codegen_cpu.schedules.products import (
-    contraction_candidates,
-    contraction_cost,
-    contraction_measures,
-    convolution_candidates,
-    reads_view,
+from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
+    byte_convolution,
+    convolves_bytes,
+    reads_bytes_of_image,
 )
+from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
+from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
+from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
+from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
-from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
@@ -31,31 +32,43 @@ def cpu_plan_target(target: Target) -> PlanTarget:
     def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
         match problem.kind:
             case "contraction":
-                return contraction_candidates(problem, case, target)
+                return contraction_candidates(problem, target)
             case "convolution":
-                return convolution_candidates(problem, target)
+                in_bytes = _byte_convolution(problem, target)
+                return convolution_candidates(problem, target) if in_bytes is None else (in_bytes,)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
-        return contraction_cost(schedule, case, target)
+        return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(str(target), is_native, _reads, _measures, candidates, cost, compiles_steps=True)
-
-
-def _reads(anchor: Op, ordinal: int, view: View) -> bool:
-    """Whether kernels read an operand as a view; rows that cross memory are turned first, by a kernel for that."""
-    if PRIMITIVES[anchor.name].anchor in ("reduction", "concatenate"):
-        return not crosses(view, SMALLEST_CROSSED)
-    return reads_view(anchor, ordinal, view)
+    return PlanTarget(str(target), is_native, _reads_view, _measures, candidates, cost, compiles_steps=True)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
     return contraction_measures(problem) if problem.kind == "contraction" else {}
 
 
-def _channels_first(op: Op) -> bool:
-    return op.text("dimensions") == channels_first(op.result.rank - 2)
+def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
+    """Whether kernels read an operand as a view: images of convolutions in some, and all else in any.
+
+    Rows that cross memory are turned first, by a kernel for that.
+    """
+    match PRIMITIVES[anchor.name].anchor:
+        case "contraction" if is_of_bytes(anchor):
+            return reads_bytes(anchor, ordinal, view)
+        case "convolution" if convolves_bytes(anchor):
+            return ordinal != 0 or reads_bytes_of_image(view)
+        case "convolution":
+            return ordinal != 0 or reads_image(anchor, view)
+        case "reduction" | "concatenate":
+            return not crosses(view, SMALLEST_CROSSED)
+    return True
+
+
+def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None:
+    op = next(op for op in problem.block.ops if op.name == "convolution")
+    return byte_convolution(op, problem, target) if convolves_bytes(op) else None
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:
@@ -70,7 +83,6 @@ def _sets_or_combines(op: Op) -> bool:
 
 
 _CHECKS = {
-    "convolution": _channels_first,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "tree_ensemble": trees.is_native,

@@ -207,6 +207,10 @@ class FunctionBuilder:
         value = as_reg(value)
         self.emit(f"store {value.type} {value.text}, ptr {pointer.text}, align {align}")
 
+    def prefetch(self, pointer: Reg) -> None:
+        """Asks for the cache line of an address, which may be one that is not there, to be read again and again."""
+        self.call("llvm.prefetch.p0", "void", pointer, *(constant("i32", code) for code in (0, 3, 1)))
+
     # LLVM 22 moved the alignment of these four from an argument to an attribute; it still reads the argument.
 
     def masked_load(self, type: str, pointer: Reg, mask: Reg, align: int = 1, passthru: Reg | None = None) -> Reg:

@@ -1,7 +1,7 @@
 """Operator schemas: names, arity, types, attributes and defaults of every operator version that ONNX has defined.
 
-The facts are in schema_data.json.gz, which tools/generate_schemas.py makes; a schema becomes an object when it is asked
-for.
+The facts are in schema_data.json.gz, which tools/generate_schemas.py makes; those of the operators that ONNX Runtime
+adds, in schema_data_onnxruntime.json.gz. A schema becomes an object when it is asked for.
 """
 
 import gzip
@@ -20,7 +20,8 @@ Default: TypeAlias = int | float | str | tuple[int | float | str, ...]
 UNBOUNDED = 2**31 - 1
 
 _OPTIONS: tuple[Option, ...] = ("single", "optional", "variadic")
-_DATA = Path(__file__).with_name("schema_data.json.gz")
+_STANDARD = Path(__file__).with_name("schema_data.json.gz")
+_ONNX_RUNTIME = Path(__file__).with_name("schema_data_onnxruntime.json.gz")
 
 
 @dataclass(frozen=True)
@@ -108,35 +109,51 @@ class _Tables(TypedDict):
 
 @lru_cache(maxsize=4096)
 def schema(domain: str, name: str, opset_version: int) -> Schema | None:
-    """The version of an operator that holds in an opset: the newest that is not newer than it."""
+    """The version of an operator that holds in an opset: the newest that is not newer than it.
+
+    Where the standard has none, that of ONNX Runtime: its optimiser writes LayerNormalization whatever the opset is.
+    """
     domain = normal_domain(domain)
-    rows = _tables()["schemas"].get(domain, {}).get(name, [])
-    position = bisect_right(rows, opset_version, key=lambda row: row[0]) - 1
-    return _make(domain, name, position) if position >= 0 else None
+    for data in (_STANDARD, _ONNX_RUNTIME):
+        position = bisect_right(_rows(data, domain, name), opset_version, key=lambda row: row[0]) - 1
+        if position >= 0:
+            return _make(data, domain, name, position)
+    return None
 
 
 def all_schemas() -> Iterable[Schema]:
-    """Every version of every operator, by domain, name and version."""
-    for domain, operators in _tables()["schemas"].items():
+    """Every version of every operator of the standard, by domain, name and version."""
+    return _schemas_of(_STANDARD)
+
+
+def onnxruntime_schemas() -> Iterable[Schema]:
+    """Every operator that ONNX Runtime adds to the standard's, by domain and name."""
+    return _schemas_of(_ONNX_RUNTIME)
+
+
+def _schemas_of(data: Path) -> Iterable[Schema]:
+    for domain, operators in _tables(data)["schemas"].items():
         for name, rows in operators.items():
             for position in range(len(rows)):
-                yield _make(domain, name, position)
+                yield _make(data, domain, name, position)
 
 
 def versions(domain: str, name: str) -> tuple[int, ...]:
     """The versions of an operator, oldest first; none for an unknown one."""
-    return tuple(row[0] for row in _tables()["schemas"].get(normal_domain(domain), {}).get(name, []))
+    domain = normal_domain(domain)
+    return tuple(row[0] for row in _rows(_STANDARD, domain, name) or _rows(_ONNX_RUNTIME, domain, name))
 
 
 def newest_ir_version() -> int:
     """The newest version of the IR."""
-    return _tables()["ir_version"]
+    return _tables(_STANDARD)["ir_version"]
 
 
 @cache
 def newest_opset(domain: str) -> int | None:
-    """The newest opset of a domain, None for a domain that ONNX does not define."""
-    operators = _tables()["schemas"].get(normal_domain(domain))
+    """The newest opset of a domain, None for one that neither ONNX nor ONNX Runtime defines."""
+    domain = normal_domain(domain)
+    operators = _tables(_STANDARD)["schemas"].get(domain) or _tables(_ONNX_RUNTIME)["schemas"].get(domain)
     return None if operators is None else max(rows[-1][0] for rows in operators.values())
 
 
@@ -146,14 +163,18 @@ def normal_domain(domain: str) -> str:
 
 
 @cache
-def _tables() -> _Tables:
-    tables: _Tables = json.loads(gzip.decompress(_DATA.read_bytes()))
+def _tables(data: Path) -> _Tables:
+    tables: _Tables = json.loads(gzip.decompress(data.read_bytes()))
     return tables
 
 
+def _rows(data: Path, domain: str, name: str) -> list[_Row]:
+    return _tables(data)["schemas"].get(domain, {}).get(name, [])
+
+
 @cache
-def _make(domain: str, name: str, position: int) -> Schema:
-    tables = _tables()
+def _make(data: Path, domain: str, name: str, position: int) -> Schema:
+    tables = _tables(data)
     since, flags, (min_inputs, max_inputs, min_outputs, max_outputs), inputs, outputs, attributes, constraints = tables[
         "schemas"
     ][domain][name][position]

@@ -120,7 +120,7 @@ class Value:
     index: int
 
     def __hash__(self) -> int:
-        return hash((id(self.producer), self.index))
+        return id(self.producer) + self.index
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Value) and self.producer is other.producer and self.index == other.index

@@ -18,14 +18,18 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
     live = set(block.results)
     symbols = {name for value in block.results for name in _type_symbols(value.type)}
     kept: list[tuple[Op, Op]] = []
-    for op, binds, visible in reversed(_scopes(block, known)):
+    scopes = _scopes(block, known)
+    # Few programs bind symbols, and it takes long to look for all uses of them.
+    binds_any = any(binds for _, binds, _ in scopes)
+    for op, binds, visible in reversed(scopes):
         needed = has_effects(op) or any(result in live for result in op.results)
         if not needed and symbols.isdisjoint(binds):
             continue
         pruned = _prune_blocks(op, visible) if op.blocks else op
         kept.append((op, pruned))
         live.update(pruned.operands)
-        symbols |= _used_symbols(pruned)
+        if binds_any:
+            symbols |= _used_symbols(pruned)
     ops: list[Op] = []
     values: dict[Value, Value] = {}
     for op, pruned in reversed(kept):

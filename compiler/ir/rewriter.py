@@ -59,6 +59,9 @@ def rewrite(module: Module, rules: Sequence[Rule], refused: Refused = _ignore) -
     for each in rules:
         for name in each.ops:
             table.setdefault(name, []).append(each)
+    # What is captured by blocks is simplified by any walk.
+    if not any(op.name in table or op.blocks for function in module.functions for op in walk(function.body)):
+        return map_bodies(module, lambda body, _: prune(body))
     return map_bodies(module, lambda body, symbols: prune(_Walk(table, refused, body).rewriter(symbols).run(body)))
 
 
@@ -212,22 +215,27 @@ class Rewriter(PassBuilder):
 
     def _apply_rules(self, op: Op) -> tuple[tuple[Value, ...], list[Op]] | None:
         """The new results of `op` and the ops made for them, taken off this block again; None where no rule matches."""
-        for each in self._walk.table.get(op.name, ()):
-            if not self._walk.remaining:
-                return None
-            mark = len(self.ops)
-            with self.at(op.location):
+        rules = self._walk.table.get(op.name)
+        if rules is None:
+            return None
+        mark = len(self.ops)
+        with self.at(op.location):
+            for each in rules:
+                if not self._walk.remaining:
+                    return None
                 outcome = each.apply(op, self)
+                if outcome is None and len(self.ops) == mark:
+                    continue
                 values = self._fitted(op, outcome)
-            made = self.ops[mark:]
-            del self.ops[mark:]
-            if isinstance(outcome, Refusal):
-                self._walk.refused(each, op, outcome)
-            if values is not None:
-                self._walk.remaining -= 1
-                self._uses.update(operand for new in made for operand in new.operands)
-                self._release(op)
-                return values, made
+                made = self.ops[mark:]
+                del self.ops[mark:]
+                if isinstance(outcome, Refusal):
+                    self._walk.refused(each, op, outcome)
+                if values is not None:
+                    self._walk.remaining -= 1
+                    self._uses.update(operand for new in made for operand in new.operands)
+                    self._release(op)
+                    return values, made
         return None
 
     def _fitted(self, op: Op, outcome: Outcome) -> tuple[Value, ...] | None:

@@ -31,27 +31,27 @@ def affine_domain(block: Block, barriers: Iterable[int] = ()) -> Domain | None:
     return merge_axes(root.shape, leaves, row_major(root.shape), frozenset(barriers))
 
 
-def epilogue_leaves(block: Block, anchor: Op, first_axis: int) -> Mapping[Value, View] | None:
-    """The strided accesses of the pointwise ops after `anchor`, with the axes from `first_axis` on merged into one.
+def epilogue_leaves(block: Block, anchor: Op, first: int, stop: int) -> Mapping[Value, View] | None:
+    """The strided accesses of the pointwise ops after `anchor`, the axes from `first` up to `stop` merged.
 
     None where an access is not strided, or does not step through those axes as one.
     """
     leaves = _leaves(block, block.results[0].shape, anchor)
     if leaves is None:
         return None
-    merged = {value: _merge_from(view, first_axis) for value, view in leaves.items()}
+    merged = {value: _merged_axes(view, first, stop) for value, view in leaves.items()}
     strided = {value: view for value, view in merged.items() if view is not None}
     return strided if len(strided) == len(merged) else None
 
 
-def _merge_from(view: View, first_axis: int) -> View | None:
-    kept = [axis for axis in range(first_axis, len(view.shape)) if view.shape[axis] != 1]
+def _merged_axes(view: View, first: int, stop: int) -> View | None:
+    kept = [axis for axis in range(first, stop) if view.shape[axis] != 1]
     for outer, inner in pairwise(kept):
         if view.strides[outer] != view.strides[inner] * view.shape[inner]:
             return None
     stride = view.strides[kept[-1]] if kept else 0
-    shape = (*view.shape[:first_axis], product(view.shape[first_axis:]))
-    return View(view.base, shape, view.offset, (*view.strides[:first_axis], stride))
+    shape = (*view.shape[:first], product(view.shape[first:stop]), *view.shape[stop:])
+    return View(view.base, shape, view.offset, (*view.strides[:first], stride, *view.strides[stop:]))
 
 
 def _leaves(block: Block, shape: Sequence[Dim], anchor: Op | None = None) -> dict[Value, View] | None:

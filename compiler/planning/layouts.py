@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.views import row_major
 
-__all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "known_sizes"]
+__all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "PermutedPanels", "known_sizes"]
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class PackedPanels:
-    """Matrices [depth, columns] as [batch..., panel, depth, width]; the last panel is filled up with zeros.
+    """Matrices [depth, columns] as [batch..., panel, step, width, group]; the last panel is filled up with zeros.
 
     The matrices are strided views of the dense constant: element (k, n) of the first lies `offset` + k *
-    `depth_stride` + n * `column_stride` elements behind its beginning.
+    `depth_stride` + n * `column_stride` elements behind its beginning. A step of k is a group of neighbours, which lie
+    side by side; the last one is filled up with zeros. Of bytes, `sums_by` other than 0 puts i32 behind each panel:
+    the sums of its columns times so many. The steps are a multiple of `whole`.
     """
 
     width: int
@@ -34,15 +37,26 @@ class PackedPanels:
     column_stride: int
     offset: int = 0
     batches: tuple[Batch, ...] = ()
+    group: int = 1
+    sums_by: int = 0
+    whole: int = 1
 
     def __str__(self) -> str:
-        return f"panels of {self.width} columns, {self.depth} deep"
+        grouped = f" by {self.group}" if self.group > 1 else ""
+        sums = f", with sums by {self.sums_by}" if self.sums_by else ""
+        return f"panels of {self.width} columns, {self.depth} deep{grouped}{sums}"
+
+    @property
+    def steps(self) -> int:
+        """How many groups there are along k."""
+        return -(-self.depth // (self.group * self.whole)) * self.whole
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the packed array."""
         panels = -(-self.columns // self.width)
-        return (*(batch.size for batch in self.batches), panels, self.depth, self.width)
+        inner = (self.width,) if self.group == 1 else (self.width, self.group)
+        return (*(batch.size for batch in self.batches), panels, self.steps + bool(self.sums_by), *inner)
 
     def pack(self, array: np.ndarray, out: np.ndarray) -> None:
         """Writes `array` in this layout to `out`, of `shape`."""
@@ -51,10 +65,22 @@ class PackedPanels:
         sizes = (*(batch.size for batch in self.batches), self.depth, self.columns)
         steps = tuple(stride * array.itemsize for stride in strides)
         source = np.lib.stride_tricks.as_strided(flat, sizes, steps, writeable=False)
-        for panel in range(out.shape[-3]):
+        panels = out.reshape(*sizes[:-2], -1, self.steps + bool(self.sums_by), self.width, self.group)
+        for panel in range(panels.shape[-4]):
             part = source[..., panel * self.width : (panel + 1) * self.width]
-            out[..., panel, :, : part.shape[-1]] = part
-            out[..., panel, :, part.shape[-1] :] = 0
+            self._pack_panel(part, panels[..., panel, :, :, :])
+
+    def _pack_panel(self, part: np.ndarray, out: np.ndarray) -> None:
+        """The columns of one panel, to [batch..., step, width, group]."""
+        columns = part.shape[-1]
+        out[...] = 0
+        for place in range(self.group):
+            elements = part[..., place :: self.group, :]
+            out[..., : elements.shape[-2], :columns, place] = elements
+        if self.sums_by:
+            sums = part.sum(-2, dtype=np.int32) * np.int32(self.sums_by)
+            bits = np.ascontiguousarray(sums)[..., np.newaxis].view(part.dtype)
+            out[..., self.steps, :columns, :] = bits
 
 
 @dataclass(frozen=True)
@@ -83,7 +109,27 @@ class Permuted:
         out[...] = array.transpose(self.order)
 
 
-Layout = PackedPanels | Permuted
+@dataclass(frozen=True)
+class PermutedPanels:
+    """A constant with its axes in another order, in panels then."""
+
+    permuted: Permuted
+    panels: PackedPanels
+
+    def __str__(self) -> str:
+        return f"{self.panels}, of {self.permuted}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array."""
+        return self.panels.shape
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        self.panels.pack(array.transpose(self.permuted.order), out)
+
+
+Layout = PackedPanels | PermutedPanels | PackedFilters | PackedPhases | TransformedFilters | Permuted
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
 """Contractions as strided loops: the letters of an equation in groups, and the strides of both operands along each.
 
-The letters become five groups: outer (batch, and whatever cannot be merged), m, n, k.
+The letters become five groups: outer (batch, and whatever cannot be merged), m, n, k, and what is summed outside of k.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,10 @@ from onnxc.compiler.planning.views import View, operand_view
 
 @dataclass(frozen=True)
 class Problem:
-    """A contraction as strided loops. Strides of letters that an operand lacks are 0."""
+    """A contraction as strided loops. Strides of letters that an operand lacks are 0.
+
+    left: which operand of the op A is. outer_k: letters that are summed and that no stride joins with k.
+    """
 
     dot: Op
     a: View
@@ -27,6 +30,8 @@ class Problem:
     sizes: Mapping[str, Dim]
     a_strides: Mapping[str, Dim]
     b_strides: Mapping[str, Dim]
+    left: int = 0
+    outer_k: tuple[str, ...] = ()
 
     @cached_property
     def rows(self) -> Dim:
@@ -39,6 +44,11 @@ class Problem:
     @cached_property
     def depth(self) -> Dim:
         return product(self.sizes[letter] for letter in self.k)
+
+    @cached_property
+    def outer_depth(self) -> Dim:
+        """How often a sum goes along k."""
+        return product(self.sizes[letter] for letter in self.outer_k)
 
     def a_stride(self, group: Sequence[str]) -> Dim:
         """The stride of merged letters in A."""
@@ -56,27 +66,104 @@ def sums_shared_letters(op: Op) -> bool:
 
 
 def find_problem(block: Block) -> Problem | None:
-    """The contraction of a kernel block as strided loops, or None where its operands or its k cannot be."""
+    """The contraction of a kernel block with columns along the last axis of the result.
+
+    None where its operands are not strided, or what is summed has no one stride.
+    """
     dot = next(op for op in block.ops if op.name == "dot")
-    views = [operand_view(operand) for operand in dot.operands]
     left, right, result = parse_equation(dot.attributes["equation"])
-    if views[0] is None or views[1] is None:
+    swaps = bool(result) and result[-1] in left and result[-1] not in right
+    loops = _loops(dot, int(swaps))
+    if loops is None:
         return None
-    (a, a_letters), (b, b_letters) = (views[0], left), (views[1], right)
-    if result and result[-1] in left and result[-1] not in right:
-        (a, a_letters), (b, b_letters) = (b, b_letters), (a, a_letters)
-    sizes = dict(zip(a_letters + b_letters, a.shape + b.shape, strict=True))
-    a_strides = dict.fromkeys(sizes, 0) | dict(zip(a_letters, a.strides, strict=True))
-    b_strides = dict.fromkeys(sizes, 0) | dict(zip(b_letters, b.strides, strict=True))
-    n = result[-1] if result and result[-1] not in a_letters else ""
-    k = _merge([letter for letter in a_letters if letter not in result], sizes, a_strides, b_strides)
+    n = result[-1] if result and result[-1] not in loops.a_letters else ""
+    k = loops.merged(letter for letter in loops.a_letters if letter not in result)
     if len(k) > 1:
         return None
-    m_letters = [letter for letter in result if letter in a_letters and letter not in b_letters]
-    m = _merge(m_letters, sizes, a_strides)
-    rows = m[-1] if m else ()
-    outer = tuple(letter for letter in result if letter not in rows and letter != n)
-    return Problem(dot, a, b, outer, rows, n, k[0] if k else (), sizes, a_strides, b_strides)
+    m = _merge([x for x in result if x in loops.a_letters and x not in loops.b_letters], loops.sizes, loops.a_strides)
+    return loops.problem(m[-1] if m else (), n, k[0] if k else (), ())
+
+
+def panel_problem(block: Block, left: int) -> Problem | None:
+    """The contraction with operand `left` as A, and columns along the last axis that only the other one has.
+
+    None where no axis is of the other one alone, or the operands are not strided.
+    """
+    loops = _loops(next(op for op in block.ops if op.name == "dot"), left)
+    n = "" if loops is None else next((x for x in reversed(loops.result) if x not in loops.a_letters), "")
+    if loops is None or not n:
+        return None
+    rows = [letter for letter in loops.result if letter not in loops.b_letters]
+    m = _largest(_merge(loops.wide(rows), loops.sizes, loops.a_strides), loops.sizes)
+    return loops.problem(m, n, *loops.summed())
+
+
+def line_problem(block: Block, left: int) -> Problem | None:
+    """The contraction with operand `left` as A, and without columns: each row of A is multiplied by a line of B."""
+    loops = _loops(next(op for op in block.ops if op.name == "dot"), left)
+    if loops is None:
+        return None
+    rows = [(letter,) for letter in loops.wide(letter for letter in loops.result if letter in loops.a_letters)]
+    return loops.problem(_largest(rows, loops.sizes), "", *loops.summed())
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The letters of a contraction with their sizes and strides, one operand chosen as A."""
+
+    dot: Op
+    left: int
+    a: View
+    b: View
+    a_letters: str
+    b_letters: str
+    result: str
+    sizes: Mapping[str, Dim]
+    a_strides: Mapping[str, Dim]
+    b_strides: Mapping[str, Dim]
+
+    def wide(self, letters: Iterable[str]) -> list[str]:
+        """Those of more than one step: what lies next to an axis of size 1 is joined across it."""
+        return [letter for letter in letters if self.sizes[letter] != 1]
+
+    def merged(self, letters: Iterable[str]) -> list[tuple[str, ...]]:
+        """The letters in groups that both operands step through as one."""
+        return _merge(list(letters), self.sizes, self.a_strides, self.b_strides)
+
+    def summed(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is summed: the largest group that both operands step through as one, and the letters outside of it."""
+        letters = self.wide(letter for letter in self.a_letters if letter not in self.result)
+        k = _largest(self.merged(letters), self.sizes)
+        return k, tuple(letter for letter in letters if letter not in k)
+
+    def problem(self, m: tuple[str, ...], n: str, k: tuple[str, ...], outer_k: tuple[str, ...]) -> Problem:
+        """The strided loops with these groups."""
+        outer = tuple(letter for letter in self.result if letter not in m and letter != n)
+        strides = self.a_strides, self.b_strides
+        return Problem(self.dot, self.a, self.b, outer, m, n, k, self.sizes, *strides, self.left, outer_k)
+
+
+def _loops(dot: Op, left: int) -> _Loops | None:
+    """The letters of a contraction; None where an operand is not strided."""
+    views = [operand_view(operand) for operand in dot.operands]
+    *letters, result = parse_equation(dot.attributes["equation"])
+    a, b = views[left], views[1 - left]
+    if a is None or b is None:
+        return None
+    sizes = dict(zip(letters[left] + letters[1 - left], a.shape + b.shape, strict=True))
+    a_strides = dict.fromkeys(sizes, 0) | dict(zip(letters[left], a.strides, strict=True))
+    b_strides = dict.fromkeys(sizes, 0) | dict(zip(letters[1 - left], b.strides, strict=True))
+    return _Loops(dot, left, a, b, letters[left], letters[1 - left], result, sizes, a_strides, b_strides)
+
+
+def _largest(groups: Sequence[tuple[str, ...]], sizes: Mapping[str, Dim]) -> tuple[str, ...]:
+    """The group of most steps, the last of equals; a size that only a call tells is larger than any number."""
+
+    def steps(group: tuple[str, ...]) -> tuple[bool, int]:
+        size = product(sizes[letter] for letter in group)
+        return (False, size) if isinstance(size, int) else (True, 0)
+
+    return max(reversed(groups), key=steps, default=())
 
 
 def _merge(letters: Sequence[str], sizes: Mapping[str, Dim], *strides: Mapping[str, Dim]) -> list[tuple[str, ...]]:

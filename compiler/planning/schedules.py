@@ -189,36 +189,48 @@ class ReductionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ContractionSchedule(Schedule):
-    """`panels`: rows against panels of columns; `tiles`: on tensor cores; `general`: each element sums its products.
+    """`panels`: rows against panels of columns; `bytes`: the same in groups of bytes; `lines`: rows against a line
+    along k; `tiles`: on tensor cores; `general`: each element sums its products.
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
-    programs share the sum along k; a second launch adds their parts.
+    programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
+    packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
+    panels. unit_rows: the rows of a unit where several tiles share what is packed for them; 0 for one tile.
     """
 
-    algorithm: Literal["panels", "tiles", "general"]
+    algorithm: Literal["panels", "bytes", "lines", "tiles", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
+    left: int = 0
+    packs_rows: bool = False
+    keeps_rows: bool = False
+    packs_columns: bool = False
+    unit_rows: int = 0
     split: int = 1
     block_copies: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSchedule(Schedule):
-    """`panels`, `tiles` as of contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element
-    sums its own window.
+    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `bytes`, `tiles` as of
+    contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
-    tile: rows are filters of the CPU's panels and pixels of the GPU's tiles, columns the other of the two; `depth` is
-    how many products of a window are summed at a time.
-    flat: k is one axis of taps and channels; else no step has channels of two taps.
+    tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
+    channels.
+    packs_rows: windows are copied before they are multiplied.
+    flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
+    many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
 
-    algorithm: Literal["panels", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "winograd", "bytes", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
+    packs_rows: bool = False
     split: int = 1
     flat: bool = False
+    small_image: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,6 +187,19 @@ def test_features_are_read_by_the_names_of_llvm(monkeypatch: pytest.MonkeyPatch,
         host_features.cache_clear()
 
 
+@pytest.mark.parametrize(("permits", "expected"), [(True, {"fpu", "amx-int8"}), (False, {"fpu"})])
+def test_tile_registers_are_there_where_the_system_permits_them(
+    monkeypatch: pytest.MonkeyPatch, permits: bool, expected: set[str]
+) -> None:
+    monkeypatch.setattr(cpu.Path, "read_text", lambda self: "flags : fpu amx_int8\n")
+    monkeypatch.setattr(cpu, "_permits_tiles", lambda: permits)
+    host_features.cache_clear()
+    try:
+        assert host_features() == expected
+    finally:
+        host_features.cache_clear()
+
+
 def test_features_are_empty_where_the_kernel_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Path) -> str:
         raise FileNotFoundError

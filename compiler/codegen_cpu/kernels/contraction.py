@@ -1,182 +1,34 @@
-"""Contractions: matrix products by panels of B and rows of A, with the pointwise ops that follow on each finished tile.
+"""Contractions: by panels of columns, by lines along k, by panels of bytes, or each element alone.
 
-The letters of the equation become five groups: outer (batch, and whatever cannot be merged), m, n, k. A unit of work is
-one panel of n columns against one chunk of m rows, for one position of the outer letters.
+What decides is the schedule; the fast forms are in product_panels.py, product_lines.py and product_bytes.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 
-from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
-from onnxc.compiler.codegen_cpu.packing import pack_panel
+from onnxc.compiler.codegen_cpu.product_bytes import emit_bytes
+from onnxc.compiler.codegen_cpu.product_lines import emit_lines
+from onnxc.compiler.codegen_cpu.product_panels import emit_panels
+from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dim_functions import minimum
-from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.matrix_products import Problem, find_problem
 from onnxc.compiler.planning.schedules import ContractionSchedule
-from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
+
+_FORMS = {"panels": emit_panels, "lines": emit_lines, "bytes": emit_bytes}
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a contraction."""
-    frame = open_kernel(kernel, name, target)
-    problem = find_problem(kernel.block)
-    if kernel.scheduled(ContractionSchedule).algorithm == "general" or problem is None:
-        return _emit_general(frame, name)
-    return _Panels(frame, problem).emit(name)
-
-
-@dataclass
-class _Panels:
-    """One kernel by panels."""
-
-    frame: KernelFrame
-    problem: Problem
-
-    def __post_init__(self) -> None:
-        schedule = self.frame.kernel.scheduled(ContractionSchedule)
-        self.element = memory_type(self.problem.dot.dtype())
-        self.lanes = self.frame.lanes
-        self.chunk_rows, self.width, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
-        self.vectors = self.width // self.lanes
-        assert schedule.registers is not None, schedule
-        self.register_rows = schedule.registers.rows
-        self.is_packed = schedule.packing is not None
-
-    def emit(self, name: str) -> KernelCode:
-        """The loop over units, panels running fastest."""
-        frame, f, problem = self.frame, self.frame.f, self.problem
-        outer_sizes = [problem.sizes[letter] for letter in problem.outer]
-        chunks = floordiv(problem.rows + self.chunk_rows - 1, self.chunk_rows)
-        panels = floordiv(problem.columns + self.width - 1, self.width)
-        chunk_rows = minimum(problem.rows, self.chunk_rows)
-        tile_rows = chunk_rows if isinstance(chunk_rows, int) else self.chunk_rows
-        self.tile = f.alloca(self.element, max(tile_rows, 1) * self.width)
-        self.scratch = None if self.is_packed else f.alloca(self.element, self._scratch_depth() * self.width)
-
-        def unit(number: Reg) -> None:
-            *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
-            self._unit(dict(zip(problem.outer, outer, strict=True)), chunk, panel)
-
-        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
-        f.ret()
-        units = product(outer_sizes) * chunks * panels
-        grain = frame.grain(chunk_rows * self.width * problem.depth)
-        library = tuple(MicroKernel(self.element, rows, self.vectors) for rows in row_steps(self.register_rows))
-        return KernelCode(name, (f,), units, grain, library)
-
-    def _scratch_depth(self) -> int:
-        depth = self.problem.depth
-        return min(depth, self.block_depth) if isinstance(depth, int) else self.block_depth
-
-    def _unit(self, outer: Mapping[str, Int], chunk: Int, panel: Int) -> None:
-        frame, f, problem = self.frame, self.frame.f, self.problem
-        first_row, first_column = f.mul(chunk, self.chunk_rows), f.mul(panel, self.width)
-        rows = f.smin(f.sub(frame.size(problem.rows), first_row), self.chunk_rows)
-        depth = frame.size(problem.depth)
-        a = self._address(
-            problem.a, problem.a_strides, outer, f.mul(first_row, frame.size(problem.a_stride(problem.m)))
-        )
-        if isinstance(depth, int) and depth == 0:
-            self._clear(rows)
-        else:
-            if isinstance(depth, Reg):
-                f.if_(f.icmp("eq", depth, 0), lambda: self._clear(rows))
-            b = self._panel_address(outer, panel, first_column)
-            f.loop(0, depth, self.block_depth, lambda k: self._block(a, b, k, depth, rows, first_column))
-        f.loop(0, rows, 1, lambda row: self._finish_row(outer, first_row, row, first_column))
-
-    def _address(self, view: View, strides: Mapping[str, Dim], outer: Mapping[str, Int], offset: Int) -> Reg:
-        frame, f = self.frame, self.frame.f
-        total = f.add(frame.size(view.offset), offset)
-        for letter, coordinate in outer.items():
-            total = f.add(total, f.mul(coordinate, frame.size(strides[letter])))
-        parameters = frame.kernel.block.parameters
-        return f.gep(frame.inputs[parameters.index(view.base)], total, self.element)
-
-    def _panel_address(self, outer: Mapping[str, Int], panel: Int, first_column: Int) -> Reg:
-        """Where the panel is: among the packed ones, or the columns of B that will be packed."""
-        frame, f, problem = self.frame, self.frame.f, self.problem
-        if not self.is_packed:
-            offset = f.mul(first_column, frame.size(problem.b_strides[problem.n]))
-            return self._address(problem.b, problem.b_strides, outer, offset)
-        panels = floordiv(problem.columns + self.width - 1, self.width)
-        place: Int = 0
-        for letter in problem.outer:
-            if problem.b_strides[letter] != 0:
-                place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
-        place = f.add(f.mul(place, frame.size(panels)), panel)
-        parameters = frame.kernel.block.parameters
-        offset = f.mul(place, f.mul(frame.size(problem.depth), self.width))
-        return f.gep(frame.inputs[parameters.index(problem.b.base)], offset, self.element)
-
-    def _block(self, a: Reg, b: Reg, k: Int, depth: Int, rows: Int, first_column: Int) -> None:
-        """One block of k: all rows of the chunk against it."""
-        frame, f, problem = self.frame, self.frame.f, self.problem
-        count = f.smin(f.sub(depth, k), self.block_depth)
-        k_stride = frame.size(problem.b_stride(problem.k))
-        if self.scratch is None:
-            panel = f.gep(b, f.mul(k, self.width), self.element)
-        else:
-            panel = self.scratch
-            source = f.gep(b, f.mul(k, k_stride), self.element)
-            strides = (k_stride, frame.size(problem.b_strides[problem.n]))
-            left = f.sub(frame.size(problem.columns), first_column)
-            pack_panel(f, source, panel, strides, (count, left), (self.vectors, self.lanes), self.element)
-        a_block = f.gep(a, f.mul(k, frame.size(problem.a_stride(problem.k))), self.element)
-        accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
-        self._multiply(a_block, panel, count, rows, accumulate)
-
-    def _multiply(self, a: Reg, panel: Reg, count: Int, rows: Int, accumulate: Int) -> None:
-        row_stride, k_stride = (
-            self.frame.size(self.problem.a_stride(group)) for group in (self.problem.m, self.problem.k)
-        )
-        product = Product(a, row_stride, k_stride, panel, self.tile, count)
-        shape = (self.vectors, self.lanes, self.register_rows)
-        multiply(self.frame.f, product, rows, accumulate, self.element, shape)
-
-    def _clear(self, rows: Int) -> None:
-        f, vector = self.frame.f, vector_type(self.element, self.lanes)
-
-        def clear(place: Int) -> None:
-            f.store(f.constant(vector, 0.0), f.gep(self.tile, place, self.element), align=64)
-
-        f.loop(0, f.mul(rows, self.width), self.lanes, clear)
-
-    def _finish_row(self, outer: Mapping[str, Int], first_row: Int, row: Int, first_column: Int) -> None:
-        """The pointwise ops on one row of the tile, and its way to the result."""
-        frame, f, problem = self.frame, self.frame.f, self.problem
-        sizes = [problem.sizes[letter] for letter in problem.m]
-        coordinates = dict(zip(problem.m, frame.split(f.add(first_row, row), sizes), strict=True)) | dict(outer)
-        letters = parse_equation(problem.dot.attributes["equation"])[2]
-        left = f.sub(frame.size(problem.columns), first_column)
-        for vector in range(self.vectors):
-            start = vector * self.lanes
-            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
-            index = [Index(f.add(first_column, start), 1) if x == problem.n else Index(coordinates[x]) for x in letters]
-            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, index))
-
-    def _finish_vector(self, source: Reg, index: Sequence[Index], mask: Reg | None) -> None:
-        x = self.frame.f.load(vector_type(self.element, self.lanes), source, align=64)
-        write_result(self.frame.evaluator(self.lanes, mask), self.frame, self.problem.dot, x, index)
-
-
-def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Sequence[Index]) -> None:
-    """Stores the root of a kernel at `index`, where its anchor is `x`."""
-    root = frame.root
-    e.bound[anchor.results[0]] = round_register(x, anchor.results[0].dtype, frame.f)
-    place = e.strided(index, row_major(root.shape))
-    e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
+    emit_form = _FORMS.get(kernel.scheduled(ContractionSchedule).algorithm, _emit_general)
+    return emit_form(open_kernel(kernel, name, target), name)
 
 
 def _emit_general(frame: KernelFrame, name: str) -> KernelCode:

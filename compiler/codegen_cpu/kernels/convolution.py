@@ -1,21 +1,27 @@
 """Convolution: which algorithm serves which shape, and the one that serves all.
 
-`panels`: the input is unrolled on the way into panels of output pixels, which the rows of the weights are multiplied
-with. `depthwise`: one filter per channel, vectors of output pixels. `general`: everything else.
+`rows`: pixels, whose windows are read in place, times panels of filters. `winograd`: 3 x 3 taps, 2 x 2 results at
+a time. `depthwise`: one filter per channel, vectors
+of channels. `general`: everything else.
 """
 
 from collections.abc import Sequence
 
+from onnxc.compiler.codegen_cpu.convolution_bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
-from onnxc.compiler.codegen_cpu.convolution_panels import emit_panels
+from onnxc.compiler.codegen_cpu.convolution_rows import emit_rows
+from onnxc.compiler.codegen_cpu.convolution_winograd import emit_winograd
 from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.kernels.contraction import widened, write_result
+from onnxc.compiler.codegen_cpu.kernels.contraction import widened
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
-from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import ConvolutionDimensions, parse_dimensions
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
@@ -31,8 +37,12 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     frame = open_kernel(kernel, name, target)
     op = find_convolution(kernel.block)
     match kernel.scheduled(ConvolutionSchedule).algorithm:
-        case "panels":
-            return emit_panels(frame, op, name)
+        case "rows":
+            return emit_rows(frame, op, name)
+        case "winograd":
+            return emit_winograd(frame, op, name)
+        case "bytes":
+            return emit_bytes(frame, op, name)
         case "depthwise":
             return emit_depthwise(frame, op, name)
     return _emit_general(frame, op, name)
@@ -53,27 +63,19 @@ def _emit_general(frame: KernelFrame, op: Op, name: str) -> KernelCode:
 
 def _sum_window(e: Evaluator, frame: KernelFrame, op: Op, index: Sequence[Index]) -> Reg:
     f, (x, w) = frame.f, op.operands
+    axes = parse_dimensions(op.text("dimensions"))
     type = vector_type(register_type(op.dtype()), e.lanes)
-    per_group = floordiv(op.results[0].shape[1], op.int("groups"))
-    group = f.udiv(_scalar(index[1]), frame.size(per_group)) if op.int("groups") > 1 else 0
-    first_channel = f.mul(group, frame.size(w.shape[1]))
-    window = w.shape[1:]
+    filter = index[axes.result.channel]
+    first_channel = _first_channel(e, op, axes, filter)
+    window = [w.shape[axis] for axis in (axes.w.input, *axes.w.spatial)]
 
-    def step(number: Reg, total: Reg) -> tuple[Reg]:
-        channel, *taps = frame.split(number, window)
+    def step(ordinal: Reg, total: Reg) -> tuple[Reg]:
+        channel, *taps = frame.split(ordinal, window)
         inner = frame.evaluator(e.lanes, e.mask)
-        places: list[Index] = [index[0], Index(f.add(first_channel, channel))]
-        inside: Reg | None = e.mask
-        for axis, tap in enumerate(taps):
-            place, fits = _tap_place(inner, op, axis, index[2 + axis], tap)
-            places.append(place)
-            inside = fits if inside is None else f.and_(_spread(e, inside), _spread(e, fits))
-        assert inside is not None
-        masked = frame.evaluator(e.lanes, _spread(e, inside))
-        safe = [_within(masked, op, axis, place) for axis, place in enumerate(places)]
-        a = masked.vector(x, safe)
-        a = f.select(_spread(e, inside), a, f.constant(a.type, 0))
-        b = inner.vector(w, [index[1], Index(channel), *map(Index, taps)])
+        read_channel = Index(f.add(first_channel.base, channel), first_channel.step, first_channel.vector)
+        places, inside = _places(inner, op, axes, index, taps)
+        a = _read_inside(e, frame, op, (index[axes.result.batch], read_channel, places), inside)
+        b = inner.vector(w, axes.w.arranged(filter, Index(channel), list(map(Index, taps))))
         a, b = widened(a, x.dtype, op.dtype(), e), widened(b, w.dtype, op.dtype(), e)
         if op.dtype().is_float:
             return (f.fma(a, b, total),)
@@ -83,39 +85,74 @@ def _sum_window(e: Evaluator, frame: KernelFrame, op: Op, index: Sequence[Index]
     return total
 
 
-def _scalar(index: Index) -> Reg | int:
-    assert index.is_uniform, "channels are not vectorised"
-    return index.base
+def _first_channel(e: Evaluator, op: Op, axes: ConvolutionDimensions, filter: Index) -> Index:
+    """The first channel that a filter reads: that of its group."""
+    if op.int("groups") == 1:
+        return Index()
+    per_group = floordiv(op.result.shape[axes.result.channel], op.int("groups"))
+    place = e.as_values(filter)
+    length = _like(e, e.f.smax(e.size(per_group), 1), place)
+    group = e.f.udiv(place, length)
+    return e.from_values(as_reg(e.f.mul(group, _like(e, e.size(op.operands[1].shape[axes.w.input]), place))))
+
+
+def _places(
+    e: Evaluator, op: Op, axes: ConvolutionDimensions, index: Sequence[Index], taps: Sequence[Int]
+) -> tuple[list[Index], Reg]:
+    """Where a window reads along each spatial axis, and whether there is an element."""
+    f, inside, places = e.f, e.mask, list[Index]()
+    for spatial, tap in enumerate(taps):
+        place, fits = _tap_place(e, op, axes, spatial, index[axes.result.spatial[spatial]], tap)
+        places.append(place)
+        inside = fits if inside is None else f.and_(_spread(e, inside), _spread(e, fits))
+    return places, f.constant("i1", 1) if inside is None else inside
+
+
+def _read_inside(e: Evaluator, frame: KernelFrame, op: Op, place: tuple[Index, Index, list[Index]], inside: Reg) -> Reg:
+    """The image at (image, channel, places), 0 where that is not `inside`."""
+    f, x, axes = frame.f, op.operands[0], parse_dimensions(op.text("dimensions"))
+    image, channel, places = place
+    zero = f.constant(vector_type(register_type(x.dtype), e.lanes), 0)
+    if inside.lanes == 1 and e.lanes > 1:
+
+        def read() -> list[Reg]:
+            return [frame.evaluator(e.lanes, e.mask).vector(x, axes.x.arranged(image, channel, places))]
+
+        return f.if_(inside, read, lambda: [zero])[0]
+    masked = frame.evaluator(e.lanes, _spread(e, inside))
+    safe = [_within(masked, op, axes, spatial, each) for spatial, each in enumerate(places)]
+    return f.select(_spread(e, inside), masked.vector(x, axes.x.arranged(image, channel, safe)), zero)
 
 
 def _spread(e: Evaluator, mask: Reg) -> Reg:
     return mask if mask.lanes == e.lanes else e.f.splat(mask, e.lanes)
 
 
-def _tap_place(e: Evaluator, op: Op, axis: int, output: Index, tap: Reg | int) -> tuple[Index, Reg]:
-    """Where tap `tap` of a window reads along spatial `axis`, and whether there is an element."""
-    f, stride, spread = e.f, op.ints("strides")[axis], op.ints("input_dilations")[axis]
-    shift = f.sub(f.mul(tap, op.ints("dilations")[axis]), e.size(op.dims("low")[axis]))
+def _tap_place(
+    e: Evaluator, op: Op, axes: ConvolutionDimensions, spatial: int, output: Index, tap: Int
+) -> tuple[Index, Reg]:
+    """Where tap `tap` of a window reads along a spatial axis, and whether there is an element."""
+    f, stride, spread = e.f, op.ints("strides")[spatial], op.ints("input_dilations")[spatial]
+    shift = f.sub(f.mul(tap, op.ints("dilations")[spatial]), e.size(op.dims("low")[spatial]))
     place = e.linear([output], [stride], shift)
     position = e.as_values(place)
-    size = e.size(op.operands[0].shape[2 + axis])
+    size = e.size(op.operands[0].shape[axes.x.spatial[spatial]])
     if spread == 1:
         return place, f.icmp("ult", position, _like(e, size, position))
     step = _like(e, spread, position)
     quotient = f.sdiv(position, step)
-    whole = f.icmp("eq", f.mul(quotient, step), position)
-    return e.from_values(quotient), f.and_(whole, f.icmp("ult", quotient, _like(e, size, position)))
+    is_whole = f.icmp("eq", f.mul(quotient, step), position)
+    return e.from_values(quotient), f.and_(is_whole, f.icmp("ult", quotient, _like(e, size, position)))
 
 
-def _like(e: Evaluator, number: Reg | int, shape: Reg) -> Reg:
-    scalar = number if isinstance(number, Reg) else e.f.constant("i64", number)
-    return e.f.splat(scalar, shape.lanes)
+def _like(e: Evaluator, number: Int, shape: Reg) -> Reg:
+    return e.f.splat(as_reg(number), shape.lanes)
 
 
-def _within(e: Evaluator, op: Op, axis: int, place: Index) -> Index:
+def _within(e: Evaluator, op: Op, axes: ConvolutionDimensions, spatial: int, place: Index) -> Index:
     """A position that does not depend on the lane, kept within its axis: no scalar load leaves the buffer."""
-    if not place.is_uniform or axis < 2:
+    if not place.is_uniform:
         return place
     f = e.f
-    last = f.smax(f.sub(e.size(op.operands[0].shape[axis]), 1), 0)
+    last = f.smax(f.sub(e.size(op.operands[0].shape[axes.x.spatial[spatial]]), 1), 0)
     return Index(f.smin(f.smax(place.base, 0), last))

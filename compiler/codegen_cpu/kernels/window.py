@@ -14,11 +14,11 @@ import numpy as np
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.kernels.contraction import write_result
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
 from onnxc.compiler.codegen_cpu.line_windows import LineWindows
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum

@@ -1,19 +1,22 @@
 """One node handed to the function of its operator: what comes back, and what speaks against the node."""
 
-from onnxc.compiler.diagnostics import DiagnosedModelError, error
+from onnxc.compiler.diagnostics import DiagnosedModelError, Location, error
+from onnxc.compiler.frontend.advice import advice
 from onnxc.compiler.frontend.case_split import CasesNeeded, CaseSplit, RankSplit
+from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.cases import TOO_MANY, may_split_by_rank
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
-from onnxc.compiler.frontend.operator import OPERATORS, Node, NodeResults, NotYetSupported
+from onnxc.compiler.frontend.operator import OPERATORS, Node, NodeResults, NotYetSupported, OperatorKey
 from onnxc.runtime.errors import InputError
 
 
 def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     """The values of the outputs of `node`, or the cases that it asks for."""
-    lowering = OPERATORS.get((node.graph_node.domain, node.operator, node.since))
+    lowering = OPERATORS.get(_key(node.graph_node))
     if lowering is None:
-        return _unsupported(node, frame, "no lowering of this operator version")
+        frame.attempt.unsupported += without_lowering(node.graph_node)
+        return (None,) * node.output_count
     findings = operand_findings(node.graph_node, node.operands)
     if findings:
         frame.attempt.findings += findings
@@ -32,6 +35,15 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
         finding = error(problem.code, message, node.location, rule=f"ONNX {node.operator}")
         frame.attempt.findings.append(node.described(finding))
     return (None,) * node.output_count
+
+
+def without_lowering(node: GraphNode) -> tuple[tuple[Location, str], ...]:
+    """The node with advice, where its operator version has no lowering; nothing where it has one."""
+    return () if _key(node) in OPERATORS else ((node.location, advice(node.domain, node.operator)),)
+
+
+def _key(node: GraphNode) -> OperatorKey:
+    return node.domain, node.operator, node.since
 
 
 def _checked(made: NodeResults, node: Node, frame: Frame) -> NodeOutcome:

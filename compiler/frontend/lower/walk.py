@@ -8,7 +8,7 @@ from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
 from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
-from onnxc.compiler.frontend.lower.nodes import call_operator
+from onnxc.compiler.frontend.lower.nodes import call_operator, without_lowering
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.types import SparseTensorType
@@ -49,6 +49,7 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     named = (frame.scope[name] if name else None for name in node.inputs)
     operands = tuple(map(frame.assumptions.apply, named))
     if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
+        frame.attempt.unsupported += without_lowering(node)
         return (None,) * len(node.outputs)
     ops_before = len(frame.ir.ops)
     subgraphs, key = Subgraphs(node, frame, lower_graph, lower_node), frame.key_of(node)

@@ -7,7 +7,7 @@ from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto
 from onnxc.compiler.frontend.operator_helpers.precision import integer_bounds
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv
-from onnxc.compiler.ir.dtypes import F32, F64, I32, DType
+from onnxc.compiler.ir.dtypes import F32, F64, I32, U8, DType
 from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX QuantizeLinear, granularity of y_scale"
@@ -68,6 +68,24 @@ def quantize(scaled: Value, zero_point: Value | None, dtype: DType, ir: Builder,
     if not dtype.is_integer:
         return ir.cast(rounded, dtype, saturate=saturate)
     return ir.cast(ir.clamp(rounded, *integer_bounds(dtype)), dtype)
+
+
+def dynamically_quantized(x: Value, ir: Builder) -> tuple[Value, Value, Value]:
+    """x as u8[...], with its scale f32[] and its zero point u8[], which make the most of the range of x and 0."""
+    high = ir.max(ir.reduce(x, "max", range(x.rank)), 0)
+    low = ir.min(ir.reduce(x, "min", range(x.rank)), 0)
+    extent = ir.select(ir.equal(high, low), 1, ir.sub(high, low))
+    scale = ir.div(extent, 255)
+    zero_point = ir.round(ir.clamp(ir.div(ir.neg(low), scale), 0, 255))
+    return quantize(ir.div(x, scale), zero_point, U8, ir), scale, ir.cast(zero_point, U8)
+
+
+def dequantized(x: Value, scale: Value, zero_point: Value | None, ir: Builder) -> Value:
+    """(x - zero_point) * scale in f32; both broadcast to x: integers of up to 16 bits."""
+    value = ir.cast(x, F32)
+    if zero_point is not None and not is_zero(zero_point, ir):
+        value = ir.sub(value, ir.cast(zero_point, F32))
+    return ir.mul(value, scale)
 
 
 def is_zero(zero_point: Value, ir: Builder) -> bool:

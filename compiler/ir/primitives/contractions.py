@@ -86,6 +86,11 @@ class _Axes:
         """The permutation that undoes a transpose by `order`."""
         return tuple(self.order.index(axis) for axis in range(len(self.order)))
 
+    def arranged(self, first: T, second: T, spatial: Sequence[T]) -> tuple[T, ...]:
+        """What belongs to each axis, in the order of the axes; first that of the two that are named."""
+        entries = (first, second, *spatial)
+        return tuple(entries[position] for position in self.inverse)
+
 
 class ImageAxes(_Axes):
     """The axes of images, and of what is computed for each window over them; labels n, c and digits."""
@@ -99,11 +104,6 @@ class ImageAxes(_Axes):
     def channel(self) -> int:
         """The axis of the channels."""
         return self.order[1]
-
-    def arranged(self, batch: T, channel: T, spatial: Sequence[T]) -> tuple[T, ...]:
-        """What belongs to each axis, in the order of the axes."""
-        entries = (batch, channel, *spatial)
-        return tuple(entries[position] for position in self.inverse)
 
 
 class FilterAxes(_Axes):

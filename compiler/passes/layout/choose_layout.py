@@ -1,4 +1,4 @@
-"""Layout choice for the GPU: convolutions read and write their channels as the last axis.
+"""Layout choice: convolutions read and write their channels as the last axis.
 
 Where a tensor lies in another order than the program says, a transpose says so: `transpose(x, p)` with x as it lies.
 Each convolution becomes transpose, convolution, transpose; the rules of `moved_layouts` move the second one down, past

@@ -67,8 +67,8 @@ HEADERS: Cases = {
     "a domain with a capital": Case("unknown-domain", RELU, lambda m: setattr(first_node(m), "domain", "AI.ONNX")),
     "an operator of another runtime": Case(
         "unknown-domain",
-        "g (float[N] x) => (float[N] y) { y = com.microsoft.FastGelu(x) }",
-        lambda m: m.opset_import.add(domain="com.microsoft", version=1),
+        "g (float[N] x) => (float[N] y) { y = com.other.FastGelu(x) }",
+        lambda m: m.opset_import.add(domain="com.other", version=1),
     ),
     "initializers that are no inputs before IR version 4": Case("initializer-without-input", ADD, None, ir_version(3)),
     "a sparse initializer that is no input before IR version 4": Case(

@@ -47,6 +47,9 @@ def _of_rows(function: AlongAxis) -> Lowering:
     return lower
 
 
-for _name, _function in ROWS.items():
-    operator(_name, since=(1, 11))(_of_rows(_function))
-    operator(_name, since=(13,))(_along_axis(_function))
+ROWS_OF_TRAILING_AXES = {name: _of_rows(function) for name, function in ROWS.items()}
+ROWS_ALONG_AXIS = {name: _along_axis(function) for name, function in ROWS.items()}
+
+for _name in ROWS:
+    operator(_name, since=(1, 11))(ROWS_OF_TRAILING_AXES[_name])
+    operator(_name, since=(13,))(ROWS_ALONG_AXIS[_name])

@@ -17,7 +17,7 @@ def matmul_integer(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__MatMulInteger.html
     """
     a, b = node.inputs("A", "B")
-    return _product(a, node.optional("a_zero_point"), b, node.optional("b_zero_point"), node, ir)
+    return shifted_product(a, node.optional("a_zero_point"), b, node.optional("b_zero_point"), node, ir)
 
 
 @operator("QLinearMatMul", since=(10, 21))
@@ -28,24 +28,24 @@ def qlinear_matmul(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__QLinearMatMul.html
     """
     a, b, a_zero, b_zero = node.inputs("a", "b", "a_zero_point", "b_zero_point")
-    product = ir.cast(_product(a, a_zero, b, b_zero, node, ir), F32)
+    product = ir.cast(shifted_product(a, a_zero, b, b_zero, node, ir), F32)
     y_zero = node.input("y_zero_point")
     a_scale, b_scale, y_scale = (ir.cast(scale, F32) for scale in node.inputs("a_scale", "b_scale", "y_scale"))
-    rows, columns = _per_row(a_scale, product.rank, ir), _per_column(b_scale, product.rank, ir)
+    rows, columns = _per_row(a_scale, product.rank, ir), per_column(b_scale, product.rank, ir)
     factor = ir.div(ir.mul(rows, columns), _per_row(y_scale, product.rank, ir))
     scaled = ir.mul(product, onto(factor, product.shape, "a scale", node, ir, "matmul-scale"))
     zero_point = onto(_per_row(y_zero, product.rank, ir), product.shape, "y_zero_point", node, ir, "matmul-zero-point")
     return quantize(scaled, zero_point, y_zero.dtype, ir)
 
 
-def _product(a: Value, a_zero: Value | None, b: Value, b_zero: Value | None, node: Node, ir: Builder) -> Value:
+def shifted_product(a: Value, a_zero: Value | None, b: Value, b_zero: Value | None, node: Node, ir: Builder) -> Value:
     """(a - a_zero) @ (b - b_zero), in i32; of floats in f32."""
     if a.dtype.is_float or b.dtype.is_float:
         return ir.matmul(_float_shifted(a, a_zero, ir), _float_shifted(b, b_zero, ir))
     if a_zero is not None:
         a_zero = _fitted(_per_row(a_zero, a.rank, ir), a.shape, "a_zero_point", node, ir)
     if b_zero is not None:
-        b_zero = _fitted(_per_column(b_zero, b.rank, ir), b.shape, "b_zero_point", node, ir)
+        b_zero = _fitted(per_column(b_zero, b.rank, ir), b.shape, "b_zero_point", node, ir)
     left, right = shifted(a, a_zero, ir), shifted(b, b_zero, ir)
     if I32 in (left.dtype, right.dtype):
         left, right = ir.cast(left, I32), ir.cast(right, I32)
@@ -70,6 +70,6 @@ def _per_row(value: Value, rank: int, ir: Builder) -> Value:
     return ir.unsqueeze(value, [1]) if value.rank == 1 and value.shape[0] != 1 and rank > 1 else value
 
 
-def _per_column(value: Value, rank: int, ir: Builder) -> Value:
+def per_column(value: Value, rank: int, ir: Builder) -> Value:
     """One value per column needs no new axis; one element needs none at all."""
     return ir.reshape(value, ()) if value.rank > rank and value.shape == (1,) else value

@@ -1,7 +1,12 @@
 """QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: between floats and integers or narrow floats."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.linear_quantization import expect_same_shape, granular, quantize
+from onnxc.compiler.frontend.operator_helpers.linear_quantization import (
+    dynamically_quantized,
+    expect_same_shape,
+    granular,
+    quantize,
+)
 from onnxc.compiler.frontend.operator_helpers.precision import real_type
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F8E8M0, F32, I32, U8, DType
@@ -102,10 +107,4 @@ def dynamic_quantize_linear(node: Node, ir: Builder) -> tuple[Value, Value, Valu
 
     Source: https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html
     """
-    x = node.input("x")
-    high = ir.max(ir.reduce(x, "max", range(x.rank)), 0)
-    low = ir.min(ir.reduce(x, "min", range(x.rank)), 0)
-    extent = ir.select(ir.equal(high, low), 1, ir.sub(high, low))
-    scale = ir.div(extent, 255)
-    zero_point = ir.round(ir.clamp(ir.div(ir.neg(low), scale), 0, 255))
-    return quantize(ir.div(x, scale), zero_point, U8, ir), scale, ir.cast(zero_point, U8)
+    return dynamically_quantized(node.input("x"), ir)

@@ -1,0 +1,106 @@
+"""Convolutions of bytes on a CPU: which have kernels, and how their pixels and filters lie for these."""
+
+from math import prod
+
+from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
+from onnxc.compiler.codegen_cpu.schedules.byte_products import panel_vectors
+from onnxc.compiler.codegen_cpu.schedules.convolutions import depthwise_schedule, is_depthwise
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import I8, I32, U8
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import channels_innermost
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.layouts import PackedPanels, Permuted, PermutedPanels, known_sizes
+from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
+from onnxc.compiler.planning.views import View, is_dense, operand_view
+from onnxc.compiler.target import Target
+
+__all__ = ["byte_convolution", "convolves_bytes", "reads_bytes_of_image"]
+
+CHUNK_PIXELS = 96
+"""Pixels against one panel: their sums, 64 filters wide, stay in the first-level cache."""
+
+BLOCK_DEPTH = 2048
+"""How much of a window is multiplied before the next panel block is read: 128 KiB, in the second-level cache."""
+
+MOST_PACKED_BYTES = 1 << 19
+"""The most that the windows of a chunk take on the stack, in the second-level cache beside a panel."""
+
+MOST_EXACT_PRODUCTS = 2**24 // (255 * 255)
+"""So many products of bytes are surely exact in a sum of f32."""
+
+
+def convolves_bytes(op: Op) -> bool:
+    """Whether a convolution sums products of 8 bits in i32."""
+    return op.dtype() == I32 and all(operand.dtype in (I8, U8) for operand in op.operands)
+
+
+def reads_bytes_of_image(view: View) -> bool:
+    """Whether kernels read an image as a view: the channels of a pixel lie side by side."""
+    return view.strides[-1] == 1 or view.shape[-1] == 1
+
+
+def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule | None:
+    """The schedule of a convolution of bytes with constant filters; None where it has no kernel of bytes."""
+    x, w = (operand_view(operand) for operand in op.operands)
+    if x is None or w is None or not _lies_innermost(op) or not reads_bytes_of_image(x):
+        return None
+    if _is_exact_depthwise(op):
+        return depthwise_schedule(op, problem, target)
+    if op.int("groups") > 1 or not set(op.ints("input_dilations")) <= {1}:
+        return None
+    parameter = problem.block.parameters.index(w.base)
+    if not problem.is_constant(parameter) or not is_dense(w) or product(w.shape) == 0:
+        return None
+    filters, *window = known_sizes(w.shape)
+    depth, lanes = prod(window), target.vector_bits // I32.bits
+    vectors = panel_vectors(filters, lanes, target)
+    rows, whole = row_type(x.base.dtype, w.base.dtype, target), whole_steps(target)
+    flips, width = rows != x.base.dtype, vectors * lanes
+    unrolls = flips or not _reads_pixels(op, x, whole)
+    pixels = max(register_rows(vectors, target), min(CHUNK_PIXELS, MOST_PACKED_BYTES // depth))
+    return ConvolutionSchedule(
+        algorithm="bytes",
+        tile=Tile(pixels, width, BLOCK_DEPTH),
+        arithmetic=Arithmetic(str(rows), I32),
+        registers=Tile(register_rows(vectors, target), width),
+        packs_rows=unrolls,
+        workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
+        packing=Packing(parameter, _packed_filters(known_sizes(w.shape), width, _sums_by(rows) if flips else 0, whole)),
+        why="windows are unrolled into rows of bytes" if unrolls else "pixels are rows",
+    )
+
+
+def _lies_innermost(op: Op) -> bool:
+    """Whether channels are innermost, beside an axis at least."""
+    return op.text("dimensions") == channels_innermost(op.result.rank - 2) and op.result.rank > 2
+
+
+def _is_exact_depthwise(op: Op) -> bool:
+    """Whether each filter reads one channel, under so few taps that f32 holds all sums."""
+    taps = op.operands[1].shape[2:]
+    known = [size for size in taps if isinstance(size, int)]
+    return is_depthwise(op) and len(known) == len(taps) and prod(known) <= MOST_EXACT_PRODUCTS
+
+
+def _reads_pixels(op: Op, x: View, whole: int) -> bool:
+    """Whether the pixels of the image are the rows of the product as they lie."""
+    taps, channels = op.operands[1].shape[2:], op.operands[1].shape[1]
+    padding = {*op.dims("low"), *op.dims("high")}
+    is_pointwise = {*taps, *op.ints("strides")} == {1} and padding == {0}
+    return is_pointwise and is_dense(x) and isinstance(channels, int) and channels % (GROUP * whole) == 0
+
+
+def _sums_by(rows: object) -> int:
+    return FLIPPED_ZERO if rows == U8 else -FLIPPED_ZERO
+
+
+def _packed_filters(sizes: tuple[int, ...], width: int, sums_by: int, whole: int) -> PermutedPanels:
+    """Filters [o, i, *taps] in panels, of which each sums its channels innermost."""
+    filters, channels, *taps = sizes
+    depth = channels * prod(taps)
+    turned = Permuted((0, *range(2, len(sizes)), 1), sizes)
+    panels = PackedPanels(width, depth, filters, 1, depth, group=GROUP, sums_by=sums_by, whole=whole)
+    return PermutedPanels(turned, panels)

@@ -1,0 +1,133 @@
+"""Contractions of bytes on a CPU: which these are, how wide their panels are, and what is packed on the way."""
+
+from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
+from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
+from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.codegen_cpu.tile_kernels import has_tiles
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I8, I32, U8
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
+from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Threads, Tile
+from onnxc.compiler.planning.views import View
+from onnxc.compiler.target import Target
+
+__all__ = ["byte_schedule", "byte_types", "is_of_bytes", "panel_vectors", "reads_bytes"]
+
+CHUNK_ROWS = 256
+"""The most rows of A against one panel, which then comes from far memory once for all of them."""
+
+MOST_PACKED_BYTES = 1 << 19
+"""The most that rows take that are packed for all panels: in the second-level cache, beside a panel."""
+
+LEAST_ROWS = 32
+"""Chunks are of so many rows, which tile registers multiply at once, or of a multiple of it."""
+
+ROWS_BESIDE = 96
+"""Rows that are packed for each panel again, as their depth is not known, or too large."""
+
+BLOCK_DEPTH = 2048
+"""How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
+
+PACK_DEPTH = 1024
+"""The same for a B that is packed on the way, on the stack."""
+
+
+def is_of_bytes(dot: Op) -> bool:
+    """Whether a contraction sums products of 8 bits in i32."""
+    return dot.dtype() == I32 and all(operand.dtype in (I8, U8) for operand in dot.operands)
+
+
+def reads_bytes(dot: Op, ordinal: int, view: View) -> bool:
+    """Whether groups along k are read of an operand side by side; or neighbouring columns, of the one that has them."""
+    *terms, result = parse_equation(dot.attributes["equation"])
+    letters, other = terms[ordinal], terms[1 - ordinal]
+    dense = [letter for letter, stride in zip(letters, view.strides, strict=True) if stride == 1]
+    has_columns = bool(result) and result[-1] in letters and result[-1] not in other
+    wanted = [letter for letter in letters if letter not in result][-1:] + [result[-1]] * has_columns
+    return any(letter in dense for letter in wanted)
+
+
+def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule | None:
+    """The schedule of a contraction of bytes; None where no axis is of one operand alone, or none is strided.
+
+    `arithmetic` names the type of the rows as they are multiplied.
+    """
+    found = find_problem(problem.block)
+    if found is None or not found.n:
+        return None
+    lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
+    vectors = panel_vectors(found.columns, lanes, target)
+    rows = row_type(own, found.b.base.dtype, target)
+    parameter = problem.block.parameters.index(found.b.base)
+    is_constant, width = problem.is_constant(parameter), vectors * lanes
+    sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
+    whole = whole_steps(target)
+    panels = _packed_panels(found, width, sums_by, whole) if is_constant else None
+    packs = rows != own or not _reads_groups(found, whole) or (has_tiles(target) and found.columns != width)
+    chunk = _chunk_rows(found, packs)
+    return ContractionSchedule(
+        algorithm="bytes",
+        tile=Tile(chunk or ROWS_BESIDE, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
+        arithmetic=Arithmetic(str(rows), I32),
+        registers=Tile(register_rows(vectors, target), width),
+        workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
+        left=found.left,
+        packs_rows=packs,
+        keeps_rows=packs and chunk is not None,
+        packs_columns=not is_constant,
+        packing=None if panels is None else Packing(parameter, panels),
+        why=f"B is packed {'when it is compiled' if is_constant else 'on the way'}",
+    )
+
+
+def byte_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
+    """What the micro-kernels of a schedule multiply."""
+    rows = U8 if schedule.arithmetic.operands == str(U8) else I8
+    return ProductTypes(rows, found.b.base.dtype, I32, GROUP)
+
+
+def _chunk_rows(found: Problem, packs: bool) -> int | None:
+    """The rows of a chunk, all chunks of about one size; None where no whole rows of so many can be packed."""
+    most = CHUNK_ROWS
+    if packs:
+        if not isinstance(found.depth, int) or found.depth * LEAST_ROWS > MOST_PACKED_BYTES:
+            return None
+        most = min(CHUNK_ROWS, MOST_PACKED_BYTES // max(found.depth, 1) // LEAST_ROWS * LEAST_ROWS)
+    if not isinstance(found.rows, int):
+        return most
+    chunks = max(1, -(-found.rows // most))
+    return max(1, -(-found.rows // (chunks * LEAST_ROWS)) * LEAST_ROWS)
+
+
+def panel_vectors(columns: Dim, lanes: int, target: Target) -> int:
+    """The width of panels that leaves the least unused; a step along k takes one vector more than it multiplies.
+
+    Tile registers hold the sums of two: of wider panels what they read lies in half of the sets of the first cache.
+    """
+    widths = (2, 1) if has_tiles(target) else (4, 3, 2, 1)
+    if not isinstance(columns, int):
+        return widths[0]
+    return min(widths, key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
+
+
+def _reads_groups(found: Problem, whole: int) -> bool:
+    """Whether rows are whole steps side by side, so that they are read in place."""
+    is_whole = isinstance(found.depth, int) and found.depth % (GROUP * whole) == 0
+    return is_whole and found.a_stride(found.k) == 1
+
+
+def _packed_panels(found: Problem, width: int, sums_by: int, whole: int) -> PackedPanels:
+    """Constant B in panels of so many columns."""
+    outer = [letter for letter in found.outer if found.b_strides[letter] != 0]
+    batches = (known_sizes((found.sizes[letter], found.b_strides[letter])) for letter in outer)
+    strides = (found.b_stride(found.k), found.b_strides[found.n], found.b.offset)
+    depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
+    known = tuple(Batch(*batch) for batch in batches)
+    return PackedPanels(
+        width, depth, columns, depth_stride, column_stride, offset, known, group=GROUP, sums_by=sums_by, whole=whole
+    )

@@ -1,0 +1,122 @@
+"""What contractions cost on a CPU, counted in multiply-adds of vectors.
+
+The constants are what micro-kernels and copies took beside one multiply-add, on the processor of machines.json.
+"""
+
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem
+from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
+from onnxc.compiler.codegen_cpu.schedules.products import register_rows
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem
+from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.schedules import ContractionSchedule, Threads
+from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.target import Target
+
+__all__ = ["contraction_cost"]
+
+UNIT_PRODUCTS = 250.0
+"""A unit of work takes about 60 ns besides its products."""
+
+COPY_PRODUCTS = {"in order": 2.0, "widened": 12.0, "turned": 8.0, "gathered": 40.0}
+"""A vector that is packed: in order along the lanes; from a constant panel of 16 bits, which comes from far memory; in
+squares that are turned in registers; element by element.
+"""
+
+ROW_COPY_PRODUCTS = 3.0
+"""A vector of A that is packed for a panel."""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The typical sizes of strided loops, of one position of the letters that both operands share."""
+
+    rows: int
+    columns: int
+    depth: int
+    others: int
+    """How often they are multiplied: positions of what only one operand has, outside of rows and columns."""
+
+
+def _sizes(found: Problem, case: Case) -> _Sizes:
+    left, right = (case.sizes[name] for name in (("left", "right") if found.left == 0 else ("right", "left")))
+    rows = found.rows if isinstance(found.rows, int) else left
+    columns = found.columns if isinstance(found.columns, int) else right
+    return _Sizes(rows, columns, case.sizes["depth"], max(1, left * right // max(rows * columns, 1)))
+
+
+def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> float:
+    """The seconds of a launch on one thread."""
+    found = contraction_problem(problem.block, schedule)
+    sizes = _sizes(found, case)
+    cost = _panel_products if schedule.algorithm == "panels" else _line_products
+    products = sizes.others * cost(found, schedule, sizes, target)
+    item, elements = schedule.arithmetic.sums.itemsize, case.sizes["left"] * case.sizes["right"]
+    memory = item * ((case.sizes["left"] + case.sizes["right"]) * sizes.depth + elements)
+    return cost_model(target).seconds(products, memory)
+
+
+def _panel_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+    """Multiply-adds, and what takes as long as so many of them; the last panel is as narrow as its columns are."""
+    assert isinstance(schedule.workers, Threads), schedule
+    lanes, vectors = schedule.workers.lanes, schedule.tile.columns // schedule.workers.lanes
+    chunks = -(-sizes.rows // (schedule.unit_rows or schedule.tile.rows))
+    panels, rest = divmod(-(-sizes.columns // lanes), vectors)
+    products = chunks * (panels + bool(rest)) * UNIT_PRODUCTS + sizes.rows * _finish(found, sizes.columns, lanes)
+    for width, count in ((vectors, panels), (rest, bool(rest))):
+        if count:
+            products += count * sizes.depth * _panel_step(found, schedule, sizes.rows, width, chunks, target)
+    return products
+
+
+def _panel_step(
+    found: Problem, schedule: ContractionSchedule, rows: int, vectors: int, chunks: int, target: Target
+) -> float:
+    """What all rows take for a step along k of one panel."""
+    full = register_rows(vectors, target)
+    blocks, rest = divmod(rows, full)
+    products = blocks * _step(full, vectors) + (_step(rest, vectors) if rest else 0.0)
+    if schedule.packs_columns:
+        products += chunks * vectors * COPY_PRODUCTS[_panel_copy(found, schedule)]
+    elif schedule.packing is None or found.b.base.dtype != schedule.arithmetic.sums:
+        # Rows that are far apart in memory, and elements that are widened: 32 and 64 rows of 768x3072 in f16 had 63 and
+        # 65 GFLOP/s so, and 57 and 67 where panels were widened first.
+        products += 1.6 * vectors * (blocks + bool(rest))
+    return products + (rows * ROW_COPY_PRODUCTS * F32.bits / target.vector_bits if schedule.packs_rows else 0.0)
+
+
+def _step(rows: int, vectors: int) -> float:
+    """A step along k of a micro-kernel: 6x4, 8x3, 12x2 and 14x1 took 31, 32, 36 and 28, and 1x4 12."""
+    return vectors * (rows + 2) + rows * (4 - vectors) * 0.3
+
+
+def _panel_copy(found: Problem, schedule: ContractionSchedule) -> str:
+    if schedule.packing is not None:
+        return "widened"
+    if found.b_strides[found.n] == 1:
+        return "in order"
+    return "turned" if found.b_stride(found.k) == 1 else "gathered"
+
+
+def _finish(found: Problem, columns: int, lanes: int) -> float:
+    """A row of the result: vectors are loaded and stored, or their elements one by one where these are far apart.
+
+    Of 128x768 elements 6 KiB apart each took more than 20 products.
+    """
+    result = parse_equation(found.dot.attributes["equation"])[2]
+    stride = row_major(found.dot.results[0].shape)[result.index(found.n)]
+    return -(-columns // lanes) * (4.0 if stride == 1 else 20.0 * lanes)
+
+
+def _line_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+    """Multiply-adds along the lanes, each with a load of A, and the sums of lanes."""
+    assert isinstance(schedule.workers, Threads), schedule
+    lanes = schedule.workers.lanes
+    # Rows that are read again and again come from the second-level cache: 10 lines against 1000x512 took 620 us.
+    row = -(-sizes.depth // lanes) * (1.3 if sizes.others == 1 else 8.0) + 6.0
+    packed = sizes.depth / lanes * COPY_PRODUCTS["gathered"] if schedule.packs_columns else 0.0
+    units = -(-sizes.rows // schedule.tile.rows)
+    return sizes.rows * row + units * (packed + UNIT_PRODUCTS)

@@ -1,0 +1,195 @@
+"""Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, what is copied first."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
+from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.compiler.ir.module import Block
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.choose_schedules import KernelProblem, Measure, Typical
+from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
+from onnxc.compiler.planning.matrix_products import Problem, line_problem, panel_problem
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Schedule, Threads, Tile
+from onnxc.compiler.target import Target
+
+__all__ = [
+    "contraction_candidates",
+    "contraction_measures",
+    "contraction_problem",
+    "product_types",
+]
+
+FLOATS = (F64, F32, F16, BF16)
+"""What is multiplied in panels and lines: 16-bit floats are widened on the way."""
+
+CHUNK_ROWS = 256
+"""The most rows of A against one panel, which then comes from far memory once for all of them: 128x768x3072 took 8.4 ms
+in chunks of 96 and 7.1 ms in one.
+"""
+
+SHARED_BLOCKS = 2
+"""The blocks of rows in registers that a tile has where several tiles share a panel that is packed for them: results
+are written while the next ones are computed. 6 products of 1500x64x1500 took 44 ms with 2 of them and 49 ms with 16.
+"""
+
+SHARING_ROWS = 768
+"""The most rows that share such a panel: packing it takes no time beside them, and threads have units to share."""
+
+BLOCK_DEPTH = 512
+"""How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
+
+PACK_DEPTH = 1024
+"""The same for a B that is packed on the way, on the stack. 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with
+256, 512 and 1024."""
+
+LINE_ROWS = 64
+"""Rows of a unit that multiplies lines: their results are written as whole vectors."""
+
+FEW = Typical(4, 0, 16)
+MANY = Typical(1024)
+"""A size that only a call decides. Few rows, which models have left of a product, are not worth packing its other side.
+"""
+
+
+def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
+    """What the micro-kernels of a schedule multiply: what is packed on the way has the type of the sums."""
+    sums = schedule.arithmetic.sums
+    return ProductTypes(
+        sums if schedule.packs_rows else found.a.base.dtype,
+        sums if schedule.packs_columns else found.b.base.dtype,
+        sums,
+    )
+
+
+def contraction_problem(block: Block, schedule: ContractionSchedule) -> Problem:
+    """The strided loops that a schedule is for."""
+    found = (panel_problem if schedule.algorithm == "panels" else line_problem)(block, schedule.left)
+    assert found is not None, schedule
+    return found
+
+
+def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    """How many rows either operand has for the other, and how deep they are multiplied."""
+    dot = next(op for op in problem.block.ops if op.name == "dot")
+    left, right, result = parse_equation(dot.attributes["equation"])
+    sizes = dict(zip(left + right, dot.operands[0].shape + dot.operands[1].shape, strict=True))
+    lone = (product(sizes[x] for x in own if x not in other) for own, other in ((left, right), (right, left)))
+    depth = product(sizes[letter] for letter in left if letter not in result)
+    ranges = {"left": (FEW, MANY), "right": (MANY,)}
+    rows = {name: Measure(size, ranges[name]) for name, size in zip(ranges, lone, strict=True)}
+    return {**rows, "depth": Measure(depth, (MANY,))}
+
+
+def contraction_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
+    """Panels and lines with either operand as rows; for what these are not written for, the general kernel."""
+    dot = next(op for op in problem.block.ops if op.name == "dot")
+    in_bytes = byte_schedule(problem, target) if is_of_bytes(dot) else None
+    if in_bytes is not None:
+        return (in_bytes,)
+    dtypes = (*(operand.dtype for operand in dot.operands), dot.dtype())
+    if not all(dtype in FLOATS for dtype in dtypes):
+        why = f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats alone"
+        return (_general(problem.block, target, why),)
+    sums = F64 if F64 in dtypes else F32
+    found = tuple(each for left in (0, 1) for each in _of_operand(problem, left, sums, target))
+    return found or (_general(problem.block, target, "an operand does not lie in steps of strides"),)
+
+
+def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) -> Iterator[ContractionSchedule]:
+    """The candidates with an operand as rows."""
+    by_panels, by_lines = panel_problem(problem.block, left), line_problem(problem.block, left)
+    if by_panels is not None:
+        for vectors in (4, 3, 2, 1):
+            for packs in _ways_to_read(problem, by_panels, sums):
+                yield _panels(by_panels, problem, vectors, packs, sums, target)
+    if by_lines is not None and _is_by_lines(by_lines):
+        yield _lines(by_lines, sums, target)
+
+
+def _is_by_lines(found: Problem) -> bool:
+    """Whether rows are dense along k, and B too, or a line of it for all rows can be copied."""
+    return found.a_stride(found.k) == 1 and (found.b_stride(found.k) == 1 or found.b_stride(found.m) == 0)
+
+
+def _ways_to_read(problem: KernelProblem, found: Problem, sums: DType) -> Sequence[bool]:
+    """Whether panels may be, or must be, packed on the way."""
+    if _constant_panels(problem, found):
+        return (False,) if found.b.base.dtype == sums else (False, True)
+    return (True, False) if found.b_strides[found.n] == 1 else (True,)
+
+
+def _constant_panels(problem: KernelProblem, found: Problem) -> bool:
+    return problem.is_constant(problem.block.parameters.index(found.b.base))
+
+
+def _panels(
+    found: Problem, problem: KernelProblem, vectors: int, packs: bool, sums: DType, target: Target
+) -> ContractionSchedule:
+    is_constant = _constant_panels(problem, found)
+    lanes = target.vector_bits // sums.bits
+    width, depth = vectors * lanes, PACK_DEPTH if packs and not is_constant else BLOCK_DEPTH
+    is_shared = packs and not found.outer_k and isinstance(found.depth, int) and found.depth <= depth
+    parameter = problem.block.parameters.index(found.b.base)
+    way = "packed on the way" if packs else "packed when it is compiled" if is_constant else "read in place"
+    registers = register_rows(vectors, target)
+    return ContractionSchedule(
+        algorithm="panels",
+        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found.rows), width, depth),
+        unit_rows=SHARING_ROWS if is_shared else 0,
+        arithmetic=Arithmetic(str(sums), sums),
+        registers=Tile(registers, width),
+        left=found.left,
+        packs_rows=found.a.base.dtype != sums,
+        packs_columns=packs,
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=Packing(parameter, _packed_panels(found, width)) if is_constant else None,
+        why=f"B is {way}",
+    )
+
+
+def _chunk_rows(rows: Dim) -> int:
+    """As many as a chunk may have, or all rows in chunks of one size."""
+    if not isinstance(rows, int):
+        return CHUNK_ROWS
+    chunks = max(1, -(-rows // CHUNK_ROWS))
+    return max(1, -(-rows // chunks))
+
+
+def _packed_panels(found: Problem, width: int) -> PackedPanels:
+    """Constant B in panels of so many columns."""
+    outer = [letter for letter in (*found.outer, *found.outer_k) if found.b_strides[letter] != 0]
+    batches = (known_sizes((found.sizes[letter], found.b_strides[letter])) for letter in outer)
+    strides = (found.b_stride(found.k), found.b_strides[found.n], found.b.offset)
+    depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
+    return PackedPanels(
+        width, depth, columns, depth_stride, column_stride, offset, tuple(Batch(*batch) for batch in batches)
+    )
+
+
+def _lines(found: Problem, sums: DType, target: Target) -> ContractionSchedule:
+    lanes = target.vector_bits // sums.bits
+    return ContractionSchedule(
+        algorithm="lines",
+        tile=Tile(LINE_ROWS, 1, PACK_DEPTH),
+        arithmetic=Arithmetic(str(sums), sums),
+        registers=Tile(min(8, lanes), lanes),
+        left=found.left,
+        packs_columns=found.b_stride(found.k) != 1,
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        why="rows and columns are dense along k",
+    )
+
+
+def _general(block: Block, target: Target, why: str) -> ContractionSchedule:
+    dot = next(op for op in block.ops if op.name == "dot")
+    return ContractionSchedule(
+        algorithm="general",
+        tile=Tile(1, ROW_BLOCK),
+        arithmetic=Arithmetic(str(dot.dtype()), dot.dtype()),
+        workers=element_threads(target),
+        why=why,
+    )

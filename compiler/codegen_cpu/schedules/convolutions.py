@@ -1,0 +1,238 @@
+"""Convolutions on a CPU: which are computed by rows, how large their tiles are, and what keeps others from it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import channels_innermost
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.convolution_sums import find_sums
+from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
+from onnxc.compiler.planning.views import View, is_dense, operand_view, whole
+from onnxc.compiler.target import Target
+
+__all__ = ["convolution_candidates", "depthwise_schedule", "is_depthwise", "reads_image"]
+
+CHUNK_PIXELS = 96
+"""Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
+
+BLOCK_DEPTH = 512
+"""How much is summed before the next block of a panel is read: 128 KiB of a panel, in the second-level cache."""
+
+PACK_DEPTH = 256
+"""The same for filters that are packed on the way, on the stack."""
+
+POINTERS = 8
+"""The most rows that are read at once: more addresses would not fit the 16 integer registers beside the rest."""
+
+LONG_RUN = 16
+"""Runs of so many products hide what it takes to look up where they begin: a vector of addresses for 8 rows."""
+
+
+TRANSFORMED_CHANNELS = 32
+"""Of fewer channels or filters transforming takes longer than it saves: at 32, 112 x 112 pixels still take 0.75."""
+
+TRANSFORMED_PIXELS = 100
+"""Images of fewer pixels are bound by reading filters, 16 numbers in place of 9: 7 x 7 pixels take as long."""
+
+CHUNK_TILES = 60
+"""Tiles of a unit: 14 x 14 pixels, so that their filters are read once; 36 tiles took 1.2 times as long."""
+
+BLOCK_CHANNELS = 32
+"""Channels that are transformed at a time: 60 tiles of them, and of 64 filters, take 360 KiB of the stack."""
+
+
+CACHED_BYTES = 1 << 20
+"""What stays in the second-level cache: of 1024 filters of 1024 channels, 14 x 14 pixels take 0.9 of the time."""
+
+
+def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
+    """By rows, or one filter for each channel; for what neither is written for, the general kernel."""
+    op = next(op for op in problem.block.ops if op.name == "convolution")
+    reason = _no_fast_convolution(op)
+    if reason:
+        return (_lone(op, "general", target, reason),)
+    if is_depthwise(op):
+        return (depthwise_schedule(op, problem, target),)
+    if _is_worth_transforming(op, problem):
+        return (_winograd(op, problem, target),)
+    return (_rows(op, problem, target),)
+
+
+def is_depthwise(op: Op) -> bool:
+    """Whether each filter reads one channel of several, and there are no phases."""
+    is_spread = max(op.ints("input_dilations"), default=1) > 1
+    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2 and not is_spread
+
+
+def reads_image(op: Op, view: View) -> bool:
+    """Whether the fast kernels read the image as `view`: runs are long, or nearly as long as those of a dense one."""
+    if not _has_fast_kernel(op):
+        return True
+    if is_depthwise(op):
+        return view.strides[-1] == 1
+    found, dense = find_sums(op, view), find_sums(op, whole(op.operands[0]))
+    if found is None or dense is None:
+        return found is not None
+    return found.run_length >= min(LONG_RUN, dense.run_length // 3)
+
+
+def _has_fast_kernel(op: Op) -> bool:
+    return not _unfit(op)
+
+
+def _unfit(op: Op) -> str:
+    """What of the op itself keeps the fast kernels away."""
+    x, w = op.operands
+    dtypes: tuple[DType, ...] = (x.dtype, w.dtype, op.dtype())
+    if len(set(dtypes)) > 1 or dtypes[0] not in (F32, F64):
+        return f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply f32 or f64 alone"
+    if op.text("dimensions") != channels_innermost(x.rank - 2):
+        return f"the axes lie as {op.text('dimensions')}"
+    inner = w.shape[1:]
+    if not all(isinstance(size, int) for size in inner) or product(inner) == 0 or w.shape[0] == 0:
+        return f"the filters are {w.type}"
+    if not isinstance(w.shape[0], int) and op.int("groups") > 1:
+        return "the number of filters of a group is not known"
+    return "" if _has_whole_phases(op) else "the input is dilated, and the windows are too or have steps"
+
+
+def _has_whole_phases(op: Op) -> bool:
+    """Whether along each axis either the elements of the image are neighbours, or windows and taps are."""
+    rows = zip(op.ints("input_dilations"), op.ints("strides"), op.ints("dilations"), strict=True)
+    return all(spread == 1 or (step, dilation) == (1, 1) for spread, step, dilation in rows)
+
+
+def _no_fast_convolution(op: Op) -> str:
+    """Why a convolution has neither rows nor a depthwise kernel; nothing where it has one."""
+    reason = _unfit(op)
+    if reason:
+        return reason
+    x, w = (operand_view(operand) for operand in op.operands)
+    if x is None or w is None:
+        return "an operand does not lie in strides"
+    if is_depthwise(op):
+        return "" if x.strides[-1] == 1 else "the channels do not lie side by side"
+    return "" if find_sums(op, x) is not None else "no two products of a sum lie side by side"
+
+
+def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+    lanes = target.vector_bits // op.dtype().bits
+    x, w = (operand_view(operand) for operand in op.operands)
+    assert x is not None
+    assert w is not None
+    parameter = problem.block.parameters.index(w.base)
+    packed = problem.is_constant(parameter) and is_dense(w)
+    sums = find_sums(op, x, merges=packed)
+    assert sums is not None
+    vectors = _vectors(op, lanes)
+    packing = None
+    if packed:
+        layout = PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order)
+        spread = op.ints("input_dilations")
+        packing = Packing(parameter, PackedPhases(layout, spread) if sums.spread else layout)
+    return ConvolutionSchedule(
+        algorithm="rows",
+        tile=Tile(CHUNK_PIXELS, vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=packing,
+        small_image=0 if _fits_cache(op) else CACHED_BYTES // op.dtype().itemsize,
+        why="filters are packed when it is compiled" if packed else "filters are packed on the way",
+    )
+
+
+def _fits_cache(op: Op) -> bool:
+    """Whether all filters stay in the cache from chunk to chunk."""
+    elements = product(op.operands[1].shape)
+    return isinstance(elements, int) and elements * op.dtype().itemsize <= CACHED_BYTES
+
+
+def _is_worth_transforming(op: Op, problem: KernelProblem) -> bool:
+    """Whether 3 x 3 constant taps are neighbours, and there are enough channels for what transforming takes."""
+    x, w = (operand_view(operand) for operand in op.operands)
+    assert x is not None
+    assert w is not None
+    if w.shape[2:] != (3, 3) or op.int("groups") > 1 or not is_dense(w) or x.strides[-1] != 1:
+        return False
+    if {*op.ints("strides"), *op.ints("dilations"), *op.ints("input_dilations")} != {1}:
+        return False
+    if not problem.is_constant(problem.block.parameters.index(w.base)):
+        return False
+    pixels = product(op.result.shape[1:-1])
+    is_large = not isinstance(pixels, int) or pixels >= TRANSFORMED_PIXELS
+    return is_large and min(known_sizes(w.shape[:2])) >= TRANSFORMED_CHANNELS
+
+
+def _winograd(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+    lanes = target.vector_bits // op.dtype().bits
+    filters, channels, *_ = known_sizes(op.operands[1].shape)
+    vectors, w = _vectors(op, lanes), operand_view(op.operands[1])
+    assert w is not None
+    parameter = problem.block.parameters.index(w.base)
+    return ConvolutionSchedule(
+        algorithm="winograd",
+        tile=Tile(CHUNK_TILES, vectors * lanes, BLOCK_CHANNELS),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=Packing(parameter, TransformedFilters(vectors * lanes, filters, channels)),
+        why="4 products for each result in place of 9",
+    )
+
+
+def _vectors(op: Op, lanes: int) -> int:
+    """The vectors of a panel that waste least: a step takes the time of one product more than it makes, for loads."""
+    filters = op.operands[1].shape[0]
+    if not isinstance(filters, int):
+        return 4
+    count = filters // op.int("groups")
+    return min((4, 3, 2, 1), key=lambda vectors: -(-count // (vectors * lanes)) * (vectors + 1))
+
+
+def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
+    """Filters with their channels side by side, as those of the image lie."""
+    w = operand_view(op.operands[1])
+    assert w is not None
+    parameter = problem.block.parameters.index(w.base)
+    packed = problem.is_constant(parameter) and is_dense(w)
+    sizes = known_sizes(w.shape)
+    packing = Packing(parameter, Permuted((*range(1, len(sizes)), 0), sizes)) if packed else None
+    return ConvolutionSchedule(
+        algorithm="depthwise",
+        tile=Tile(_columns(op.result.shape[-2]), target.vector_bits // op.dtype().bits),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        workers=Threads(target.vector_bits // op.dtype().bits, element_threads(target).grain),
+        packing=packing,
+        why="one filter for each channel",
+    )
+
+
+MOST_COLUMNS = 8
+"""Neighbouring columns that a depthwise convolution sums at once: as many additions are under way as their latency."""
+
+
+def _columns(length: Dim) -> int:
+    """Columns of a tile: the most of which a line has whole tiles, if there are nearly as many."""
+    if not isinstance(length, int) or length <= 0:
+        return MOST_COLUMNS
+    tiles = -(-length // MOST_COLUMNS)
+    return -(-length // tiles)
+
+
+def _lone(op: Op, algorithm: Literal["general"], target: Target, why: str) -> Schedule:
+    """One element after the other, in vectors along the last axis."""
+    return ConvolutionSchedule(
+        algorithm=algorithm,
+        tile=Tile(1, ROW_BLOCK),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        workers=element_threads(target),
+        why=why,
+    )

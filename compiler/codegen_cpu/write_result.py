@@ -1,0 +1,18 @@
+"""What ends a kernel with an anchor: the pointwise ops that follow it, and the way of the result to memory."""
+
+from collections.abc import Sequence
+
+from onnxc.compiler.codegen_cpu.element_types import memory_type, round_register, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
+from onnxc.compiler.codegen_host.llvm_values import Reg
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.views import row_major
+
+
+def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Sequence[Index]) -> None:
+    """Stores the root of a kernel at `index`, where its anchor is `x`."""
+    root = frame.root
+    e.bound[anchor.results[0]] = round_register(x, anchor.results[0].dtype, frame.f)
+    place = e.strided(index, row_major(root.shape))
+    e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), place)

@@ -1,0 +1,219 @@
+"""GroupQueryAttention of com.microsoft: attention with a cache of keys and values, in decoders of language models.
+
+Batch b has P[b] = max(seqlens_k[b] + 1 - S, 0) tokens in its cache, then S new ones. A query sees the tokens up to its
+own, of the last local_window_size if that is given.
+"""
+
+from dataclasses import dataclass
+
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_domains import MICROSOFT
+from onnxc.compiler.frontend.operator_helpers.attention_heads import attended, join_heads, scale_of, split_heads
+from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto
+from onnxc.compiler.frontend.operator_helpers.rotary_positions import expect_cache, rotated
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, only_element, read_lengths
+from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import maximum
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.module import Value
+
+RULE = "ONNX Runtime GroupQueryAttention"
+PAST, BIAS = "attention-past", "attention-mask"
+NEGATIVE_INFINITY = float("-inf")
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """k, v: T[B, G, T, D]; `lengths`: i64[B, 1, 1, 1], how many tokens of each batch were there before."""
+
+    k: Value
+    v: Value
+    lengths: Value
+
+
+@operator("GroupQueryAttention", since=(1,), domain=MICROSOFT)
+def group_query_attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
+    """query: T[B, S, N * D], key, value: T[B, S, G * D], past_key, past_value: T[B, G, C, D], seqlens_k: i32[B]
+
+    ->  output: T[B, S, N * D], present_key, present_value: T[B, G, max(C, total_sequence_length), D], 0 behind the new
+    tokens. Or query: T[B, S, (N + 2 G) * D] with all three. Caches of angles: T[P, R/2], used where do_rotary is set.
+    """
+    _expect_known_form(node)
+    q, k, v = (_normed(x, name, node, ir) for x, name in zip(_heads(node, ir), ("q", "k", "v"), strict=True))
+    batch, _, length, _ = q.shape
+    ends = of_shape(_as_vector(node.input("seqlens_k"), ir), (batch,), "seqlens_k", node, ir, PAST)
+    before = ir.max(ir.sub(ir.add(ir.cast(ends, I64), 1), ir.size(length)), 0)
+    lengths = ir.reshape(before, (batch, 1, 1, 1))
+    if node.flag("do_rotary", False):
+        q, k = _rotated(q, k, before, node, ir)
+    cache = _cache(k, v, lengths, node, ir)
+    bias = _bias(q, cache, node, ir)
+    if _has_sink(node):
+        y = _attended_with_sink(q, cache, bias, node, ir)
+    else:
+        y = attended(q, cache.k, cache.v, bias, node, ir, softcap=node.float("softcap", 0.0))
+    return join_heads(y, ir), cache.k, cache.v
+
+
+def _expect_known_form(node: Node) -> None:
+    for name in ("k_quant_type", "v_quant_type"):
+        if node.string(name, "NONE") != "NONE":
+            node.unsupported(f"{name} is {node.string(name)}; export the model with caches of floats")
+    if node.flag("sliding_window_cache", False):
+        node.unsupported("sliding_window_cache is set; export the model with whole caches")
+    if node.wants(3):
+        node.unsupported("the output output_qk is wanted; use the standard's Attention-24, which has one")
+
+
+def _as_vector(value: Value, ir: Builder) -> Value:
+    """i32[B] of i32[B] or i32[B, 1]"""
+    return ir.reshape(value, value.shape[:1]) if value.rank == 2 and value.shape[1] == 1 else value
+
+
+# Operands
+
+
+def _heads(node: Node, ir: Builder) -> list[Value]:
+    """Queries T[B, N, S, D], and keys and values T[B, G, S, D]"""
+    heads, groups = node.int("num_heads"), node.int("kv_num_heads")
+    if groups < 1 or heads < 1 or heads % groups:
+        node.fail("attention-heads", f"{heads} heads cannot share {groups} of keys", rule=RULE)
+    query, key, value = node.input("query"), node.optional("key"), node.optional("value")
+    if key is not None and value is not None:
+        q, k, v = (split_heads(x, n, node, ir) for x, n in ((query, heads), (key, groups), (value, groups)))
+        k = of_shape(k, (q.shape[0], None, q.shape[2], q.shape[3]), "key", node, ir, "attention-heads")
+        return [q, k, of_shape(v, k.shape, "value", node, ir, "attention-heads")]
+    if key is not None or value is not None:
+        node.fail("missing-input", "only one of key and value is given", rule=RULE)
+    packed = split_heads(query, heads + 2 * groups, node, ir)
+    starts = ((0, heads), (heads, groups), (heads + groups, groups))
+    return [ir.slice_axis(packed, 1, start, count) for start, count in starts]
+
+
+def _normed(x: Value, name: str, node: Node, ir: Builder) -> Value:
+    """`x`, whose heads are divided by the roots of their mean squares and scaled, where there is a weight for it"""
+    weight = None if name == "v" else node.optional(f"{name}_norm_weight")
+    if weight is None:
+        return x
+    weight = of_shape(weight, x.shape[3:], f"{name}_norm_weight", node, ir, "normalization-parameter")
+    return ir.rms_norm(x, weight, 3, node.float("qk_norm_epsilon"))
+
+
+def _rotated(q: Value, k: Value, before: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
+    batch, _, length, _ = q.shape
+    positions = node.optional("position_ids")
+    if positions is None:
+        positions = ir.add(ir.reshape(before, (batch, 1)), ir.iota((1, length), 1, I64))
+    else:
+        positions = of_shape(positions, (batch, length), "position_ids", node, ir, "rotary-positions")
+    cos, sin = node.inputs("cos_cache", "sin_cache")
+    expect_cache(cos, node)
+    expect_in_range(positions, cos.shape[0], node, ir)
+    interleaved = node.flag("rotary_interleaved", False)
+    turned = [rotated(x, cos, sin, positions, node, ir, interleaved=interleaved) for x in (q, k)]
+    return turned[0], turned[1]
+
+
+def _cache(k: Value, v: Value, lengths: Value, node: Node, ir: Builder) -> _Cache:
+    """The cache with the new tokens behind those of each batch; without a past, in its beginning."""
+    past_k, past_v = node.optional("past_key"), node.optional("past_value")
+    if (past_k is None) != (past_v is None):
+        node.fail("past-without-partner", "only one of past_key and past_value is given", rule=RULE)
+    total = _total(k, past_k, node, ir)
+    if past_k is None or past_v is None:
+        room = total - k.shape[2]
+        k, v = (_with_room(x, room, total, ir) for x in (k, v))
+        return _Cache(k, v, lengths)
+    capacity = past_k.shape[2]
+    shape = (k.shape[0], k.shape[1], capacity, k.shape[3])
+    past_k, past_v = (
+        of_shape(past, shape, name, node, ir, PAST) for past, name in ((past_k, "past_key"), (past_v, "past_value"))
+    )
+    size = maximum(capacity, total)
+    joined = [_joined(past, new, lengths, size, ir) for past, new in ((past_k, k), (past_v, v))]
+    return _Cache(joined[0], joined[1], lengths)
+
+
+def _total(k: Value, past: Value | None, node: Node, ir: Builder) -> Dim:
+    """The greatest length of a sequence, as the input tells; the new tokens are part of it."""
+    given = only_element(node.input("total_sequence_length"), "total_sequence_length", node, ir)
+    (total,) = read_lengths(ir.reshape(given, (1,)), "total_sequence_length", node, ir, 1)
+    return maximum(total, k.shape[2])
+
+
+def _with_room(x: Value, room: Dim, total: Dim, ir: Builder) -> Value:
+    if room == 0:
+        return x
+    return ir.with_shape(ir.pad(x, (0, 0, 0, 0), (0, 0, room, 0)), (*x.shape[:2], total, x.shape[3]))
+
+
+def _joined(past: Value, new: Value, lengths: Value, size: Dim, ir: Builder) -> Value:
+    """T[B, G, size, D]: of each batch the first tokens of the past, as many as it has, then the new ones, then 0"""
+    batch, groups, capacity, width = past.shape
+    column = ir.iota((1, 1, size, 1), 2, I64)
+    ordinal = ir.sub(column, lengths)
+    is_past, is_new = ir.less(ordinal, 0), ir.less(ordinal, ir.size(new.shape[2]))
+    source = ir.select(is_past, column, ir.add(ordinal, ir.size(capacity)))
+    both = ir.concatenate([past, new], 2)
+    known = ir.select(is_new, source, 0)
+    shape = (batch, groups, size, width)
+    picked = ir.gather_along(both, ir.broadcast_to(known, shape), 2)
+    return ir.select(ir.broadcast_to(is_new, shape), picked, 0)
+
+
+# Scores
+
+
+def _bias(q: Value, cache: _Cache, node: Node, ir: Builder) -> Value:
+    """f32[B, 1 | N, S, T]: minus infinity for keys that a query does not see, and the bias that is given"""
+    batch, heads, length, _ = q.shape
+    keys, window = cache.k.shape[2], node.int("local_window_size", -1)
+    column = ir.iota((1, 1, 1, keys), 3, I64)
+    row = ir.add(ir.iota((1, 1, length, 1), 2, I64), cache.lengths)
+    last = row if node.flag("causal", True) else ir.add(cache.lengths, ir.sub(ir.size(length), 1))
+    seen = ir.less_equal(column, last)
+    if window >= 0:
+        seen = ir.and_(seen, ir.less(ir.sub(row, window), column))
+    given = node.optional("attention_bias")
+    shown = ir.scalar(0, F32) if given is None else _given_bias(given, (batch, heads, length, keys), node, ir)
+    return ir.select(seen, shown, ir.scalar(NEGATIVE_INFINITY, F32))
+
+
+def _given_bias(bias: Value, sizes: tuple[Dim, ...], node: Node, ir: Builder) -> Value:
+    """The bias in f32; one for fewer keys than the cache has room for is 0 there"""
+    if bias.rank != 4:
+        node.fail(BIAS, f"attention_bias is {bias.type}, not of 4 axes", rule=RULE)
+    room = sizes[3] - bias.shape[3]
+    if room != 0:
+        bias = ir.with_shape(ir.pad(bias, (0, 0, 0, 0), (0, 0, 0, room)), (*bias.shape[:3], sizes[3]))
+    target = [1 if size == 1 else wanted for size, wanted in zip(bias.shape, sizes, strict=True)]
+    return ir.cast(broadcast_onto(bias, target, "attention_bias", node, ir, BIAS), F32)
+
+
+def _has_sink(node: Node) -> bool:
+    return node.int("smooth_softmax", -1) == 1 or node.optional("head_sink") is not None
+
+
+def _attended_with_sink(q: Value, cache: _Cache, bias: Value, node: Node, ir: Builder) -> Value:
+    """Attention with a further key for each head, of a score that is given (else 0) and without a value."""
+    batch, heads, length, width = q.shape
+    groups = cache.k.shape[1]
+    if not isinstance(width, int):
+        node.unsupported("the width of a head is only known at run time; give the inputs their sizes with shapes=")
+    grouped = ir.reshape(q, (batch, groups, floordiv(heads, groups), length, width))
+    scores = ir.mul(ir.dot(grouped, cache.k, "bghsd,bgtd->bghst", F32), scale_of(width, node))
+    scores = ir.reshape(scores, (batch, heads, length, cache.k.shape[2]))
+    softcap = node.float("softcap", 0.0)
+    if softcap:
+        scores = ir.mul(ir.tanh(ir.div(scores, softcap)), softcap)
+    scores, _ = ir.broadcast_together(ir.add(scores, bias), scores)
+    given = node.optional("head_sink")
+    sink = ir.full((heads,), 0, F32) if given is None else of_shape(given, (heads,), "head_sink", node, ir, BIAS)
+    column = ir.broadcast(ir.cast(sink, F32), (1,), (batch, heads, length, 1))
+    weights = ir.softmax(ir.concatenate([scores, column], 3), 3)
+    weights = ir.slice_axis(weights, 3, 0, cache.k.shape[2])
+    split = ir.reshape(weights, (batch, groups, floordiv(heads, groups), length, cache.k.shape[2]))
+    mixed = ir.dot(split, ir.cast(cache.v, F32), "bghst,bgte->bghse")
+    return ir.cast(ir.reshape(mixed, (batch, heads, length, width)), q.dtype)

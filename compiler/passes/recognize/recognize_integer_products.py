@@ -1,0 +1,228 @@
+"""Products of quantised tensors as products of their 8-bit integers, whatever form the exporter gave them.
+
+Σ (a - za)(b - zb) = Σ ab - za Σ b - zb Σ a + K za zb: zero points leave the operands, and what they contribute is a sum
+of a constant, or of what is small beside the product. Sums are exact in i32, and wrap as those of i32 operands do.
+Between floats, ((a - za) sa) · ((b - zb) sb) becomes that sum times (sa sb), rounded twice where each product and each
+sum of floats was rounded; what is quantised again may so differ by one where it lay between two integers.
+"""
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, I8, I32, U8
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.primitives.contractions import channels_first, parse_equation
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.analysis.matching import constant_of
+from onnxc.compiler.passes.analysis.quantized_operands import Quantized, Spread, quantized_operand
+from onnxc.compiler.passes.notes import note_refusal
+
+MOST_PRODUCTS = (2**31 - 1) // (255 * 255)
+"""So many products of 8 bits surely fit in a sum of i32."""
+
+SPATIAL = string.ascii_lowercase[14:]
+"""Letters of spatial axes."""
+
+MOST_EXACT_PRODUCTS = 2**24 // (255 * 255)
+"""So many products of 8 bits are surely exact in a sum of f32."""
+
+
+def recognize_integer_products(module: Module) -> Module:
+    """Makes products of 8-bit integers of products of what they stand for."""
+    return rewrite(module, [multiply_integers, convolve_integers], note_refusal)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A factor of a correction: a tensor with an axis for each of its letters."""
+
+    value: Value
+    letters: str
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What terms are multiplied in: the letters of a result with their sizes, and a builder."""
+
+    result: str
+    sizes: Mapping[str, Dim]
+    build: Rewriter
+
+    def at(self, term: _Term, letters: str) -> Value:
+        """The term repeated along those of `letters` that it lacks."""
+        axes = [letters.index(letter) for letter in term.letters]
+        return self.build.broadcast(term.value, axes, [self.sizes[letter] for letter in letters])
+
+    def times(self, x: _Term, y: _Term) -> _Term:
+        """The product, no larger than it has to be."""
+        letters = "".join(letter for letter in self.result if letter in x.letters + y.letters)
+        return _Term(self.build.mul(self.at(x, letters), self.at(y, letters)), letters)
+
+    def less(self, total: Value, term: _Term) -> Value:
+        """`total`, which has all letters of the result, without the term."""
+        return self.build.sub(total, self.at(term, self.result))
+
+
+# Products of matrices
+
+
+@rule("dot")
+def multiply_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """dot((a - za) sa, (b - zb) sb) = (dot(a, b) - za Σ b - zb Σ a + K za zb) (sa sb), for a and b of 8 bits"""
+    if op.dtype() not in (F32, I32) or all(operand.dtype in (I8, U8) for operand in op.operands):
+        return None
+    left, right, result = parse_equation(op.text("equation"))
+    a, b = (quantized_operand(operand, build) for operand in op.operands)
+    if a is None or b is None:
+        return None
+    a, b = _signed(a, build), _signed(b, build)
+    summed = [letter for letter in left if letter not in result]
+    if set(left + right) - set(result) != set(left) & set(right) - set(result):
+        return Refusal("a letter that is summed is in one operand alone")
+    sizes = dict(zip(left + right, a.source.shape + b.source.shape, strict=True))
+    spreads = ((a.zero, left), (a.scale, left), (b.zero, right), (b.scale, right))
+    if any(letters[axis] in summed for spread, letters in spreads if spread is not None for axis in spread.axes):
+        return Refusal("a scale or zero point varies along what is summed")
+    reason = _unfit((a, b), op, [sizes[letter] for letter in summed])
+    if reason:
+        return Refusal(reason)
+    sums = _Sums(result, sizes, build)
+    total = build.dot(a.source, b.source, op.text("equation"), I32)
+    corrected = _corrected(total, (a, left), (b, right), summed, sums)
+    return corrected if op.dtype() == I32 else _scaled(corrected, (a, left), (b, right), sums)
+
+
+def _signed(operand: Quantized, build: Rewriter) -> Quantized:
+    """A constant of u8 about 128 as one of i8 about 0, beside which the other operand need not be summed."""
+    array, zero = constant_of(operand.source), operand.zero
+    if array is None or zero is None or zero.array is None or array.dtype != np.uint8 or not (zero.array == 128).all():
+        return operand
+    return replace(operand, source=build.constant((array ^ 0x80).view(np.int8)), zero=None)
+
+
+def _unfit(operands: tuple[Quantized, Quantized], op: Op, summed: list[Dim]) -> str:
+    """Why a product of floats cannot be one of integers; nothing where it can, or is one already."""
+    if op.dtype() == I32:
+        return "" if all(operand.scale is None for operand in operands) else "a product of i32 has a scale"
+    scales = [np.ones(1, np.float32) if each.scale is None else each.scale.array for each in operands]
+    known = [scale.astype(np.float64) for scale in scales if scale is not None]
+    if len(known) < len(scales):
+        return "a scale is not known before a call"
+    least, most = (prod(float(fold(np.abs(scale), initial=1)) for scale in known) for fold in (np.min, np.max))
+    if not np.finfo(np.float32).tiny <= least <= most <= np.finfo(np.float32).max:
+        return "the product of the scales is not a normal number"
+    sizes = [size for size in summed if isinstance(size, int)]
+    return "the sum may not fit in i32" if prod(sizes) > MOST_PRODUCTS else ""
+
+
+def _corrected(
+    total: Value, left: tuple[Quantized, str], right: tuple[Quantized, str], summed: list[str], sums: _Sums
+) -> Value:
+    """The sum of the products of (a - za) and (b - zb), where `total` is that of a and b."""
+    build, terms = sums.build, [_term(operand.zero, letters) for operand, letters in (left, right)]
+    of_a, of_b = terms
+    if of_a is not None:
+        below = _sum(*right, build, summed)
+        if of_b is not None:
+            count = build.cast(build.size(prod((sums.sizes[letter] for letter in summed), start=1)), I32)
+            both = sums.times(of_b, _Term(count, ""))
+            letters = "".join(letter for letter in sums.result if letter in below.letters + both.letters)
+            below = _Term(build.sub(sums.at(below, letters), sums.at(both, letters)), letters)
+        total = sums.less(total, sums.times(of_a, below))
+    if of_b is not None:
+        total = sums.less(total, sums.times(of_b, _sum(*left, build, summed)))
+    return total
+
+
+def _term(spread: Spread | None, letters: str) -> _Term | None:
+    return None if spread is None else _Term(spread.value, "".join(letters[axis] for axis in spread.axes))
+
+
+def _sum(operand: Quantized, letters: str, build: Rewriter, summed: list[str]) -> _Term:
+    """The sum of the integers of an operand along what the product sums; of a constant, carried out here."""
+    axes = tuple(letters.index(letter) for letter in summed)
+    kept = "".join(letter for letter in letters if letter not in summed)
+    array = constant_of(operand.source)
+    if array is not None:
+        return _Term(build.constant(array.sum(axes, dtype=np.int32)), kept)
+    return _Term(build.reduce(build.cast(operand.source, I32), "sum", axes), kept)
+
+
+def _scaled(total: Value, left: tuple[Quantized, str], right: tuple[Quantized, str], sums: _Sums) -> Value:
+    """The total times the scales, in f32."""
+    scales = [_term(operand.scale, letters) for operand, letters in (left, right)]
+    value = sums.build.cast(total, F32)
+    known = [scale for scale in scales if scale is not None]
+    if not known:
+        return value
+    factor = known[0] if len(known) == 1 else sums.times(*known)
+    return sums.build.mul(value, sums.at(factor, sums.result))
+
+
+# Convolutions
+
+
+@rule("convolution")
+def convolve_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """convolution((x - zx) sx, w sw) = (convolution(x padded with zx, w) - zx Σ w) (sx sw), for x and w of 8 bits"""
+    labels = op.text("dimensions")
+    if op.dtype() not in (F32, I32) or labels != channels_first(op.result.rank - 2):
+        return None
+    if all(operand.dtype in (I8, U8) for operand in op.operands):
+        return None
+    x, w = (quantized_operand(operand, build) for operand in op.operands)
+    if x is None or w is None:
+        return None
+    w, spatial = _signed(w, build), SPATIAL[: op.result.rank - 2]
+    if op.int("groups") > 1 and (w.source.shape[1] != 1 or w.zero is not None):
+        return _convolved_in_floats(op, build)
+    reason = _no_convolution(x, w, op) or _unfit((x, w), op, list(w.source.shape[1:]))
+    if reason:
+        return Refusal(reason)
+    result, filters = f"nc{spatial}", f"ci{spatial.upper()}"
+    sums = _Sums(result, dict(zip(result, op.result.shape, strict=True)), build)
+    total = _convolved(x, w.source, op, build)
+    if x.zero is not None:
+        total = sums.less(total, sums.times(_Term(x.zero.value, ""), _sum(w, filters, build, list(filters[1:]))))
+    return total if op.dtype() == I32 else _scaled(total, (x, result), (w, filters), sums)
+
+
+def _no_convolution(x: Quantized, w: Quantized, op: Op) -> str:
+    """Why a convolution cannot be one of integers; nothing where it can."""
+    if set(op.ints("input_dilations")) != {1}:
+        return "the input is dilated"
+    if w.zero is not None:
+        return "the zero point of the filters is not 0"
+    spreads = ((x.zero, ()), (x.scale, ()), (w.scale, (0,)))
+    if any(not set(spread.axes) <= set(axes) for spread, axes in spreads if spread is not None):
+        return "a scale or zero point varies along what is summed"
+    return ""
+
+
+def _convolved(x: Quantized, w: Value, op: Op, build: Rewriter) -> Value:
+    """The convolution of the integers, where what lies beside the image is the zero point of `x`."""
+    images, low, high = x.source, op.dims("low"), op.dims("high")
+    if x.zero is not None and set(low) | set(high) != {0}:
+        zero = build.cast(x.zero.value, images.dtype)
+        images = build.pad(images, (0, 0, *low), (0, 0, *high), zero)
+        low = high = (0,) * len(low)
+    return build.convolution(
+        images, w, op.ints("strides"), low, high, op.ints("dilations"), op.int("groups"), dtype=I32
+    )
+
+
+def _convolved_in_floats(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """A convolution of i32 in groups, whose few products f32 sums exactly; one of f32 stays what it is."""
+    x, w = op.operands
+    window = [size for size in w.shape[1:] if isinstance(size, int)]
+    if op.dtype() != I32:
+        return Refusal("the channels are in groups, of which each has few products")
+    if len(window) < w.rank - 1 or prod(window) > MOST_EXACT_PRODUCTS:
+        return Refusal("the channels are in groups, of which each has more products than f32 sums exactly")
+    operands = [build.cast(operand, F32) for operand in (x, w)]
+    return build.cast(build.op("convolution", operands, {**op.attributes, "dtype": F32})[0], I32)

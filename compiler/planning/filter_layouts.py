@@ -1,0 +1,102 @@
+"""Layouts of the filters of convolutions: packed in panels of filters, by phases, or transformed."""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+__all__ = ["PackedFilters", "PackedPhases", "TransformedFilters"]
+
+
+@dataclass(frozen=True)
+class PackedFilters:
+    """Filters of `sizes`, [o, i, *taps], as [group, panel, depth, width]; the last panel is filled up with zeros.
+
+    depth: what each filter of a group sums, its axes in the order `order`, of which 0 is i and the others are taps.
+    """
+
+    width: int
+    groups: int
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"panels of {self.width} filters, sums in the order {list(self.order)}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array."""
+        filters = self.sizes[0] // self.groups
+        return (self.groups, -(-filters // self.width), prod(self.sizes[1:]), self.width)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        filters = self.sizes[0] // self.groups
+        grouped = array.reshape(self.groups, filters, *self.sizes[1:])
+        turned = grouped.transpose(0, *(2 + axis for axis in self.order), 1)
+        turned = turned.reshape(self.groups, prod(self.sizes[1:]), filters)
+        for panel in range(out.shape[1]):
+            part = turned[..., panel * self.width : (panel + 1) * self.width]
+            out[:, panel, :, : part.shape[-1]] = part
+            out[:, panel, :, part.shape[-1] :] = 0
+
+
+@dataclass(frozen=True)
+class PackedPhases:
+    """Filters of a convolution whose results fall into phases, one part after the other: each packed by itself.
+
+    Phase j of an axis has every `spread`-th tap from j on; phases run row-major. whole: all taps as one part.
+    """
+
+    whole: PackedFilters
+    spread: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.whole}, {prod(self.spread)} phases"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array."""
+        return (prod(self.whole.shape),)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        start = 0
+        for phase in np.ndindex(*self.spread):
+            taps = tuple(slice(first, None, step) for first, step in zip(phase, self.spread, strict=True))
+            part = array[(slice(None), slice(None), *taps)]
+            packed = replace(self.whole, sizes=part.shape)
+            stop = start + prod(packed.shape)
+            packed.pack(part, out[start:stop].reshape(packed.shape))
+            start = stop
+
+
+@dataclass(frozen=True)
+class TransformedFilters:
+    """Filters of 3 x 3 taps, [o, i, 3, 3], for tiles of 2 x 2 results: as [panel, position, i, width].
+
+    A tile reads 4 x 4 elements of a channel; what becomes of them at each of 16 positions is multiplied by one number
+    of a filter, G g Gt. The last panel is filled up with zeros. Source: Lavin and Gray, 2015, F(2 x 2, 3 x 3).
+    """
+
+    width: int
+    filters: int
+    channels: int
+
+    def __str__(self) -> str:
+        return f"panels of {self.width} filters, transformed"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the transformed array."""
+        return (-(-self.filters // self.width), 16, self.channels, self.width)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        g = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+        transformed = np.einsum("pi,qj,ocij->pqco", g, g, array.astype(np.float64))
+        rows = transformed.reshape(16, self.channels, self.filters)
+        for panel in range(out.shape[0]):
+            part = rows[..., panel * self.width : (panel + 1) * self.width]
+            out[panel, ..., : part.shape[-1]] = part
+            out[panel, ..., part.shape[-1] :] = 0

@@ -1,0 +1,106 @@
+"""The forms of contractions of floats: which is chosen for which operands, and that each gives the right numbers."""
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.schedules import ContractionSchedule
+from onnxc.compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
+
+# Equation, sizes of its letters, which operands are constants, and the form: (algorithm, left, packs columns).
+FORMS = [
+    ("mk,kn->mn", {"m": 130, "k": 70, "n": 130}, "b", ("panels", 0, False)),
+    ("mk,kn->mn", {"m": 130, "k": 70, "n": 130}, "", ("panels", 0, True)),
+    ("mk,kn->mn", {"m": 3, "k": 70, "n": 130}, "", ("panels", 0, False)),
+    ("mk,nk->mn", {"m": 1, "k": 70, "n": 130}, "", ("lines", 1, False)),
+    ("mk,nk->mn", {"m": 130, "k": 70, "n": 130}, "", ("panels", 0, True)),
+    ("mk,kn->nm", {"m": 130, "k": 70, "n": 130}, "", ("panels", 1, True)),
+    ("mk,k->m", {"m": 75, "k": 300}, "", ("lines", 0, False)),
+    ("mk,k->m", {"m": 75, "k": 300}, "a", ("lines", 0, False)),
+    ("k,k->", {"k": 3000}, "", ("lines", 0, False)),
+    ("abk,abk->ab", {"a": 3, "b": 70, "k": 37}, "", ("lines", 0, False)),
+    ("mk,kn->mn", {"m": 200, "k": 50, "n": 1}, "b", ("lines", 0, False)),
+    ("bhtd,hdo->bto", {"b": 2, "h": 3, "t": 20, "d": 33, "o": 70}, "b", ("panels", 0, False)),
+    ("mkl,nlk->mn", {"m": 30, "k": 3, "l": 40, "n": 70}, "", ("panels", 0, True)),
+    ("abk,bkn->anb", {"a": 20, "b": 3, "k": 40, "n": 30}, "", ("panels", 0, True)),
+]  # fmt: skip
+
+
+def _native(equation: str, sizes: dict[str, int], constants: str, dtype: DType, target: Target) -> Native:
+    terms = parse_equation(equation)[:2]
+    arrays = [sample(dtype, *(sizes[letter] for letter in term), seed=seed) for seed, term in enumerate(terms)]
+
+    def build(ir: Builder, *given: Value) -> Value:
+        rest = iter(given)
+        operands = [ir.constant(x) if name in constants else next(rest) for name, x in zip("ab", arrays, strict=True)]
+        return ir.dot(*operands, equation)
+
+    inputs = [x for name, x in zip("ab", arrays, strict=True) if name not in constants]
+    native = Native(make([f"{dtype}[{', '.join(map(str, x.shape))}]" for x in inputs], build), target)
+    native.check(*inputs, bound=2 * precision(dtype))
+    return native
+
+
+@pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)
+def test_the_form_is_that_of_the_operands(
+    equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool]
+) -> None:
+    (kernel,) = _native(equation, sizes, constants, F32, EVERY_TARGET[0]).plan.kernels
+    schedule = kernel.scheduled(ContractionSchedule)
+    assert (schedule.algorithm, schedule.left, schedule.packs_columns) == form
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET[1:], ids=str)
+@pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)
+def test_every_target_computes_every_form(
+    equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool], target: Target
+) -> None:
+    _native(equation, sizes, constants, F32, target)
+
+
+@pytest.mark.parametrize("dtype", [F64, F16, BF16], ids=str)
+@pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)
+def test_no_product_of_floats_is_general(
+    equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool], dtype: DType
+) -> None:
+    (kernel,) = _native(equation, sizes, constants, dtype, EVERY_TARGET[0]).plan.kernels
+    assert kernel.scheduled(ContractionSchedule).algorithm in ("panels", "lines")
+
+
+def test_tiles_of_rows_share_a_panel() -> None:
+    """Deep enough for one block, and more rows than one tile and than one unit have."""
+    native = Native(make(["f32[M, 20]", "f32[N, 20]"], lambda ir, x, y: ir.dot(x, y, "mk,nk->mn")))
+    assert native.plan.kernels[-1].scheduled(ContractionSchedule).unit_rows > 0
+    for rows in (0, 1, 95, 97, 900):
+        native.check(sample(F32, rows, 20), sample(F32, 70, 20, seed=1), bound=2e-6)
+
+
+def test_views_with_steps_and_a_reversed_axis_are_read_where_they_lie() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        a = ir.slice(x, (1, 2), (20, 15), (2, 3))
+        b = ir.slice(y, (0, 1), (15, 33), (1, 2))
+        return ir.dot(a, b, "mk,kn->mn")
+
+    native = Native(make(["f32[40, 60]", "f32[16, 70]"], build))
+    assert native.kernels() == ["contraction"]
+    native.check(sample(F32, 40, 60), sample(F32, 16, 70, seed=1), bound=2e-6)
+
+
+def test_sums_of_lines_keep_nan_and_infinity_to_their_row() -> None:
+    native = Native(make(["f32[M, K]", "f32[K]"], lambda ir, x, y: ir.dot(x, y, "mk,k->m")))
+    x, y = sample(F32, 21, 50), np.abs(sample(F32, 50, seed=1))
+    x[3, 49], x[5, 0], x[20, 17] = np.nan, np.inf, -np.inf
+    native.check(x, y, bound=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_sums_of_16_bits_are_made_in_f32(dtype: DType) -> None:
+    """4000 ones and a half: a sum in 16 bits would stop growing at 2048, or at 256."""
+    native = Native(make([f"{dtype}[M, K]", f"{dtype}[K, 3]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn", F32)))
+    x, y = np.ones((5, 4001), dtype.numpy), np.ones((4001, 3), dtype.numpy)
+    x[:, 4000] = 0.5
+    assert (native(x, y)[0] == 4000.5).all()

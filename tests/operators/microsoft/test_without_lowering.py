@@ -1,0 +1,54 @@
+"""Operators of com.microsoft without a lowering: all are named at once, with what to do instead."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import onnxc
+from onnxc.compiler.frontend.advice import advice
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from tests.operators.microsoft.agreement import integers, make_model, normal, run_ours
+
+
+def test_every_such_node_is_listed_with_advice() -> None:
+    inputs = {"x": integers(0, 9, 3, dtype=np.int32)}
+    model = make_model("MurmurHash3", inputs, outputs=["t"])
+    model.graph.node.append(helper.make_node("Neg", ["t"], ["u"]))
+    options = {"mark": 0, "mincharnum": 1, "pad_value": "", "domain": "com.microsoft"}
+    model.graph.node.append(helper.make_node("Tokenizer", ["u"], ["y"], **options))
+    with pytest.raises(onnxc.UnsupportedError) as caught:
+        lower_model(check_model(read_model(model)))
+    text = str(caught.value)
+    assert caught.value.code == "unsupported-node"
+    assert "2 node(s)" in text
+    assert "MurmurHash3-1" in text
+    assert "Tokenizer-1" in text
+    assert "before the model is called" in text
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        ("QOrderedGelu", "in the format QDQ"),
+        ("Irfft", "ORT_ENABLE_BASIC"),
+        ("Tokenizer", "before the model is called"),
+    ],
+)
+def test_advice_fits_the_operator(operator: str, words: str) -> None:
+    assert words in advice("com.microsoft", operator)
+    assert advice("", operator) == "no lowering of this operator version"
+
+
+def test_weights_in_blocks_of_unknown_size_are_refused_with_advice() -> None:
+    inputs = {"x": normal(1, 16, 4, 4), "w": normal(16, 16, 1, 1)}
+    with pytest.raises(onnxc.UnsupportedError, match="ORT_ENABLE_EXTENDED"):
+        run_ours(make_model("Conv", inputs, domain="com.microsoft.nchwc"), inputs)
+
+
+def test_arity_and_attributes_are_those_of_the_schema() -> None:
+    with pytest.raises(onnxc.ModelError, match="input-count"):
+        run_ours(make_model("BiasGelu", {"a": normal(3)}), {})
+    with pytest.raises(onnxc.ModelError, match="unknown-attribute"):
+        run_ours(make_model("Gelu", {"a": normal(3)}, slope=1.0), {})
