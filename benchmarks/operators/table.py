@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.isolation import Row
 
+SHOWN_RATIO = 1.2
+"""Cases that are faster by more have no line of their own."""
+
 LEAST_US = 20.0
 """Calls that take ONNX Runtime less are counted apart: there the cost of calling decides."""
 
@@ -40,7 +43,7 @@ def _counts(name: str, rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The summary, a line for each operator, and all rows, the greatest loss first."""
+    """The summary, a line for each operator, and the rows that are slower or hardly faster, the greatest loss first."""
     timed = sorted(measured(rows), key=lambda row: figure(row, "ratio"))
     operators: dict[str, list[Row]] = {}
     for row in timed:
@@ -53,9 +56,9 @@ def markdown(rows: Sequence[Row]) -> str:
             "## Operators\n",
             "| operator | cases | worst | geometric mean |\n|---|---|---|---|",
             *_operator_lines(operators),
-            "\n## Cases\n",
+            f"\n## Cases below {SHOWN_RATIO}\n",
             "| ratio | onnxc us | ORT us | case |\n|---|---|---|---|",
-            *(_line(row) for row in timed),
+            *(_line(row) for row in timed if figure(row, "ratio") < SHOWN_RATIO),
             "",
         )
     )

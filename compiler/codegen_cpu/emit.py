@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
+from onnxc.compiler.codegen_cpu.report import make_report
 from onnxc.compiler.codegen_host.assemble import Pieces, assemble
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
 from onnxc.compiler.codegen_host.segments import NativeKernel, write_segment
@@ -39,7 +40,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         write_segment(frame, segment, natives, locations)
 
     lengths = [sum(function.length for function in code.functions) for code in codes]
-    return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, str(plan))
+    return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, make_report(plan, target))
 
 
 def _reports(kernel: Kernel) -> bool:

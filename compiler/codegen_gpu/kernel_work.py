@@ -1,62 +1,38 @@
-"""What a kernel of the plan reads, writes and computes, as sizes in its own symbols.
+"""The work of a kernel on a GPU: also which of its units do the operations, and how often each."""
 
-Every buffer is counted once: what a kernel reads again is expected in the cache. Where elements are picked, no more is
-counted than what comes out.
-"""
-
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
-from onnxc.compiler.ir.dim_functions import minimum
-from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
-from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
+from onnxc.compiler.planning import kernel_work
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, ConvolutionSchedule
 
-__all__ = ["KernelWork", "work_of"]
+__all__ = ["DeviceWork", "work_of"]
 
 _PRODUCTS = ("dot", "convolution", "attention")
 _UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
-_PICKING = ("gather", "gather_along", "gather_nd", "slice")
-
-_STEPS_PER_ELEMENT = {"softmax": 5, "masked_softmax": 6, "log_softmax": 5, "layer_norm": 8, "rms_norm": 5, "gelu": 8}
-"""Operations for each element of composites."""
 
 _THREE_PRODUCTS = 3
 """f32 as accurate as f32 itself takes so many products of tensor cores."""
 
 
 @dataclass(frozen=True)
-class KernelWork:
-    """Bytes from and to device memory; operations, a multiply-add being two, mostly of `unit`.
+class DeviceWork(kernel_work.KernelWork):
+    """Operations are mostly of `unit`, which `repeats` each so often because one pass is not exact enough."""
 
-    `repeats`: how often that unit does each, because one pass is not exact enough.
-    """
-
-    read_bytes: Dim
-    written_bytes: Dim
-    flops: Dim
     unit: Unit
     repeats: int = 1
 
 
-def work_of(kernel: Kernel) -> KernelWork:
+def work_of(kernel: Kernel) -> DeviceWork:
     """The work of one launch of a kernel."""
-    block = kernel.block
-    products = [op for op in block.ops if op.name in _PRODUCTS]
+    work = kernel_work.work_of(kernel)
+    products = [op for op in kernel.block.ops if op.name in _PRODUCTS]
     unit: Unit = _UNITS.get(products[0].operands[0].dtype, "fp32") if products else "fp32"
     is_exact = unit == "tf32" and _operand_form(kernel) == "tf32x3"
-    return KernelWork(
-        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters),
-        written_bytes=_total(map(_bytes, block.results)),
-        flops=_total(map(_flops, block.ops)),
-        unit=unit,
-        repeats=_THREE_PRODUCTS if is_exact else 1,
-    )
+    repeats = _THREE_PRODUCTS if is_exact else 1
+    return DeviceWork(work.read_bytes, work.written_bytes, work.flops, unit, repeats)
 
 
 def _operand_form(kernel: Kernel) -> str:
@@ -65,51 +41,3 @@ def _operand_form(kernel: Kernel) -> str:
     if isinstance(schedule, ContractionSchedule | ConvolutionSchedule | AttentionSchedule):
         return schedule.arithmetic.operands
     return ""
-
-
-def _total(sizes: Iterable[Dim]) -> Dim:
-    total: Dim = 0
-    for size in sizes:
-        total = total + size
-    return total
-
-
-def _bytes(value: Value) -> Dim:
-    return value.tensor.elements * value.dtype.itemsize
-
-
-def _read_bytes(kernel: Kernel, value: Value) -> Dim:
-    """All of a parameter, or what is picked from it where nothing else reads it."""
-    users = [op for op in kernel.block.ops if value in op.operands]
-    if users and all(op.name in _PICKING and op.operands[0] == value for op in users):
-        picked = _total(op.result.tensor.elements * value.dtype.itemsize for op in users)
-        return minimum(_bytes(value), picked)
-    return _bytes(value)
-
-
-def _flops(op: Op) -> Dim:
-    """The operations of an op; movements have none."""
-    elements = op.results[0].tensor.elements
-    match op.name:
-        case "dot":
-            return 2 * _dot_products(op)
-        case "convolution":
-            filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
-            return 2 * elements * product(filters[:axis] + filters[axis + 1 :])
-        case "attention":
-            q, k, v = (operand.shape for operand in op.operands[:3])
-            return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])
-        case "reduce_window" | "arg_reduce_window":
-            return elements * product(op.dims("window"))
-    kind = PRIMITIVES[op.name].kind
-    if kind in ("reduction", "ordering"):
-        return op.operands[0].tensor.elements
-    if kind == "composite":
-        return elements * _STEPS_PER_ELEMENT.get(op.name, 1)
-    return elements if kind in ("pointwise", "random", "indexed") and op.name not in _PICKING else 0
-
-
-def _dot_products(op: Op) -> Dim:
-    left, right, _ = parse_equation(op.attributes["equation"])
-    sizes = dict(zip(left, op.operands[0].shape, strict=True)) | dict(zip(right, op.operands[1].shape, strict=True))
-    return product(sizes.values())

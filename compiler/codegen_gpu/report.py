@@ -7,34 +7,27 @@ JSON values throughout. A size that only a call decides is a text in the names o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
+from onnxc.compiler.codegen_gpu.kernel_work import DeviceWork, work_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work, cost_model
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.transfers import ReportedCopy, find_transfers, host_reason, op_text
-from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.planning.kernel_plan import (
-    Guard,
-    GuardStep,
-    KernelPlan,
-    Launch,
-    Loop,
-    OpStep,
-    Region,
-    Segment,
-    Variant,
-    regions_of,
-    walk_steps,
+from onnxc.compiler.planning.kernel_plan import KernelPlan, Variant
+from onnxc.compiler.planning.reported_launches import (
+    ReportedLaunch,
+    TypicalSizes,
+    amount,
+    host_ops,
+    reported_launches,
+    total_arena_bytes,
 )
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["TYPICAL_SIZE", "make_report"]
-
-TYPICAL_SIZE = 32
-"""What a size that only a call decides is taken for, within its range."""
+__all__ = ["make_report"]
 
 _WARP_THREADS, _FEW_WARPS = 32, 4
 _SHOWN_KEY = 12
@@ -44,27 +37,7 @@ def make_report(
     plan: KernelPlan, codes: Sequence[KernelCode], kernels: Mapping[KernelSource, DeviceKernel], target: Target
 ) -> JsonValue:
     """The report of a plan; `codes` are by number of the plan's kernels."""
-    return _Report(plan, codes, kernels, cost_model(target), _Sizes(plan.function.symbols)).json()
-
-
-class _Sizes:
-    """Sizes as texts, and as numbers at typical values of the symbols, which are collected in `symbols`."""
-
-    def __init__(self, ranges: Mapping[str, tuple[int, int | None]]) -> None:
-        self._ranges = ranges
-        self.symbols: dict[str, int] = {}
-
-    def number(self, dim: Dim) -> int:
-        """The size where every symbol is typical."""
-        for name in sorted(symbols_of(dim)):
-            low, high = self._ranges.get(name, (0, None))
-            typical = max(low, TYPICAL_SIZE)
-            self.symbols[name] = typical if high is None else min(high, typical)
-        return evaluate(dim, self.symbols)
-
-    def json(self, dim: Dim) -> JsonValue:
-        """A number; or where it has symbols, its text and its typical value."""
-        return dim if isinstance(dim, int) else {"size": str(dim), "typical": self.number(dim)}
+    return _Report(plan, codes, kernels, cost_model(target), TypicalSizes(plan.function.symbols)).json()
 
 
 @dataclass(frozen=True)
@@ -73,25 +46,22 @@ class _Report:
     codes: Sequence[KernelCode]
     kernels: Mapping[KernelSource, DeviceKernel]
     model: CostModel
-    sizes: _Sizes
+    sizes: TypicalSizes
 
     def json(self) -> JsonValue:
         """The whole report."""
-        segments = [(segment, in_loop) for segment, in_loop in _segments(self.plan.body)]
-        launches = [self._launch(launch, in_loop) for segment, in_loop in segments for launch in segment.launches]
+        launches = [self._launch(launch) for launch in reported_launches(self.plan, self.sizes)]
         transfers = [self._transfer(transfer) for transfer in find_transfers(self.plan)]
-        arenas = [segment.arena_bytes for segment, _ in segments]
-        arena = max(arenas, key=self.sizes.number, default=0)
         totals = {
-            "launches": sum(_int(launch, "launches") for launch in launches),
+            "launches": sum(amount(launch, "launches") for launch in launches),
             "kernels": len(self.kernels),
-            "flops": sum(_int(launch, "typical_flops") for launch in launches),
-            "bytes": sum(_int(launch, "typical_bytes") for launch in launches),
-            "arena_bytes": self.sizes.json(arena),
+            "flops": sum(amount(launch, "typical_flops") for launch in launches),
+            "bytes": sum(amount(launch, "typical_bytes") for launch in launches),
+            "arena_bytes": total_arena_bytes(self.plan, self.sizes),
             "transfers": len(transfers),
-            "transferred_bytes": sum(_int(transfer, "typical_bytes") for transfer in transfers),
-            "host_steps": len(list(_host_steps(self.plan.body))),
-            "seconds": float(f"{sum(map(_seconds, launches)):.3g}"),
+            "transferred_bytes": sum(amount(transfer, "typical_bytes") for transfer in transfers),
+            "host_steps": len(list(host_ops(self.plan.body))),
+            "seconds": float(f"{sum(amount(launch, 'seconds') for launch in launches):.3g}"),
         }
         calibration = self.model.calibration
         return {
@@ -101,34 +71,21 @@ class _Report:
             "totals": totals,
             "launches": launches,
             "transfers": transfers,
-            "host_steps": [_host_step(op) for op in _host_steps(self.plan.body)],
+            "host_steps": [_host_step(op) for op in host_ops(self.plan.body)],
             "kernels": [self._kernel(kernel) for kernel in dict.fromkeys(self.kernels.values())],
         }
 
-    def _launch(self, launch: Launch, in_loop: bool) -> dict[str, JsonValue]:
+    def _launch(self, reported: ReportedLaunch) -> dict[str, JsonValue]:
         """One launch of the plan, with the launches of the device that this takes, for typical calls and for others."""
-        variant = next(each for each in launch.variants if self._is_typical(each.guard))
-        kernel, code = self.plan.kernels[variant.kernel], self.codes[variant.kernel]
-        own = dict(zip(kernel.symbols, variant.sizes, strict=True))
-        work = work_of(kernel)
-        read, written, flops = (substitute(size, own) for size in (work.read_bytes, work.written_bytes, work.flops))
+        code = self.codes[reported.variant.kernel]
         return {
-            "kind": kernel.kind,
-            "node": str(launch.location or ""),
-            "ops": ", ".join(dict.fromkeys(op.name for op in kernel.block.ops if op.name != "constant")),
-            "schedule": str(kernel.schedule),
-            "steps": [step for each in launch.variants for step in self._steps(each)],
+            **reported.json(self.sizes),
+            "steps": [step for each in reported.launch.variants for step in self._steps(each)],
             "launches": len(code.steps),
-            "read_bytes": self.sizes.json(read),
-            "written_bytes": self.sizes.json(written),
-            "flops": self.sizes.json(flops),
-            "typical_bytes": self.sizes.number(read) + self.sizes.number(written),
-            "typical_flops": self.sizes.number(flops),
-            **self._estimate(work, own, code.steps),
-            "in_loop": in_loop,
+            **self._estimate(work_of(reported.kernel), reported.own, code.steps),
         }
 
-    def _estimate(self, work: KernelWork, own: Mapping[str, Dim], steps: Sequence[DeviceStep]) -> dict[str, JsonValue]:
+    def _estimate(self, work: DeviceWork, own: Mapping[str, Dim], steps: Sequence[DeviceStep]) -> dict[str, JsonValue]:
         """The time of a launch at typical sizes, and what most of it goes into."""
         if not steps:
             return {"seconds": 0.0, "bound": "nothing is launched"}
@@ -165,11 +122,6 @@ class _Report:
                 **({"why": why} if why else {}),
             }
 
-    def _is_typical(self, guard: Guard) -> bool:
-        """Whether a variant serves typical calls."""
-        sized = ((each, self.sizes.number(each.size)) for each in guard)
-        return all(size >= each.low and (each.high is None or size <= each.high) for each, size in sized)
-
     def _kernel(self, kernel: DeviceKernel) -> JsonValue:
         """What the compiler made of a source."""
         threads = kernel.warps * _WARP_THREADS
@@ -196,33 +148,5 @@ class _Report:
         }
 
 
-def _segments(region: Region, in_loop: bool = False) -> Iterator[tuple[Segment, bool]]:
-    """The segments of a region and those within its steps, and whether a loop repeats them."""
-    for step in region.steps:
-        if isinstance(step, Segment):
-            yield step, in_loop
-        for inner in regions_of(step):
-            yield from _segments(inner, in_loop or isinstance(step, Loop))
-
-
-def _host_steps(region: Region) -> Iterator[Op]:
-    """The ops over data that run on the host; comparing sizes is none."""
-    return (
-        step.op for step in walk_steps(region.steps) if isinstance(step, OpStep) and not isinstance(step, GuardStep)
-    )
-
-
 def _host_step(op: Op) -> JsonValue:
     return {"op": op_text(op), "node": str(op.location or ""), "reason": host_reason(op)}
-
-
-def _seconds(launch: Mapping[str, JsonValue]) -> float:
-    value = launch["seconds"]
-    assert isinstance(value, float), value
-    return value
-
-
-def _int(entry: Mapping[str, JsonValue], name: str) -> int:
-    value = entry[name]
-    assert isinstance(value, int), (name, value)
-    return value

@@ -1,4 +1,4 @@
-"""The report of a compilation for people: what compiler/codegen_gpu/report.py says as tables, any other as text."""
+"""The report of a compilation for people: what the report.py of a code generator says as tables, any other as text."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,49 +14,55 @@ _UNITS = ("", "k", "M", "G", "T", "P")
 
 
 def report_parts(report: JsonValue) -> Iterator[RenderableType]:
-    """Totals, launches, transfers, host steps and kernels of code for a GPU; else the report as it is."""
+    """Totals, launches, host steps, and of code for a GPU transfers and kernels; else the report as it is."""
     if not isinstance(report, Mapping) or not isinstance(report.get("totals"), Mapping):
         yield json_text(report)
         return
     yield from _totals(report)
     yield ""
     yield from _launches(_entries(report, "launches"))
-    yield ""
-    yield from _transfers(_entries(report, "transfers"))
+    if "transfers" in report:
+        yield ""
+        yield from _transfers(_entries(report, "transfers"))
     yield from _host_steps(_entries(report, "host_steps"))
-    yield ""
-    yield from _kernels(_entries(report, "kernels"))
+    if "kernels" in report:
+        yield ""
+        yield from _kernels(_entries(report, "kernels"))
 
 
 def _totals(report: Mapping[str, JsonValue]) -> Iterator[RenderableType]:
     totals, sizes = _mapping(report["totals"]), _mapping(report["typical_sizes"])
     at = f" at {', '.join(f'{name} = {size}' for name, size in sizes.items())}" if sizes else ""
-    yield facts_table({
-        "card": f"{report['card']}; calibrated on {report['calibrated_on']}",
+    card = "card" if "card" in report else "machine"
+    facts = {
+        card: f"{report[card]}; calibrated on {report['calibrated_on']}",
         f"estimate{at}": f"{_amount(totals['seconds'])}s",
         "launches": f"{totals['launches']}, of {totals['kernels']} kernels",
         "operations": f"{_amount(totals['flops'])}FLOP",
-        "device memory": f"{_amount(totals['bytes'])}B moved, an arena of {_size(totals['arena_bytes'])} bytes",
-        "transfers in a call": f"{totals['transfers']}, {_amount(totals['transferred_bytes'])}B",
-        "steps on the host": str(totals["host_steps"]),
-    })  # fmt: skip
+        "memory": f"{_amount(totals['bytes'])}B moved, an arena of {_size(totals['arena_bytes'])} bytes",
+    }
+    if "transfers" in totals:
+        facts["transfers in a call"] = f"{totals['transfers']}, {_amount(totals['transferred_bytes'])}B"
+    yield facts_table({**facts, "steps on the host": str(totals["host_steps"])})
 
 
 def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:
-    made = table("", "kernel", "ops", "read", "written", "FLOP", "us", "bound", "node")
+    made = table("", "kernel", "algorithm", "ops", "read", "written", "FLOP", "us", "bound", "node")
     for number, launch in enumerate(launches):
         read, written = (f"{_amount(_typical(launch[name]))}B" for name in ("read_bytes", "written_bytes"))
         made.add_row(
-            f"{number}{' (loop)' if launch['in_loop'] else ''}", str(launch["kind"]), str(launch["ops"]), read, written,
+            f"{number}{' (loop)' if launch['in_loop'] else ''}", str(launch["kind"]), str(launch["algorithm"]),
+            str(launch["ops"]), read, written,
             _amount(launch["typical_flops"]), _microseconds(launch["seconds"]), str(launch["bound"]),
             str(launch["node"]),
         )  # fmt: skip
     yield made
     steps = [step for launch in launches for step in _entries(launch, "steps")]
-    reasons = Counter((str(step.get("when", "")), str(step["why"])) for step in steps if step.get("why"))
+    told = (step for step in steps if step.get("why") or step.get("when"))
+    reasons = Counter((str(step.get("when", "")), str(step.get("why", ""))) for step in told)
     if reasons:
         yield ""
-        chosen = table("launches", "where", "tile, and what the cost model says")
+        chosen = table("launches", "where", "what decided")
         for (when, why), count in reasons.items():
             chosen.add_row(str(count), when, why)
         yield chosen

@@ -63,7 +63,7 @@ def test_cases_are_timed_and_compared(tmp_path: Path) -> None:
     assert "| Relu |" in table.read_text()
 
 
-def test_the_table_begins_with_the_greatest_loss() -> None:
+def test_the_table_begins_with_the_greatest_loss_and_leaves_out_what_is_faster() -> None:
     rows = [
         {"case": name, "operator": name, "ratio": ratio, "ort_us": 30.0, "onnxc_us": 30.0 / ratio, "equal": True}
         for name, ratio in (("Relu", 2.0), ("Exp", 0.5), ("Tan", 1.0))
@@ -72,5 +72,4 @@ def test_the_table_begins_with_the_greatest_loss() -> None:
     assert [line.split("`")[1] for line in markdown(rows).splitlines() if line.endswith("` |")] == [
         "Exp",
         "Tan",
-        "Relu",
     ]

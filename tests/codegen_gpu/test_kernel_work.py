@@ -2,13 +2,13 @@
 
 import pytest
 
-from onnxc.compiler.codegen_gpu.kernel_work import KernelWork, work_of
+from onnxc.compiler.codegen_gpu.kernel_work import DeviceWork, work_of
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from tests.codegen_gpu.kinds import KINDS
 from tests.codegen_gpu.support import Device, make
 
 
-def work(name: str, dtype: str, precision: str = "fp32") -> KernelWork:
+def work(name: str, dtype: str, precision: str = "fp32") -> DeviceWork:
     types = [text.replace("T[", f"{dtype}[", 1) if text.startswith("T[") else text for text in KINDS[name].types]
     kernels = Device(make(types, KINDS[name].build), precision=precision).plan.kernels
     assert len(kernels) == 1

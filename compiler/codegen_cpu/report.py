@@ -1,0 +1,85 @@
+"""The report of a compilation for a CPU: launches with their kernels, algorithms, work and estimated times, host steps.
+
+JSON values throughout; the plan itself, as text, is at the end. Times are estimates of the cost model for one thread.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from onnxc.compiler.codegen_cpu.schedules.cost_model import CostModel, cost_model
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.planning.kernel_plan import KernelPlan, Launch
+from onnxc.compiler.planning.reported_launches import (
+    ReportedLaunch,
+    TypicalSizes,
+    amount,
+    host_ops,
+    reported_launches,
+    total_arena_bytes,
+)
+from onnxc.compiler.target import Target
+from onnxc.runtime.program import JsonValue
+
+__all__ = ["make_report"]
+
+
+def make_report(plan: KernelPlan, target: Target) -> JsonValue:
+    """The report of a plan."""
+    sizes, model = TypicalSizes(plan.function.symbols), cost_model(target)
+    lanes = target.vector_bits // F32.bits
+    launches = [_launch(reported, plan, sizes, model, lanes) for reported in reported_launches(plan, sizes)]
+    steps = [
+        {"op": op.name, "node": str(op.location or ""), "reason": _host_reason(op.name)} for op in host_ops(plan.body)
+    ]
+    arena = total_arena_bytes(plan, sizes)
+    totals: dict[str, JsonValue] = {
+        "launches": len(launches),
+        "kernels": len(plan.kernels),
+        "flops": sum(amount(launch, "typical_flops") for launch in launches),
+        "bytes": sum(amount(launch, "typical_bytes") for launch in launches),
+        "arena_bytes": arena,
+        "host_steps": len(steps),
+        "seconds": float(f"{sum(amount(launch, 'seconds') for launch in launches):.3g}"),
+    }
+    return {
+        "machine": str(target),
+        "calibrated_on": model.machine.measured_on,
+        "typical_sizes": dict(sorted(sizes.symbols.items())),
+        "totals": totals,
+        "launches": [*launches],
+        "host_steps": [*steps],
+        "plan": str(plan),
+    }
+
+
+def _launch(
+    reported: ReportedLaunch, plan: KernelPlan, sizes: TypicalSizes, model: CostModel, lanes: int
+) -> Mapping[str, JsonValue]:
+    """A launch at typical sizes: its work, and the larger of the times that its memory and its operations take."""
+    told = reported.json(sizes)
+    memory = amount(told, "typical_bytes") / model.machine.memory_bytes_per_second
+    # A multiply-add of a vector is two operations in each lane.
+    operations = amount(told, "typical_flops") / (2 * lanes) / model.machine.vector_products_per_second
+    return {
+        **told,
+        "seconds": float(f"{max(memory, operations) + model.machine.launch_seconds:.3g}"),
+        "bound": "memory" if memory >= operations else "operations",
+        "steps": list(_variants(reported.launch, plan)),
+    }
+
+
+def _variants(launch: Launch, plan: KernelPlan) -> Iterator[JsonValue]:
+    """What decided on the kernel of each variant, and when it runs."""
+    for variant in launch.variants:
+        schedule, when = plan.kernels[variant.kernel].schedule, " and ".join(map(str, variant.guard))
+        yield {
+            "kernel": f"k{variant.kernel}",
+            "schedule": schedule.brief if hasattr(schedule, "tile") else str(schedule.workers),
+            **({"when": when} if when else {}),
+            **({"why": schedule.why} if schedule.why else {}),
+        }
+
+
+def _host_reason(name: str) -> str:
+    if name in ("if", "while"):
+        return "what it repeats or chooses is not native as a whole"
+    return "there is no kernel for it, or for its types"

@@ -1,0 +1,89 @@
+"""What a kernel of the plan reads, writes and computes, as sizes in its own symbols.
+
+Every buffer is counted once: what a kernel reads again is expected in the cache. Where elements are picked, no more is
+counted than what comes out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
+from onnxc.compiler.planning.kernel_plan import Kernel
+
+__all__ = ["KernelWork", "work_of"]
+
+_PICKING = ("gather", "gather_along", "gather_nd", "slice")
+
+_STEPS_PER_ELEMENT = {"softmax": 5, "masked_softmax": 6, "log_softmax": 5, "layer_norm": 8, "rms_norm": 5, "gelu": 8}
+"""Operations for each element of composites."""
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """Bytes from and to memory; operations, a multiply-add being two."""
+
+    read_bytes: Dim
+    written_bytes: Dim
+    flops: Dim
+
+
+def work_of(kernel: Kernel) -> KernelWork:
+    """The work of one launch of a kernel."""
+    block = kernel.block
+    return KernelWork(
+        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters),
+        written_bytes=_total(map(_bytes, block.results)),
+        flops=_total(map(_flops, block.ops)),
+    )
+
+
+def _total(sizes: Iterable[Dim]) -> Dim:
+    total: Dim = 0
+    for size in sizes:
+        total = total + size
+    return total
+
+
+def _bytes(value: Value) -> Dim:
+    return value.tensor.elements * value.dtype.itemsize
+
+
+def _read_bytes(kernel: Kernel, value: Value) -> Dim:
+    """All of a parameter, or what is picked from it where nothing else reads it."""
+    users = [op for op in kernel.block.ops if value in op.operands]
+    if users and all(op.name in _PICKING and op.operands[0] == value for op in users):
+        picked = _total(op.result.tensor.elements * value.dtype.itemsize for op in users)
+        return minimum(_bytes(value), picked)
+    return _bytes(value)
+
+
+def _flops(op: Op) -> Dim:
+    """The operations of an op; movements have none."""
+    elements = op.results[0].tensor.elements
+    match op.name:
+        case "dot":
+            return 2 * _dot_products(op)
+        case "convolution":
+            filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
+            return 2 * elements * product(filters[:axis] + filters[axis + 1 :])
+        case "attention":
+            q, k, v = (operand.shape for operand in op.operands[:3])
+            return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])
+        case "reduce_window" | "arg_reduce_window":
+            return elements * product(op.dims("window"))
+    kind = PRIMITIVES[op.name].kind
+    if kind in ("reduction", "ordering"):
+        return op.operands[0].tensor.elements
+    if kind == "composite":
+        return elements * _STEPS_PER_ELEMENT.get(op.name, 1)
+    return elements if kind in ("pointwise", "random", "indexed") and op.name not in _PICKING else 0
+
+
+def _dot_products(op: Op) -> Dim:
+    left, right, _ = parse_equation(op.attributes["equation"])
+    sizes = dict(zip(left, op.operands[0].shape, strict=True)) | dict(zip(right, op.operands[1].shape, strict=True))
+    return product(sizes.values())

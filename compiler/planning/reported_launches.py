@@ -1,0 +1,141 @@
+"""What reports of a plan say of its launches, for any target: their work, as texts and at typical sizes.
+
+JSON values throughout. A size that only a call decides is a text in the names of the symbols, beside its number at
+typical values of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.kernel_plan import (
+    Guard,
+    GuardStep,
+    Kernel,
+    KernelPlan,
+    Launch,
+    Loop,
+    OpStep,
+    PlanStep,
+    Region,
+    Routine,
+    Segment,
+    Variant,
+    regions_of,
+    walk_regions,
+)
+from onnxc.compiler.planning.kernel_work import work_of
+from onnxc.runtime.program import JsonValue
+
+__all__ = [
+    "TYPICAL_SIZE",
+    "ReportedLaunch",
+    "TypicalSizes",
+    "amount",
+    "host_ops",
+    "reported_launches",
+    "total_arena_bytes",
+]
+
+TYPICAL_SIZE = 32
+"""What a size that only a call decides is taken for, within its range."""
+
+
+class TypicalSizes:
+    """Sizes as texts, and as numbers at typical values of the symbols, which are collected in `symbols`."""
+
+    def __init__(self, ranges: Mapping[str, tuple[int, int | None]]) -> None:
+        self._ranges = ranges
+        self.symbols: dict[str, int] = {}
+
+    def number(self, dim: Dim) -> int:
+        """The size where every symbol is typical."""
+        for name in sorted(symbols_of(dim)):
+            low, high = self._ranges.get(name, (0, None))
+            typical = max(low, TYPICAL_SIZE)
+            self.symbols[name] = typical if high is None else min(high, typical)
+        return evaluate(dim, self.symbols)
+
+    def json(self, dim: Dim) -> JsonValue:
+        """A number; or where it has symbols, its text and its typical value."""
+        return dim if isinstance(dim, int) else {"size": str(dim), "typical": self.number(dim)}
+
+    def serves(self, guard: Guard) -> bool:
+        """Whether a variant with this guard serves typical calls."""
+        sized = ((each, self.number(each.size)) for each in guard)
+        return all(size >= each.low and (each.high is None or size <= each.high) for each, size in sized)
+
+
+@dataclass(frozen=True)
+class ReportedLaunch:
+    """A launch of a plan, the variant that typical calls take, and the sizes of its kernel in those of the program."""
+
+    launch: Launch
+    in_loop: bool
+    variant: Variant
+    kernel: Kernel
+    own: Mapping[str, Dim]
+
+    def json(self, sizes: TypicalSizes) -> dict[str, JsonValue]:
+        """What it computes, reads and writes."""
+        kernel, work = self.kernel, work_of(self.kernel)
+        read, written, flops = (
+            substitute(size, self.own) for size in (work.read_bytes, work.written_bytes, work.flops)
+        )
+        return {
+            "kind": kernel.kind,
+            "node": str(self.launch.location or ""),
+            "ops": ", ".join(dict.fromkeys(op.name for op in kernel.block.ops if op.name != "constant")),
+            "algorithm": getattr(kernel.schedule, "algorithm", ""),
+            "schedule": str(kernel.schedule),
+            "read_bytes": sizes.json(read),
+            "written_bytes": sizes.json(written),
+            "flops": sizes.json(flops),
+            "typical_bytes": sizes.number(read) + sizes.number(written),
+            "typical_flops": sizes.number(flops),
+            "in_loop": self.in_loop,
+        }
+
+
+def reported_launches(plan: KernelPlan, sizes: TypicalSizes) -> Iterator[ReportedLaunch]:
+    """The launches of a plan in order."""
+    for segment, in_loop in _segments(plan.body.steps):
+        for launch in segment.launches:
+            variant = next(each for each in launch.variants if sizes.serves(each.guard))
+            kernel = plan.kernels[variant.kernel]
+            yield ReportedLaunch(
+                launch, in_loop, variant, kernel, dict(zip(kernel.symbols, variant.sizes, strict=True))
+            )
+
+
+def total_arena_bytes(plan: KernelPlan, sizes: TypicalSizes) -> JsonValue:
+    """The largest arena of a segment."""
+    return sizes.json(
+        max((segment.arena_bytes for segment, _ in _segments(plan.body.steps)), key=sizes.number, default=0)
+    )
+
+
+def _segments(steps: Iterable[PlanStep], in_loop: bool = False) -> Iterator[tuple[Segment, bool]]:
+    """The segments among steps and those within, and whether a loop repeats them."""
+    for step in steps:
+        if isinstance(step, Segment):
+            yield step, in_loop
+        elif isinstance(step, Routine):
+            yield from _segments(step.steps, in_loop)
+        for inner in regions_of(step):
+            yield from _segments(inner.steps, in_loop or isinstance(step, Loop))
+
+
+def host_ops(region: Region) -> Iterator[Op]:
+    """The ops over data that run on the host, none of which a routine holds; comparing sizes is none."""
+    steps = (step for inner in walk_regions(region) for step in inner.steps)
+    return (step.op for step in steps if isinstance(step, OpStep) and not isinstance(step, GuardStep))
+
+
+def amount(entry: Mapping[str, JsonValue], name: str) -> int | float:
+    """A number of a report."""
+    value = entry[name]
+    assert isinstance(value, int | float), (name, value)
+    return value
