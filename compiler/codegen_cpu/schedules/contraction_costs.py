@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS
+from onnxc.compiler.ir.dtypes import BF16, F32
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem
 from onnxc.compiler.planning.matrix_products import Problem
@@ -25,6 +26,12 @@ COPY_PRODUCTS = {"in order": 2.0, "widened": 12.0, "turned": 8.0, "gathered": 40
 """A vector that is packed: in order along the lanes; from a constant panel of 16 bits, which comes from far memory; in
 squares that are turned in registers; element by element.
 """
+
+TILE_PRODUCTS = 2.5
+"""16 rows by two tiles of columns, for each element along k: two instructions of 16 cycles do 32 of them."""
+
+PANEL_OF_TILES_PRODUCTS = 8.0
+"""Reading such a panel from far memory: one row by 4096x4096 had 7.2 GFLOP/s so, and 8.1 by vectors."""
 
 ROW_COPY_PRODUCTS = 3.0
 """A vector of A that is packed for a panel."""
@@ -77,6 +84,9 @@ def _panel_step(
 ) -> float:
     """What all rows take for a step along k of one panel."""
     full = register_rows(vectors, target)
+    if schedule.arithmetic.operands == str(BF16):
+        copies = rows * ROW_COPY_PRODUCTS / (2 * TILE_ROWS) if schedule.packs_rows else 0.0
+        return PANEL_OF_TILES_PRODUCTS + TILE_PRODUCTS * -(-rows // TILE_ROWS) + copies
     blocks, rest = divmod(rows, full)
     products = blocks * _step(full, vectors) + (_step(rest, vectors) if rest else 0.0)
     if schedule.packs_columns:

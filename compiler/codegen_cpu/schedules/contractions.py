@@ -1,11 +1,13 @@
 """Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, what is copied first."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block
@@ -17,6 +19,7 @@ from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, P
 from onnxc.compiler.target import Target
 
 __all__ = [
+    "BFLOAT_GROUP",
     "contraction_candidates",
     "contraction_measures",
     "contraction_problem",
@@ -46,6 +49,12 @@ PACK_DEPTH = 1024
 """The same for a B that is packed on the way, on the stack. 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with
 256, 512 and 1024."""
 
+BFLOAT_GROUP = 2
+"""Neighbours along k that a tile register multiplies at once."""
+
+TILE_WIDTH = 2 * TILE_ROWS
+"""The columns of two tiles, whose sums with two tiles of rows are in registers."""
+
 LINE_ROWS = 64
 """Rows of a unit that multiplies lines: their results are written as whole vectors."""
 
@@ -58,6 +67,8 @@ MANY = Typical(1024)
 def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
     """What the micro-kernels of a schedule multiply: what is packed on the way has the type of the sums."""
     sums = schedule.arithmetic.sums
+    if schedule.arithmetic.operands == str(BF16):
+        return ProductTypes(BF16, BF16, F32, BFLOAT_GROUP)
     return ProductTypes(
         sums if schedule.packs_rows else found.a.base.dtype,
         sums if schedule.packs_columns else found.b.base.dtype,
@@ -103,11 +114,20 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
     """The candidates with an operand as rows."""
     by_panels, by_lines = panel_problem(problem.block, left), line_problem(problem.block, left)
     if by_panels is not None:
+        if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
+            yield _bfloat_tiles(by_panels, problem)
         for vectors in (4, 3, 2, 1):
             for packs in _ways_to_read(problem, by_panels, sums):
                 yield _panels(by_panels, problem, vectors, packs, sums, target)
     if by_lines is not None and _is_by_lines(by_lines):
         yield _lines(by_lines, sums, target)
+
+
+def _is_by_tiles(problem: KernelProblem, found: Problem) -> bool:
+    """Whether bf16 along k is multiplied by constant panels of bf16, in one sum."""
+    dtypes = {found.a.base.dtype, found.b.base.dtype}
+    is_dense = found.a_stride(found.k) == 1 and not found.outer_k
+    return dtypes == {BF16} and found.dot.dtype() != F64 and is_dense and _constant_panels(problem, found)
 
 
 def _is_by_lines(found: Problem) -> bool:
@@ -148,6 +168,23 @@ def _panels(
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(parameter, _packed_panels(found, width)) if is_constant else None,
         why=f"B is {way}",
+    )
+
+
+def _bfloat_tiles(found: Problem, problem: KernelProblem) -> ContractionSchedule:
+    """Pairs along k, in tile registers; rows that do not end with a tile are copied, with zeros behind them."""
+    width, parameter = TILE_WIDTH, problem.block.parameters.index(found.b.base)
+    panels = replace(_packed_panels(found, width), group=BFLOAT_GROUP, whole=TILE_STEPS)
+    return ContractionSchedule(
+        algorithm="panels",
+        tile=Tile(_chunk_rows(found.rows), width, BLOCK_DEPTH),
+        arithmetic=Arithmetic(str(BF16), F32),
+        registers=Tile(2 * TILE_ROWS, width),
+        left=found.left,
+        packs_rows=not isinstance(found.depth, int) or found.depth % (BFLOAT_GROUP * TILE_STEPS) != 0,
+        workers=Threads(width // 2, GRAIN_PRODUCTS),
+        packing=Packing(parameter, panels),
+        why="tile registers multiply pairs of bf16",
     )
 
 
