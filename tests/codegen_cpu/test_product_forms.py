@@ -7,6 +7,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
@@ -69,6 +70,24 @@ def test_no_product_of_floats_is_general(
 ) -> None:
     (kernel,) = _native(equation, sizes, constants, dtype, EVERY_TARGET[0]).plan.kernels
     assert kernel.scheduled(ContractionSchedule).algorithm in ("panels", "lines")
+
+
+@pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)
+def test_any_number_of_threads_gives_the_same_bits(
+    equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool]
+) -> None:
+    native = _native(equation, {letter: 3 * size for letter, size in sizes.items()}, constants, F32, EVERY_TARGET[0])
+    shapes = [known_sizes(parameter.shape) for parameter in native.module.main.body.parameters]
+    arrays = [sample(F32, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    alone = native(*arrays)[0].tobytes()
+    for threads in (2, 3):
+        native.threads = threads
+        assert native(*arrays)[0].tobytes() == alone
+
+
+def test_a_product_of_few_columns_has_units_for_threads() -> None:
+    native = Native(make(["f32[256, 600]"], lambda ir, x: ir.dot(x, ir.constant(sample(F32, 600, 64)), "mk,kn->mn")))
+    assert native.plan.kernels[0].scheduled(ContractionSchedule).tile.rows < 128
 
 
 def test_tiles_of_rows_share_a_panel() -> None:

@@ -8,7 +8,7 @@ from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
@@ -33,6 +33,12 @@ CHUNK_ROWS = 256
 """The most rows of A against one panel, which then comes from far memory once for all of them: 128x768x3072 took 8.4 ms
 in chunks of 96 and 7.1 ms in one.
 """
+
+LEAST_UNITS = 4
+"""The units that a product has for threads to share, where its chunks then have the rows that are worth it."""
+
+LEAST_CHUNK_ROWS = 96
+"""Rows beside which reading their panel once more takes little time."""
 
 SHARED_BLOCKS = 2
 """The blocks of rows in registers that a tile has where several tiles share a panel that is packed for them: results
@@ -158,7 +164,7 @@ def _panels(
     registers = register_rows(vectors, target)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found.rows), width, depth),
+        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found, width), width, depth),
         unit_rows=SHARING_ROWS if is_shared else 0,
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(registers, width),
@@ -177,7 +183,7 @@ def _bfloat_tiles(found: Problem, problem: KernelProblem) -> ContractionSchedule
     panels = replace(_packed_panels(found, width), group=BFLOAT_GROUP, whole=TILE_STEPS)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(_chunk_rows(found.rows), width, BLOCK_DEPTH),
+        tile=Tile(_chunk_rows(found, width), width, BLOCK_DEPTH),
         arithmetic=Arithmetic(str(BF16), F32),
         registers=Tile(2 * TILE_ROWS, width),
         left=found.left,
@@ -188,12 +194,14 @@ def _bfloat_tiles(found: Problem, problem: KernelProblem) -> ContractionSchedule
     )
 
 
-def _chunk_rows(rows: Dim) -> int:
-    """As many as a chunk may have, or all rows in chunks of one size."""
-    if not isinstance(rows, int):
-        return CHUNK_ROWS
-    chunks = max(1, -(-rows // CHUNK_ROWS))
-    return max(1, -(-rows // chunks))
+def _chunk_rows(found: Problem, width: int) -> int:
+    """As many as a chunk may have, or all rows in chunks of one size; fewer where there are few units for threads."""
+    panels = product(found.sizes[letter] for letter in found.outer) * floordiv(found.columns + width - 1, width)
+    chunks = -(-LEAST_UNITS // panels) if isinstance(panels, int) and panels > 0 else 1
+    if not isinstance(found.rows, int):
+        return CHUNK_ROWS if chunks == 1 else LEAST_CHUNK_ROWS
+    most = min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, -(-found.rows // chunks)))
+    return max(1, -(-found.rows // max(1, -(-found.rows // most))))
 
 
 def _packed_panels(found: Problem, width: int) -> PackedPanels:
