@@ -22,6 +22,8 @@ FORMS = [
     ("mk,kn->nm", {"m": 130, "k": 70, "n": 130}, "", ("panels", 1, True)),
     ("mk,k->m", {"m": 75, "k": 300}, "", ("lines", 0, False)),
     ("mk,k->m", {"m": 75, "k": 300}, "a", ("lines", 0, False)),
+    ("mk,kn->mn", {"m": 1, "k": 21, "n": 1100}, "", ("sweeps", 0, False)),
+    ("k,bkn->bn", {"b": 2, "k": 16, "n": 70}, "", ("sweeps", 0, False)),
     ("k,k->", {"k": 3000}, "", ("lines", 0, False)),
     ("abk,abk->ab", {"a": 3, "b": 70, "k": 37}, "", ("lines", 0, False)),
     ("mk,kn->mn", {"m": 200, "k": 50, "n": 1}, "b", ("lines", 0, False)),
@@ -69,7 +71,7 @@ def test_no_product_of_floats_is_general(
     equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool], dtype: DType
 ) -> None:
     (kernel,) = _native(equation, sizes, constants, dtype, EVERY_TARGET[0]).plan.kernels
-    assert kernel.scheduled(ContractionSchedule).algorithm in ("panels", "lines")
+    assert kernel.scheduled(ContractionSchedule).algorithm in ("panels", "lines", "sweeps")
 
 
 @pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)

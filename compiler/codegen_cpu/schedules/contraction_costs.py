@@ -59,8 +59,7 @@ def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case
     """The seconds of a launch on one thread."""
     found = contraction_problem(problem.block, schedule)
     sizes = _sizes(found, case)
-    cost = _panel_products if schedule.algorithm == "panels" else _line_products
-    products = sizes.others * cost(found, schedule, sizes, target)
+    products = sizes.others * _COSTS[schedule.algorithm](found, schedule, sizes, target)
     item, elements = schedule.arithmetic.sums.itemsize, case.sizes["left"] * case.sizes["right"]
     memory = item * ((case.sizes["left"] + case.sizes["right"]) * sizes.depth + elements)
     return cost_model(target).seconds(products, memory)
@@ -130,3 +129,13 @@ def _line_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes,
     packed = sizes.depth / lanes * COPY_PRODUCTS["gathered"] if schedule.packs_columns else 0.0
     units = -(-sizes.rows // schedule.tile.rows)
     return sizes.rows * row + units * (packed + UNIT_PRODUCTS)
+
+
+def _sweep_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+    """Multiply-adds, each with a load of B."""
+    assert isinstance(schedule.workers, Threads), schedule
+    units, vectors = -(-sizes.columns // schedule.tile.columns), -(-sizes.columns // schedule.workers.lanes)
+    return 1.5 * vectors * sizes.depth + units * UNIT_PRODUCTS
+
+
+_COSTS = {"panels": _panel_products, "lines": _line_products, "sweeps": _sweep_products}

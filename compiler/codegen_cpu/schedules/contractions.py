@@ -61,6 +61,9 @@ BFLOAT_GROUP = 2
 TILE_WIDTH = 2 * TILE_ROWS
 """The columns of two tiles, whose sums with two tiles of rows are in registers."""
 
+SWEEP_COLUMNS = 1024
+"""Columns of a unit that goes over rows of B: their sums stay in the first-level cache, and a row is a page or so."""
+
 LINE_ROWS = 64
 """Rows of a unit that multiplies lines: their results are written as whole vectors."""
 
@@ -84,7 +87,7 @@ def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes
 
 def contraction_problem(block: Block, schedule: ContractionSchedule) -> Problem:
     """The strided loops that a schedule is for."""
-    found = (panel_problem if schedule.algorithm == "panels" else line_problem)(block, schedule.left)
+    found = (line_problem if schedule.algorithm == "lines" else panel_problem)(block, schedule.left)
     assert found is not None, schedule
     return found
 
@@ -120,6 +123,8 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
     """The candidates with an operand as rows."""
     by_panels, by_lines = panel_problem(problem.block, left), line_problem(problem.block, left)
     if by_panels is not None:
+        if _is_by_sweeps(problem, by_panels, target.vector_bits // sums.bits):
+            yield _sweeps(by_panels, sums, target)
         if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
             yield _bfloat_tiles(by_panels, problem)
         for vectors in (4, 3, 2, 1):
@@ -134,6 +139,12 @@ def _is_by_tiles(problem: KernelProblem, found: Problem) -> bool:
     dtypes = {found.a.base.dtype, found.b.base.dtype}
     is_dense = found.a_stride(found.k) == 1 and not found.outer_k
     return dtypes == {BF16} and found.dot.dtype() != F64 and is_dense and _constant_panels(problem, found)
+
+
+def _is_by_sweeps(problem: KernelProblem, found: Problem, lanes: int) -> bool:
+    """Whether one row is multiplied by rows that are read in order, and are longer than a panel is wide."""
+    is_long = not isinstance(found.columns, int) or found.columns > 4 * lanes
+    return found.rows == 1 and found.b_strides[found.n] == 1 and is_long and not _constant_panels(problem, found)
 
 
 def _is_by_lines(found: Problem) -> bool:
@@ -212,6 +223,18 @@ def _packed_panels(found: Problem, width: int) -> PackedPanels:
     depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
     return PackedPanels(
         width, depth, columns, depth_stride, column_stride, offset, tuple(Batch(*batch) for batch in batches)
+    )
+
+
+def _sweeps(found: Problem, sums: DType, target: Target) -> ContractionSchedule:
+    lanes = target.vector_bits // sums.bits
+    return ContractionSchedule(
+        algorithm="sweeps",
+        tile=Tile(1, SWEEP_COLUMNS, 1),
+        arithmetic=Arithmetic(str(sums), sums),
+        left=found.left,
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        why="one row, and columns that are read in order",
     )
 
 
