@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
@@ -16,7 +17,8 @@ from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import floordiv, product
-from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.dtypes import F32, I32, DType
+from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.planning.views import View, operand_view
@@ -58,8 +60,13 @@ class _Depthwise:
     w: View
 
     @cached_property
+    def sums(self) -> DType:
+        """What is summed in: products of bytes in f32, which holds the few of a window exactly."""
+        return F32 if self.op.dtype() == I32 else self.op.dtype()
+
+    @cached_property
     def element(self) -> str:
-        return memory_type(self.op.dtype())
+        return memory_type(self.sums)
 
     @cached_property
     def schedule(self) -> ConvolutionSchedule:
@@ -164,6 +171,7 @@ class _Depthwise:
             f.if_(exists, partial(self._write, index, total, mask))
 
     def _write(self, index: Sequence[Index], total: Reg, mask: Reg | None) -> None:
+        total = emit_cast(total, self.sums, self.op.dtype(), self.frame.f)
         write_result(self.frame.evaluator(self.frame.lanes, mask), self.frame, self.op, total, index)
 
     def _start(self, axis: int, row: Int) -> Int:
@@ -241,15 +249,21 @@ class _Depthwise:
         e, step = frame.evaluator(frame.lanes, mask), self.filter_strides[0]
         last = self.filter_strides[-1]
         pointer, (x, w) = self._base(self.w), self.op.operands
-        factors = [e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)) for tap in range(self.unrolled)]
+        factors = [
+            self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w)
+            for tap in range(self.unrolled)
+        ]
         sums = list(totals)
         for offset, pairs in self._offsets.items():
             reader = e if not inside else self._evaluator(mask, inside[offset])
             place = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
-            read = reader.load(x, self._base(self.x), self._channels(reader, place, channel))
+            read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, place, channel)), x)
             for column, tap in pairs:
                 sums[column] = f.fma(read, factors[tap], sums[column])
         return sums
+
+    def _widened(self, x: Reg, operand: Value) -> Reg:
+        return emit_cast(x, operand.dtype, self.sums, self.frame.f)
 
     def _evaluator(self, mask: Reg | None, inside: Reg) -> Evaluator:
         """One that reads nothing where a column is not inside."""

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.derived_sizes import chosen_elements, truncated_elements
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size, SizeTooComplex, at_least, floordiv, length_of, mod, product
-from onnxc.compiler.ir.dtypes import I32, I64
+from onnxc.compiler.ir.dtypes import F32, I8, I32, I64, U8
 from onnxc.compiler.ir.known_elements import LIMIT, as_elements, known_elements, picks_by_size, static_shape
 from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Attributes, Value
@@ -59,6 +59,8 @@ def fold_known(
         return None
     if type.dtype.is_string or _count(type) > LIMIT or picks_by_size(attributes) or _window(attributes) > LIMIT:
         return None
+    if name == "cast" and _are_quantized(operands[0], type):
+        return None
     constants = [array for operand in operands if (array := _small_constant(operand)) is not None]
     if len(constants) == len(operands) and PRIMITIVES[name].kind != "collective":
         return (_meaning_of_constants(name, constants, attributes),)
@@ -72,6 +74,11 @@ def fold_known(
     if result is None or any(length_of(element) > _LONGEST for element in result.flat):
         return None
     return (result.reshape(static_shape(type)),)
+
+
+def _are_quantized(value: Value, type: TensorType) -> bool:
+    """Whether a cast to floats is of matrices or filters of bytes: what they are multiplied as is for passes to say."""
+    return type.dtype == F32 and value.dtype in (I8, U8) and value.rank > 1
 
 
 def _meaning_of_constants(name: str, constants: Sequence[np.ndarray], attributes: Attributes) -> np.ndarray:

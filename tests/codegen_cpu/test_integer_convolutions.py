@@ -49,6 +49,22 @@ def test_windows_are_summed_exactly(signs: tuple[DType, DType], target: Target) 
             native.check(all_bytes(signs[0], images, *(size + axis for axis in range(len(taps))), channels))
 
 
+@pytest.mark.parametrize("signs", SIGNS, ids=str)
+def test_a_filter_for_each_channel_is_summed_exactly(signs: tuple[DType, DType]) -> None:
+    w = all_bytes(signs[1], 40, 1, 5, 3, seed=1)
+
+    def build(ir: Builder, x: Value) -> Value:
+        labels = channels_innermost(2)
+        return ir.convolution(
+            x, ir.constant(w), (2, 1), (2, 1), (1, 1), (1, 1), groups=20, dtype=I32, dimensions=labels
+        )
+
+    native = Native(make([f"{signs[0]}[N, H, W, 20]"], build))
+    assert _algorithms(native) == ["depthwise"]
+    for images, size in ((1, 7), (2, 12), (0, 7)):
+        native.check(all_bytes(signs[0], images, size, size + 1, 20))
+
+
 def test_more_pixels_than_a_chunk_and_more_products_than_a_block() -> None:
     w = all_bytes(I8, 70, 300, 3, 3, seed=1)
 

@@ -148,6 +148,20 @@ def test_zero_points_of_many_filters_are_0_as_those_of_few() -> None:
     assert described(integers([u8(N, 1, 2, 2)], make)[1]) == "u8 by i8 -> i32"
 
 
+@pytest.mark.parametrize("zero", [0, 9])
+def test_filters_of_one_channel_each_take_bytes(zero: int) -> None:
+    filters = np.random.default_rng(3).integers(-128, 128, (150, 1, 3, 3)).astype(np.int8)
+    scales = np.random.default_rng(4).integers(1, 9, 150).astype(np.float32)
+
+    def make(b: Builder, x: Value) -> Value:
+        w = dequantized(b, b.constant(filters), 0, b.constant(scales), axis=0)
+        return b.convolution(dequantized(b, x, zero, 0.25), w, (1, 2), (1, 1), (1, 1), (1, 1), groups=150)
+
+    after, convolution = integers([u8(N, 150, 4, 5)], make)
+    assert described(convolution) == "u8 by i8 -> i32"
+    assert count(after, "pad") == bool(zero)
+
+
 def test_integers_of_channels_by_themselves_are_summed_exactly_as_floats() -> None:
     def make(b: Builder, x: Value, w: Value) -> Value:
         operands = shifted(b, x, 255), shifted(b, w, -128)

@@ -5,6 +5,7 @@ from math import prod
 from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.schedules.byte_products import panel_vectors
+from onnxc.compiler.codegen_cpu.schedules.convolutions import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I8, I32, U8
@@ -27,6 +28,9 @@ BLOCK_DEPTH = 2048
 MOST_PACKED_BYTES = 1 << 19
 """The most that the windows of a chunk take on the stack, in the second-level cache beside a panel."""
 
+MOST_EXACT_PRODUCTS = 2**24 // (255 * 255)
+"""So many products of bytes are surely exact in a sum of f32."""
+
 
 def convolves_bytes(op: Op) -> bool:
     """Whether a convolution sums products of 8 bits in i32."""
@@ -41,7 +45,11 @@ def reads_bytes_of_image(view: View) -> bool:
 def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule | None:
     """The schedule of a convolution of bytes with constant filters; None where it has no kernel of bytes."""
     x, w = (operand_view(operand) for operand in op.operands)
-    if x is None or w is None or not _is_plain(op) or not reads_bytes_of_image(x):
+    if x is None or w is None or not _lies_innermost(op) or not reads_bytes_of_image(x):
+        return None
+    if _is_exact_depthwise(op):
+        return depthwise_schedule(op, problem, target)
+    if op.int("groups") > 1 or not set(op.ints("input_dilations")) <= {1}:
         return None
     parameter = problem.block.parameters.index(w.base)
     if not problem.is_constant(parameter) or not is_dense(w) or product(w.shape) == 0:
@@ -65,10 +73,16 @@ def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> Convolut
     )
 
 
-def _is_plain(op: Op) -> bool:
-    """Whether channels are innermost and all filters read all of them, with nothing between the elements of images."""
-    lies_so = op.text("dimensions") == channels_innermost(op.result.rank - 2)
-    return lies_so and op.int("groups") == 1 and set(op.ints("input_dilations")) <= {1} and op.result.rank > 2
+def _lies_innermost(op: Op) -> bool:
+    """Whether channels are innermost, beside an axis at least."""
+    return op.text("dimensions") == channels_innermost(op.result.rank - 2) and op.result.rank > 2
+
+
+def _is_exact_depthwise(op: Op) -> bool:
+    """Whether each filter reads one channel, under so few taps that f32 holds all sums."""
+    taps = op.operands[1].shape[2:]
+    known = [size for size in taps if isinstance(size, int)]
+    return is_depthwise(op) and len(known) == len(taps) and prod(known) <= MOST_EXACT_PRODUCTS
 
 
 def _reads_pixels(op: Op, x: View, whole: int) -> bool:

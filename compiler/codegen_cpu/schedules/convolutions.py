@@ -17,7 +17,7 @@ from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, P
 from onnxc.compiler.planning.views import View, is_dense, operand_view, whole
 from onnxc.compiler.target import Target
 
-__all__ = ["convolution_candidates", "reads_image"]
+__all__ = ["convolution_candidates", "depthwise_schedule", "is_depthwise", "reads_image"]
 
 CHUNK_PIXELS = 96
 """Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
@@ -59,7 +59,7 @@ def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[S
     if reason:
         return (_lone(op, "general", target, reason),)
     if is_depthwise(op):
-        return (_depthwise(op, problem, target),)
+        return (depthwise_schedule(op, problem, target),)
     if _is_worth_transforming(op, problem):
         return (_winograd(op, problem, target),)
     return (_rows(op, problem, target),)
@@ -197,7 +197,7 @@ def _vectors(op: Op, lanes: int) -> int:
     return min((4, 3, 2, 1), key=lambda vectors: -(-count // (vectors * lanes)) * (vectors + 1))
 
 
-def _depthwise(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
     """Filters with their channels side by side, as those of the image lie."""
     w = operand_view(op.operands[1])
     assert w is not None

@@ -110,9 +110,21 @@ def _zero_point(value: Value, build: Builder) -> Spread | None:
 def _spread(value: Value, build: Builder) -> Spread:
     """`value` without the axes along which it repeats."""
     source, axes = unbroadcast(value)
+    array = constant_of(source)
+    if array is not None:
+        # Repeated constants of few elements have been folded.
+        source = build.constant(_unrepeated(array))
     kept = [axis for axis, size in enumerate(source.shape) if size != 1]
     dense = build.with_shape(source, [source.shape[axis] for axis in kept])
     return Spread(dense, tuple(axes[axis] for axis in kept))
+
+
+def _unrepeated(array: np.ndarray) -> np.ndarray:
+    """One element of each axis along which all are equal."""
+    for axis in range(array.ndim):
+        first = array.take([0], axis) if array.shape[axis] > 1 else array
+        array = first if np.array_equal(np.broadcast_to(first, array.shape), array) else array
+    return array
 
 
 def _moved(inner: Quantized, op: Op, build: Builder) -> Quantized | None:

@@ -179,7 +179,7 @@ def convolve_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
     if x is None or w is None:
         return None
     w, spatial = _signed(w, build), SPATIAL[: op.result.rank - 2]
-    if op.int("groups") > 1:
+    if op.int("groups") > 1 and (w.source.shape[1] != 1 or w.zero is not None):
         return _convolved_in_floats(op, build)
     reason = _no_convolution(x, w, op) or _unfit((x, w), op, list(w.source.shape[1:]))
     if reason:
@@ -211,7 +211,9 @@ def _convolved(x: Quantized, w: Value, op: Op, build: Rewriter) -> Value:
         zero = build.cast(x.zero.value, images.dtype)
         images = build.pad(images, (0, 0, *low), (0, 0, *high), zero)
         low = high = (0,) * len(low)
-    return build.convolution(images, w, op.ints("strides"), low, high, op.ints("dilations"), dtype=I32)
+    return build.convolution(
+        images, w, op.ints("strides"), low, high, op.ints("dilations"), op.int("groups"), dtype=I32
+    )
 
 
 def _convolved_in_floats(op: Op, build: Rewriter) -> Value | Refusal | None:

@@ -34,7 +34,7 @@ class _Quantization:
 
 @rule("cast")
 def requantize(op: Op, build: Rewriter) -> Value | None:
-    """quantize(f(dequantize(x))) = f(x) with one scale and zero point for both, f a movement, a maximum or a joining"""
+    """quantize(f(dequantize(x))) = f(x) of one scale and zero point, for f a movement, gather, maximum or joining"""
     quantization = _quantization(op)
     return None if quantization is None else _bytes(quantization.x, quantization, op, build)
 
@@ -48,6 +48,10 @@ def _bytes(x: Value, by: _Quantization, op: Op, build: Rewriter) -> Value | None
     if window is not None and window.text("kind") == "max":
         source = _bytes(window.operands[0], by, op, build)
         return None if source is None else build.op("reduce_window", [source], window.attributes)[0]
+    picked = made_by(x, "gather", "gather_along", "gather_nd")
+    if picked is not None:
+        source = _bytes(picked.operands[0], by, op, build)
+        return None if source is None else build.op(picked.name, [source, picked.operands[1]], picked.attributes)[0]
     joined = made_by(x, "concatenate")
     parts = [] if joined is None else [_bytes(operand, by, op, build) for operand in joined.operands]
     known = [part for part in parts if part is not None]
