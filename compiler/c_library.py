@@ -33,7 +33,7 @@ def c_library(
     """
     expect_c_name(name)
     # Tile registers are for processes that have asked the system for them, as ours has.
-    target = without(options.target, "amx-int8")
+    target = without(without(options.target, "amx-int8"), "amx-bf16")
     if target.kind != "cpu":
         raise InputError(f"a C library is for a processor, and the target is {target}", code="c-library-target")
     options = replace(options, target=target)

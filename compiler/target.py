@@ -89,7 +89,7 @@ _LEVELS = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"), "aarch64
 
 # What may be added to a name with +: instruction sets that kernels ask for and no level implies.
 _EXTRAS = {
-    "x86_64": ("amx-int8", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vnni", "avxvnni"),
+    "x86_64": ("amx-bf16", "amx-int8", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vnni", "avxvnni"),
     "aarch64": ("bf16", "dotprod", "fullfp16", "i8mm"),
 }
 

@@ -31,7 +31,7 @@ _FEATURE_NAMES = {
     "bmi1": "bmi", "sha_ni": "sha", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16",
     "avx512_fp16": "avx512fp16", "avx512_vbmi2": "avx512vbmi2", "avx512_bitalg": "avx512bitalg",
     "avx512_vpopcntdq": "avx512vpopcntdq", "avx_vnni": "avxvnni", "avx_vnni_int8": "avxvnniint8",
-    "amx_int8": "amx-int8", "asimd": "neon", "asimddp": "dotprod", "asimdhp": "fullfp16",
+    "amx_bf16": "amx-bf16", "amx_int8": "amx-int8", "asimd": "neon", "asimddp": "dotprod", "asimdhp": "fullfp16",
 }  # fmt: skip
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -58,7 +58,8 @@ def host_features() -> frozenset[str]:
         key, _, flags = line.partition(":")
         if key.strip() in ("flags", "Features"):
             features = frozenset(_FEATURE_NAMES.get(flag, flag) for flag in flags.split())
-            return features if "amx-int8" not in features or _permits_tiles() else features - {"amx-int8"}
+            tiles = features & {"amx-bf16", "amx-int8"}
+            return features if not tiles or _permits_tiles() else features - tiles
     return frozenset()
 
 

@@ -12,10 +12,12 @@ from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, Product, multiply, row_steps
+from onnxc.compiler.codegen_cpu.micro_kernels import LibraryFunction, MicroKernel, Product, multiply, row_steps
 from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines, pack_panel
 from onnxc.compiler.codegen_cpu.product_operands import Coordinates, ProductOperands, product_operands
+from onnxc.compiler.codegen_cpu.schedules.contractions import BFLOAT_GROUP
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
+from onnxc.compiler.codegen_cpu.tile_kernels import TILE_STEPS, TileKernel
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -76,6 +78,9 @@ class _Panels:
         self.is_constant = schedule.packing is not None
         self.packs_rows, self.packs_columns = schedule.packs_rows, schedule.packs_columns
         self.is_turned = self.problem.a_stride(self.problem.k) != 1 and self.problem.a_stride(self.problem.m) == 1
+        # Tile registers multiply pairs, and whole tiles along k of them.
+        self.is_tiled = self.types.group == BFLOAT_GROUP
+        self.row_lanes = self.types.group * self.lanes
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
@@ -95,17 +100,20 @@ class _Panels:
         f.ret()
         units = product(outer_sizes) * chunks * panels
         work = minimum(problem.rows, self.unit_rows) * self.width * problem.depth * problem.outer_depth
-        library = tuple(
-            MicroKernel(self.types, rows, form.vectors) for form in forms for rows in row_steps(form.register_rows)
-        )
+        library = tuple(function for form in forms for function in form._library())
         return KernelCode(name, (f,), units, frame.grain(work), library)
+
+    def _library(self) -> Sequence[LibraryFunction]:
+        if self.is_tiled:
+            return (TileKernel(self.types, self.vectors),)
+        return tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(self.register_rows))
 
     def _narrower(self) -> "Sequence[_Panels]":
         """The same in narrower panels, for a last one with few columns."""
         vectors = UNKNOWN_LAST_VECTORS
         if isinstance(self.problem.columns, int):
             vectors = -(-(self.problem.columns % self.columns) // self.lanes)
-        if not 0 < vectors < self.vectors:
+        if self.is_tiled or not 0 < vectors < self.vectors:
             return ()
         form = _Panels(self.frame, self.operands, vectors)
         form.tile, form.panel, form.rows, form.line_length = self.tile, self.panel, self.rows, self.line_length
@@ -138,7 +146,7 @@ class _Panels:
         if self.packs_rows:
             # Packed rows lie side by side as A's do: a line is a row, or all rows at one k where A is dense along m.
             lines, length = (depth, rows) if self.is_turned else (rows, depth)
-            self.line_length = -(-length // self.lanes) * self.lanes
+            self.line_length = -(-length // self.row_lanes) * self.row_lanes
             self.rows = f.alloca(memory_type(self.types.a), lines * self.line_length)
 
     def _fills_panels(self) -> bool:
@@ -209,8 +217,14 @@ class _Panels:
             if problem.b_strides[letter] != 0:
                 place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
         place = f.mul(place, frame.size(problem.outer_depth))
-        offset = f.mul(f.add(f.mul(place, self._panels()), panel), f.mul(frame.size(problem.depth), self.columns))
+        steps = self._tile_depths(frame.size(problem.depth)) if self.is_tiled else frame.size(problem.depth)
+        offset = f.mul(f.add(f.mul(place, self._panels()), panel), f.mul(steps, self.columns))
         return f.gep(self.operands.base(problem.b), offset, memory_type(problem.b.base.dtype))
+
+    def _tile_depths(self, depth: Int) -> Int:
+        """`depth` with whole tiles along k."""
+        whole = TILE_STEPS * BFLOAT_GROUP
+        return self.frame.f.mul(self.frame.f.udiv(self.frame.f.add(depth, whole - 1), whole), whole)
 
     def _panels(self) -> Int:
         return self.frame.size(floordiv(self.problem.columns + self.columns - 1, self.columns))
@@ -253,6 +267,12 @@ class _Panels:
         strides = frame.size(problem.a_stride(problem.m)), frame.size(problem.a_stride(problem.k))
         if self.rows is not None:
             a, strides = self._pack_rows(a, self.rows, strides, (unit.rows, count))
+        if self.is_tiled:
+            tiles = f.udiv(self._tile_depths(count), TILE_STEPS * BFLOAT_GROUP)
+            bytes_of_row = f.mul(strides[0], self.types.a.itemsize)
+            name = TileKernel(self.types, self.vectors).name
+            f.call(name, "void", a, bytes_of_row, panel.address, self.tile, tiles, unit.rows, accumulate)
+            return
         product = Product(a, *strides, panel.address, self.tile, count, panel.stride)
         shape = (self.vectors, self.lanes, self.register_rows)
         multiply(f, product, unit.rows, accumulate, self.types, shape)
@@ -261,7 +281,7 @@ class _Panels:
         self, a: Reg, packed: Reg, strides: tuple[Int, Int], sizes: tuple[Int, Int]
     ) -> tuple[Reg, tuple[Int, Int]]:
         """Rows in the type of the sums, and their strides."""
-        f, conversion = self.frame.f, Conversion(self.problem.a.base.dtype, self.types.a, self.lanes)
+        f, conversion = self.frame.f, Conversion(self.problem.a.base.dtype, self.types.a, self.row_lanes)
         if self.is_turned:
             pack_lines(f, a, packed, strides[::-1], sizes[::-1], self.line_length, conversion)
             return packed, (1, self.line_length)

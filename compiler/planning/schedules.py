@@ -190,7 +190,8 @@ class ReductionSchedule(Schedule):
 @dataclass(frozen=True, kw_only=True)
 class ContractionSchedule(Schedule):
     """`panels`: rows against panels of columns; `bytes`: the same in groups of bytes; `lines`: rows against a line
-    along k; `tiles`: on tensor cores; `general`: each element sums its products.
+    along k; `sweeps`: one row against rows of columns in order; `tiles`: on tensor cores; `general`: each element sums
+    its products.
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
@@ -198,7 +199,7 @@ class ContractionSchedule(Schedule):
     panels. unit_rows: the rows of a unit where several tiles share what is packed for them; 0 for one tile.
     """
 
-    algorithm: Literal["panels", "bytes", "lines", "tiles", "general"]
+    algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None

@@ -7,8 +7,9 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import ContractionSchedule
-from onnxc.compiler.target import Target
+from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
 # Equation, sizes of its letters, which operands are constants, and the form: (algorithm, left, packs columns).
@@ -21,6 +22,8 @@ FORMS = [
     ("mk,kn->nm", {"m": 130, "k": 70, "n": 130}, "", ("panels", 1, True)),
     ("mk,k->m", {"m": 75, "k": 300}, "", ("lines", 0, False)),
     ("mk,k->m", {"m": 75, "k": 300}, "a", ("lines", 0, False)),
+    ("mk,kn->mn", {"m": 1, "k": 21, "n": 1100}, "", ("sweeps", 0, False)),
+    ("k,bkn->bn", {"b": 2, "k": 16, "n": 70}, "", ("sweeps", 0, False)),
     ("k,k->", {"k": 3000}, "", ("lines", 0, False)),
     ("abk,abk->ab", {"a": 3, "b": 70, "k": 37}, "", ("lines", 0, False)),
     ("mk,kn->mn", {"m": 200, "k": 50, "n": 1}, "b", ("lines", 0, False)),
@@ -68,7 +71,25 @@ def test_no_product_of_floats_is_general(
     equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool], dtype: DType
 ) -> None:
     (kernel,) = _native(equation, sizes, constants, dtype, EVERY_TARGET[0]).plan.kernels
-    assert kernel.scheduled(ContractionSchedule).algorithm in ("panels", "lines")
+    assert kernel.scheduled(ContractionSchedule).algorithm in ("panels", "lines", "sweeps")
+
+
+@pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)
+def test_any_number_of_threads_gives_the_same_bits(
+    equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool]
+) -> None:
+    native = _native(equation, {letter: 3 * size for letter, size in sizes.items()}, constants, F32, EVERY_TARGET[0])
+    shapes = [known_sizes(parameter.shape) for parameter in native.module.main.body.parameters]
+    arrays = [sample(F32, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    alone = native(*arrays)[0].tobytes()
+    for threads in (2, 3):
+        native.threads = threads
+        assert native(*arrays)[0].tobytes() == alone
+
+
+def test_a_product_of_few_columns_has_units_for_threads() -> None:
+    native = Native(make(["f32[256, 600]"], lambda ir, x: ir.dot(x, ir.constant(sample(F32, 600, 64)), "mk,kn->mn")))
+    assert native.plan.kernels[0].scheduled(ContractionSchedule).tile.rows < 128
 
 
 def test_tiles_of_rows_share_a_panel() -> None:
@@ -104,3 +125,31 @@ def test_sums_of_16_bits_are_made_in_f32(dtype: DType) -> None:
     x, y = np.ones((5, 4001), dtype.numpy), np.ones((4001, 3), dtype.numpy)
     x[:, 4000] = 0.5
     assert (native(x, y)[0] == 4000.5).all()
+
+
+@pytest.mark.parametrize("depth", [1, 31, 32, 33, 64, 513, 1100])
+def test_constant_bf16_is_multiplied_exactly_where_sums_are_whole(depth: int) -> None:
+    """Whatever multiplies pairs of bf16: whole tiles along k and not, rows that fill tiles and not."""
+    random = np.random.default_rng(depth)
+    b = random.integers(-3, 4, (depth, 70)).astype(BF16.numpy)
+    native = Native(make([f"bf16[M, {depth}]"], lambda ir, x: ir.dot(x, ir.constant(b), "mk,kn->mn", F32)))
+    for rows in (0, 1, 15, 16, 17, 33, 100, 300):
+        native.check(random.integers(-3, 4, (rows, depth)).astype(BF16.numpy))
+
+
+def test_constant_bf16_in_stacks_and_before_other_ops() -> None:
+    b = sample(BF16, 3, 40, 70, seed=1)
+
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.max(ir.dot(x, ir.constant(b), "bmk,bkn->bmn"), 0.0)
+
+    native = Native(make(["bf16[3, M, 40]"], build))
+    native.check(sample(BF16, 3, 37, 40), bound=precision(BF16))
+
+
+def test_tiles_of_bf16_are_taken_where_a_target_has_them() -> None:
+    b = sample(BF16, 96, 70, seed=1)
+    module = make(["bf16[64, 96]"], lambda ir, x: ir.dot(x, ir.constant(b), "mk,kn->mn"))
+    targets = ("cpu:x86-64-v4+amx-bf16", "cpu:x86-64-v4")
+    schedules = [Native(module, parse_target(name)).plan.kernels[0].scheduled(ContractionSchedule) for name in targets]
+    assert [schedule.arithmetic.operands for schedule in schedules] == ["bf16", "f32"]

@@ -12,6 +12,7 @@ from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.product_bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.product_lines import emit_lines
 from onnxc.compiler.codegen_cpu.product_panels import emit_panels
+from onnxc.compiler.codegen_cpu.product_sweeps import emit_sweeps
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, product
@@ -22,7 +23,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target
 
-_FORMS = {"panels": emit_panels, "lines": emit_lines, "bytes": emit_bytes}
+_FORMS = {"panels": emit_panels, "lines": emit_lines, "sweeps": emit_sweeps, "bytes": emit_bytes}
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS
+from onnxc.compiler.ir.dtypes import BF16, F32
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem
 from onnxc.compiler.planning.matrix_products import Problem
@@ -25,6 +26,12 @@ COPY_PRODUCTS = {"in order": 2.0, "widened": 12.0, "turned": 8.0, "gathered": 40
 """A vector that is packed: in order along the lanes; from a constant panel of 16 bits, which comes from far memory; in
 squares that are turned in registers; element by element.
 """
+
+TILE_PRODUCTS = 2.5
+"""16 rows by two tiles of columns, for each element along k: two instructions of 16 cycles do 32 of them."""
+
+PANEL_OF_TILES_PRODUCTS = 8.0
+"""Reading such a panel from far memory: one row by 4096x4096 had 7.2 GFLOP/s so, and 8.1 by vectors."""
 
 ROW_COPY_PRODUCTS = 3.0
 """A vector of A that is packed for a panel."""
@@ -52,8 +59,7 @@ def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case
     """The seconds of a launch on one thread."""
     found = contraction_problem(problem.block, schedule)
     sizes = _sizes(found, case)
-    cost = _panel_products if schedule.algorithm == "panels" else _line_products
-    products = sizes.others * cost(found, schedule, sizes, target)
+    products = sizes.others * _COSTS[schedule.algorithm](found, schedule, sizes, target)
     item, elements = schedule.arithmetic.sums.itemsize, case.sizes["left"] * case.sizes["right"]
     memory = item * ((case.sizes["left"] + case.sizes["right"]) * sizes.depth + elements)
     return cost_model(target).seconds(products, memory)
@@ -77,6 +83,9 @@ def _panel_step(
 ) -> float:
     """What all rows take for a step along k of one panel."""
     full = register_rows(vectors, target)
+    if schedule.arithmetic.operands == str(BF16):
+        copies = rows * ROW_COPY_PRODUCTS / (2 * TILE_ROWS) if schedule.packs_rows else 0.0
+        return PANEL_OF_TILES_PRODUCTS + TILE_PRODUCTS * -(-rows // TILE_ROWS) + copies
     blocks, rest = divmod(rows, full)
     products = blocks * _step(full, vectors) + (_step(rest, vectors) if rest else 0.0)
     if schedule.packs_columns:
@@ -120,3 +129,13 @@ def _line_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes,
     packed = sizes.depth / lanes * COPY_PRODUCTS["gathered"] if schedule.packs_columns else 0.0
     units = -(-sizes.rows // schedule.tile.rows)
     return sizes.rows * row + units * (packed + UNIT_PRODUCTS)
+
+
+def _sweep_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+    """Multiply-adds, each with a load of B."""
+    assert isinstance(schedule.workers, Threads), schedule
+    units, vectors = -(-sizes.columns // schedule.tile.columns), -(-sizes.columns // schedule.workers.lanes)
+    return 1.5 * vectors * sizes.depth + units * UNIT_PRODUCTS
+
+
+_COSTS = {"panels": _panel_products, "lines": _line_products, "sweeps": _sweep_products}

@@ -1,12 +1,14 @@
 """Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, what is copied first."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
+from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
@@ -17,6 +19,7 @@ from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, P
 from onnxc.compiler.target import Target
 
 __all__ = [
+    "BFLOAT_GROUP",
     "contraction_candidates",
     "contraction_measures",
     "contraction_problem",
@@ -30,6 +33,12 @@ CHUNK_ROWS = 256
 """The most rows of A against one panel, which then comes from far memory once for all of them: 128x768x3072 took 8.4 ms
 in chunks of 96 and 7.1 ms in one.
 """
+
+LEAST_UNITS = 4
+"""The units that a product has for threads to share, where its chunks then have the rows that are worth it."""
+
+LEAST_CHUNK_ROWS = 96
+"""Rows beside which reading their panel once more takes little time."""
 
 SHARED_BLOCKS = 2
 """The blocks of rows in registers that a tile has where several tiles share a panel that is packed for them: results
@@ -46,6 +55,15 @@ PACK_DEPTH = 1024
 """The same for a B that is packed on the way, on the stack. 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with
 256, 512 and 1024."""
 
+BFLOAT_GROUP = 2
+"""Neighbours along k that a tile register multiplies at once."""
+
+TILE_WIDTH = 2 * TILE_ROWS
+"""The columns of two tiles, whose sums with two tiles of rows are in registers."""
+
+SWEEP_COLUMNS = 1024
+"""Columns of a unit that goes over rows of B: their sums stay in the first-level cache, and a row is a page or so."""
+
 LINE_ROWS = 64
 """Rows of a unit that multiplies lines: their results are written as whole vectors."""
 
@@ -58,6 +76,8 @@ MANY = Typical(1024)
 def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
     """What the micro-kernels of a schedule multiply: what is packed on the way has the type of the sums."""
     sums = schedule.arithmetic.sums
+    if schedule.arithmetic.operands == str(BF16):
+        return ProductTypes(BF16, BF16, F32, BFLOAT_GROUP)
     return ProductTypes(
         sums if schedule.packs_rows else found.a.base.dtype,
         sums if schedule.packs_columns else found.b.base.dtype,
@@ -67,7 +87,7 @@ def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes
 
 def contraction_problem(block: Block, schedule: ContractionSchedule) -> Problem:
     """The strided loops that a schedule is for."""
-    found = (panel_problem if schedule.algorithm == "panels" else line_problem)(block, schedule.left)
+    found = (line_problem if schedule.algorithm == "lines" else panel_problem)(block, schedule.left)
     assert found is not None, schedule
     return found
 
@@ -103,11 +123,28 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
     """The candidates with an operand as rows."""
     by_panels, by_lines = panel_problem(problem.block, left), line_problem(problem.block, left)
     if by_panels is not None:
+        if _is_by_sweeps(problem, by_panels, target.vector_bits // sums.bits):
+            yield _sweeps(by_panels, sums, target)
+        if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
+            yield _bfloat_tiles(by_panels, problem)
         for vectors in (4, 3, 2, 1):
             for packs in _ways_to_read(problem, by_panels, sums):
                 yield _panels(by_panels, problem, vectors, packs, sums, target)
     if by_lines is not None and _is_by_lines(by_lines):
         yield _lines(by_lines, sums, target)
+
+
+def _is_by_tiles(problem: KernelProblem, found: Problem) -> bool:
+    """Whether bf16 along k is multiplied by constant panels of bf16, in one sum."""
+    dtypes = {found.a.base.dtype, found.b.base.dtype}
+    is_dense = found.a_stride(found.k) == 1 and not found.outer_k
+    return dtypes == {BF16} and found.dot.dtype() != F64 and is_dense and _constant_panels(problem, found)
+
+
+def _is_by_sweeps(problem: KernelProblem, found: Problem, lanes: int) -> bool:
+    """Whether one row is multiplied by rows that are read in order, and are longer than a panel is wide."""
+    is_long = not isinstance(found.columns, int) or found.columns > 4 * lanes
+    return found.rows == 1 and found.b_strides[found.n] == 1 and is_long and not _constant_panels(problem, found)
 
 
 def _is_by_lines(found: Problem) -> bool:
@@ -138,7 +175,7 @@ def _panels(
     registers = register_rows(vectors, target)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found.rows), width, depth),
+        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found, width), width, depth),
         unit_rows=SHARING_ROWS if is_shared else 0,
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(registers, width),
@@ -151,12 +188,31 @@ def _panels(
     )
 
 
-def _chunk_rows(rows: Dim) -> int:
-    """As many as a chunk may have, or all rows in chunks of one size."""
-    if not isinstance(rows, int):
-        return CHUNK_ROWS
-    chunks = max(1, -(-rows // CHUNK_ROWS))
-    return max(1, -(-rows // chunks))
+def _bfloat_tiles(found: Problem, problem: KernelProblem) -> ContractionSchedule:
+    """Pairs along k, in tile registers; rows that do not end with a tile are copied, with zeros behind them."""
+    width, parameter = TILE_WIDTH, problem.block.parameters.index(found.b.base)
+    panels = replace(_packed_panels(found, width), group=BFLOAT_GROUP, whole=TILE_STEPS)
+    return ContractionSchedule(
+        algorithm="panels",
+        tile=Tile(_chunk_rows(found, width), width, BLOCK_DEPTH),
+        arithmetic=Arithmetic(str(BF16), F32),
+        registers=Tile(2 * TILE_ROWS, width),
+        left=found.left,
+        packs_rows=not isinstance(found.depth, int) or found.depth % (BFLOAT_GROUP * TILE_STEPS) != 0,
+        workers=Threads(width // 2, GRAIN_PRODUCTS),
+        packing=Packing(parameter, panels),
+        why="tile registers multiply pairs of bf16",
+    )
+
+
+def _chunk_rows(found: Problem, width: int) -> int:
+    """As many as a chunk may have, or all rows in chunks of one size; fewer where there are few units for threads."""
+    panels = product(found.sizes[letter] for letter in found.outer) * floordiv(found.columns + width - 1, width)
+    chunks = -(-LEAST_UNITS // panels) if isinstance(panels, int) and panels > 0 else 1
+    if not isinstance(found.rows, int):
+        return CHUNK_ROWS if chunks == 1 else LEAST_CHUNK_ROWS
+    most = min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, -(-found.rows // chunks)))
+    return max(1, -(-found.rows // max(1, -(-found.rows // most))))
 
 
 def _packed_panels(found: Problem, width: int) -> PackedPanels:
@@ -167,6 +223,18 @@ def _packed_panels(found: Problem, width: int) -> PackedPanels:
     depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
     return PackedPanels(
         width, depth, columns, depth_stride, column_stride, offset, tuple(Batch(*batch) for batch in batches)
+    )
+
+
+def _sweeps(found: Problem, sums: DType, target: Target) -> ContractionSchedule:
+    lanes = target.vector_bits // sums.bits
+    return ContractionSchedule(
+        algorithm="sweeps",
+        tile=Tile(1, SWEEP_COLUMNS, 1),
+        arithmetic=Arithmetic(str(sums), sums),
+        left=found.left,
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        why="one row, and columns that are read in order",
     )
 
 
