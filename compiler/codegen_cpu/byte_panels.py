@@ -15,7 +15,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
 
-__all__ = ["byte_library", "multiply_bytes", "row_type", "whole_steps"]
+__all__ = ["byte_library", "multiply_bytes", "panel_steps", "row_type", "whole_steps"]
 
 
 def row_type(own: DType, other: DType, target: Target) -> DType:

@@ -65,7 +65,7 @@ class PackedPanels:
         sizes = (*(batch.size for batch in self.batches), self.depth, self.columns)
         steps = tuple(stride * array.itemsize for stride in strides)
         source = np.lib.stride_tricks.as_strided(flat, sizes, steps, writeable=False)
-        panels = out.reshape(*sizes[:-2], -1, self.steps + bool(self.sums_by), self.width, self.group)
+        panels = out.reshape(*sizes[:-2], -(-self.columns // self.width), self.steps + bool(self.sums_by), self.width, self.group)
         for panel in range(panels.shape[-4]):
             part = source[..., panel * self.width : (panel + 1) * self.width]
             self._pack_panel(part, panels[..., panel, :, :, :])

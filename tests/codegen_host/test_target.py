@@ -3,7 +3,7 @@
 import pytest
 
 from onnxc.compiler import target as target_module
-from onnxc.compiler.target import Target, known_targets, parse_target
+from onnxc.compiler.target import Target, known_targets, parse_target, without
 from onnxc.runtime.errors import InputError
 
 NAMES = [name for name in known_targets() if name.startswith("cpu:")]
@@ -53,6 +53,12 @@ def test_extras_add_to_the_features_and_repeat_nothing() -> None:
     assert not plain.has("avxvnni")
 
 
+def test_a_target_without_an_instruction_set_has_all_others() -> None:
+    target = parse_target("cpu:x86-64-v4+amx-int8+avx512vnni")
+    assert str(without(target, "amx-int8")) == "cpu:x86-64-v4+avx512vnni"
+    assert without(parse_target("cpu:znver4"), "amx-int8") == parse_target("cpu:znver4")
+
+
 V4 = set(parse_target("cpu:x86-64-v4").features)
 V3 = set(parse_target("cpu:x86-64-v3").features)
 
@@ -62,6 +68,8 @@ V3 = set(parse_target("cpu:x86-64-v3").features)
     [
         ("x86_64", V4 | {"avx512vnni", "sgx"}, "cpu:x86-64-v4+avx512vnni"),
         ("x86_64", V4 - {"avx512dq"} | {"avx512vnni", "avxvnni"}, "cpu:x86-64-v3+avxvnni"),
+        ("x86_64", V4 | {"amx-int8"}, "cpu:x86-64-v4+amx-int8"),
+        ("x86_64", V3 | {"amx-int8"}, "cpu:x86-64-v3"),
         ("x86_64", V3 - {"fma"}, "cpu:x86-64-v2"),
         ("x86_64", set(), "cpu:x86-64"),
         ("aarch64", {"neon", "dotprod", "bf16"}, "cpu:aarch64+bf16+dotprod"),

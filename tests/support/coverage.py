@@ -5,11 +5,12 @@
 """
 
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from onnxc.compiler.frontend.schemas import Schema, all_schemas
+from onnxc.compiler.frontend.schemas import Schema, all_schemas, onnxruntime_schemas
 from tests.operators_not_yet import listed, lowered
 
 README = Path(__file__).parents[2] / "README.md"
@@ -46,6 +47,17 @@ For each operator version, the types of its first type parameter, by where the w
 """
 
 
+ONNX_RUNTIME = """\
+## com.microsoft
+
+Of the operators that ONNX Runtime's optimiser and quantiser write, these are compiled:
+
+{names}.
+
+A model with others is refused with the list of all of them, each with what to do instead.
+"""
+
+
 def type_support() -> Mapping[str, Mapping[str, list[str]]]:
     """For each operator version, the types of its first type parameter that run in each way."""
     found: Mapping[str, Mapping[str, list[str]]] = json.loads(TYPE_SUPPORT.read_text())
@@ -63,7 +75,9 @@ def coverage_table() -> str:
     gaps = sum(1 for line in KNOWN_GAPS.read_text().splitlines() if line.strip() and not line.startswith("#"))
     rows = [f"| operator versions of {domain} | {covered[domain]} of {total[domain]} |" for domain in sorted(total)]
     cases = f"| official ONNX backend tests, compiled for the CPU | {OFFICIAL_CASES - gaps} of {OFFICIAL_CASES} |"
-    return "\n".join(["| what | covered |", "|---|---:|", *rows, cases])
+    beside = [schema.identity in done for schema in onnxruntime_schemas()]
+    own = f"| operators that ONNX Runtime adds | {sum(beside)} of {len(beside)} |"
+    return "\n".join(["| what | covered |", "|---|---:|", *rows, own, cases])
 
 
 def coverage_page() -> str:
@@ -74,7 +88,15 @@ def coverage_page() -> str:
     parts = [HEAD.format(table="\n".join([coverage_table(), *counts]))]
     domains = sorted({schema.domain for schema in all_schemas()})
     parts += [f"## {domain or 'ai.onnx'}\n\n" + "\n".join(operator_rows(domain, support)) + "\n" for domain in domains]
-    return "\n".join(parts)
+    return "\n".join([*parts, onnxruntime_section()])
+
+
+def onnxruntime_section() -> str:
+    """The operators beside the standard's that lower, by name."""
+    done = lowered()
+    names = [schema.name for schema in onnxruntime_schemas() if schema.identity in done]
+    text = textwrap.fill(", ".join(sorted(set(names))), 118)
+    return ONNX_RUNTIME.format(names=text)
 
 
 def operator_rows(domain: str, support: Mapping[str, Mapping[str, list[str]]]) -> Iterator[str]:

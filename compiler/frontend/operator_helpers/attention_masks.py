@@ -72,8 +72,8 @@ def _within_bounds(mask: Value, batch: Dim, keys: Dim, node: Node, ir: Builder) 
 
     The last begins with the ends, and goes on with where each sequence begins if they lie without padding.
     """
-    if mask.shape[0] not in (batch, batch * 2, batch * 3 + 2):
-        node.unsupported(f"the mask is {mask.type} for {batch} batches, of which [B], [2 B] and [3 B + 2] are known")
+    if mask.shape[0] not in (batch * 2, batch * 3 + 2):
+        mask = of_shape(mask, (batch,), "the mask", node, ir, CODE)
     column = ir.iota((1, 1, 1, keys), 3, I64)
 
     def bound(start: Dim) -> Value:

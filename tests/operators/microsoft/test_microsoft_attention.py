@@ -163,3 +163,17 @@ def test_multi_head_attention_of_one_past_alone_is_refused() -> None:
     inputs = {name: normal(B, S, H) for name in "qkv"} | {"b": None, "m": None, "s": None, "p": normal(B, N, 3, D)}
     with pytest.raises(ModelError, match="past-without-partner"):
         run_ours(make_model("MultiHeadAttention", inputs, num_heads=N), inputs)
+
+
+def test_masks_and_biases_of_other_lengths_are_refused() -> None:
+    inputs = {name: normal(B, S, H) for name in "qkv"}
+    with pytest.raises(ModelError, match="bias-shape"):
+        run_ours(make_model("MultiHeadAttention", inputs | {"b": normal(2 * H)}, num_heads=N), inputs)
+    with pytest.raises(ModelError, match="attention-mask"):
+        run_ours(make_model("MultiHeadAttention", inputs | {"b": None, "m": i32([1, 1, 1])}, num_heads=N), inputs)
+
+
+def test_a_mask_of_a_size_of_its_own_name_is_one_end_for_each_batch() -> None:
+    inputs = {name: normal(B, S, H) for name in "qkv"} | {"b": None, "m": i32([3, 2])}
+    shapes = {name: ["b", "s", H] for name in "qkv"} | {"m": ["ends"]}
+    assert_agrees("MultiHeadAttention", inputs, shapes=shapes, num_heads=N)

@@ -181,3 +181,9 @@ def test_torch_embedding() -> None:
     inputs = {"weight": normal(5, 3), "indices": integers(0, 5, 2, 2, dtype=np.int64)}
     (y,) = run_ours(make_model("TorchEmbedding", inputs), inputs)
     np.testing.assert_array_equal(y, inputs["weight"][inputs["indices"]])
+
+
+def test_distances_between_rows_of_other_widths_are_refused() -> None:
+    inputs = {"a": normal(3, 4), "b": normal(5, 3)}
+    with pytest.raises(ModelError, match="distance-shape"):
+        run_ours(make_model("CDist", inputs), inputs)

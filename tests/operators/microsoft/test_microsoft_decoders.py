@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
+import onnxc
 from onnxc.runtime.errors import ModelError, UnsupportedError
-from tests.operators.microsoft.agreement import assert_agrees, integers, make_model, normal, run_ours
+from tests.operators.microsoft.agreement import (
+    assert_agrees,
+    assert_all_close,
+    integers,
+    make_model,
+    normal,
+    run_ours,
+    run_theirs,
+)
 
 N, G, D = 4, 2, 32
 
@@ -155,3 +164,11 @@ def test_rotary_caches_that_are_too_wide_are_refused() -> None:
     inputs = {"x": normal(2, N, 5, D), "positions": np.array([0], np.int64)} | angles(2 * D)
     with pytest.raises(ModelError, match="rotary-width"):
         run_ours(make_model("RotaryEmbedding", inputs), inputs)
+
+
+def test_a_step_of_a_decoder_is_compiled() -> None:
+    inputs = decoding(2, 1, 5, [5, 3], 6) | angles()
+    model = make_model("GroupQueryAttention", inputs, shapes=SHAPES, do_rotary=1, **OPTIONS)
+    results = onnxc.compile(model)(*(inputs[info.name] for info in model.graph.input))
+    assert isinstance(results, tuple)
+    assert_all_close([np.asarray(result) for result in results], run_theirs(model, inputs))

@@ -190,3 +190,9 @@ def test_nhwc_max_pool(dtype: type) -> None:
 def test_conv_transpose_with_dynamic_pads(pads: list[int]) -> None:
     inputs = {"x": normal(1, 3, 4, 5), "w": normal(3, 2, 3, 3, seed=1), "pads": np.int64(pads), "b": normal(2, seed=2)}
     assert_agrees("ConvTransposeWithDynamicPads", inputs, constants=["pads"], strides=[2, 2])
+
+
+def test_an_addend_of_another_shape_is_refused() -> None:
+    inputs = {"x": normal(1, 1, 4, 4), "w": normal(1, 1, 3, 3), "b": None, "z": normal(1, 1, 3, 3)}
+    with pytest.raises(ModelError, match="fused-sum"):
+        run_ours(make_model("FusedConv", inputs), inputs)

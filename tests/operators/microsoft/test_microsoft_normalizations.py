@@ -130,3 +130,34 @@ def test_skip_group_norm(skip: tuple[int, ...]) -> None:
     total = x + inputs["skip"].reshape((*skip[:1], *((1, 1, 8) if len(skip) == 2 else skip[1:]))) + bias
     model = make_model("SkipGroupNorm", inputs, outputs=["y", "s"], groups=2, activation=1)
     assert_all_close(run_ours(model, inputs), [group_norm(total, 2, gamma, beta, True), total])
+
+
+def test_embeddings_of_anything_but_rows_are_refused() -> None:
+    words = normal(10, 8)
+    inputs = {"ids": np.zeros(4, np.int32), "segments": None, "word": words, "position": words, "segment": None}
+    inputs |= {"gamma": normal(8), "beta": normal(8)}
+    with pytest.raises(ModelError, match="embedding-rank"):
+        run_ours(make_model("EmbedLayerNormalization", inputs), inputs)
+
+
+@pytest.mark.parametrize("has_segments", [False, True])
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_quantised_embed_layer_normalization(has_mask: bool, has_segments: bool) -> None:
+    names = ("word", "position", "segment", "gamma", "beta")
+    rows = {"word": (10, 8), "position": (6, 8), "segment": (2, 8), "gamma": (8,), "beta": (8,)}
+    given = [name for name in names if has_segments or name != "segment"]
+
+    def of_each(suffix: str, value: np.ndarray) -> dict[str, np.ndarray | None]:
+        return {f"{name}_{suffix}": value if name in given else None for name in names}
+
+    tables = {name: integers(0, 256, *rows[name], seed=index) for index, name in enumerate(names)}
+    inputs: dict[str, np.ndarray | None] = {
+        "ids": integers(0, 10, 2, 4, dtype=np.int32),
+        "segments": integers(0, 2, 2, 4, dtype=np.int32, seed=1) if has_segments else None,
+        **{name: tables[name] if name in given else None for name in names},
+        "mask": integers(0, 2, 2, 4, dtype=np.int32, seed=2) if has_mask else None,
+        **of_each("scale", np.array(0.05, np.float32)),
+        **of_each("zero", np.array(120, np.uint8)),
+    }
+    shapes = {name: ["b", "s"] for name in ("ids", "segments", "mask")}
+    assert_agrees("QEmbedLayerNormalization", inputs, shapes=shapes, outputs=["y", "index"])

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
+from onnxc.compiler.frontend.operator_helpers.linear_quantization import dequantized
 from onnxc.compiler.frontend.operator_helpers.precision import widened
-from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, only_element
 from onnxc.compiler.frontend.operator_helpers.standard_nodes import first_result, standard_node
 from onnxc.compiler.frontend.operator_helpers.standardize import moments, standardize
 from onnxc.compiler.frontend.operators.nn.layer_normalization import layer_normalization, rms_normalization
@@ -138,6 +139,31 @@ def _mask_index(batch: Dim, node: Node, ir: Builder) -> Value:
     if mask is None:
         return ir.full((batch,), 0, I32)
     return ir.reduce(ir.cast(ir.equal(mask, 1), I32), "sum", (1,))
+
+
+@operator("QEmbedLayerNormalization", since=(1,), domain=MICROSOFT)
+def quantized_embed_layer_normalization(node: Node, ir: Builder) -> tuple[Value, Value]:
+    """As EmbedLayerNormalization of tables, gamma and beta that are quantised, each by a scale and a zero point."""
+    ids = node.input("input_ids")
+    if ids.rank != 2:
+        node.fail("embedding-rank", f"input_ids is {ids.type}, not [B, S]", rule=f"ONNX Runtime {node.operator}")
+    positions, segments = ir.iota((1, ids.shape[1]), 1, I64), node.optional("segment_ids")
+    words, rows = (node.input(f"{name}_embedding_quant") for name in ("word", "position"))
+    total = ir.add(
+        _real(_looked_up(words, ids, node, ir), "word_embedding", node, ir),
+        _real(ir.gather(rows, positions, 0), "position_embedding", node, ir),
+    )
+    table = node.optional("segment_embedding")
+    if segments is not None and table is not None:
+        total = ir.add(total, _real(_looked_up(table, segments, node, ir), "segment_embedding", node, ir))
+    gamma, beta = (_real(_vector(f"{name}_quant", total, node, ir), name, node, ir) for name in ("gamma", "beta"))
+    return ir.layer_norm(total, gamma, beta, 2, node.float("epsilon")), _mask_index(ids.shape[0], node, ir)
+
+
+def _real(x: Value, name: str, node: Node, ir: Builder) -> Value:
+    """`x`, dequantised by the scale and the zero point of `name`"""
+    scale, zero = (only_element(node.input(f"{name}_{part}"), name, node, ir) for part in ("scale", "zero_point"))
+    return dequantized(x, scale, zero, ir)
 
 
 @operator("GroupNorm", since=(1,), domain=MICROSOFT)

@@ -5,6 +5,7 @@ from onnxc.compiler.frontend.operator_helpers.linear_quantization import (
     dynamically_quantized,
     expect_same_shape,
     granular,
+    is_zero,
     quantize,
 )
 from onnxc.compiler.frontend.operator_helpers.precision import real_type
@@ -29,6 +30,8 @@ def quantize_linear(node: Node, ir: Builder) -> Value:
     precision = _division_type(x.dtype, scale.dtype, node)
     axis, block = _granularity(x, node)
     divisor = granular(ir.cast(scale, precision), x.shape, axis, block, node, ir)
+    if zero_point is not None and dtype.is_integer and zero_point.shape in ((), (1,)) and is_zero(zero_point, ir):
+        zero_point = None
     if zero_point is not None:
         zero_point = granular(zero_point, x.shape, axis, block, node, ir)
     scaled = ir.div(ir.cast(x, precision), divisor)
