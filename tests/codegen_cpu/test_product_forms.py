@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.layouts import known_sizes
@@ -153,3 +154,16 @@ def test_tiles_of_bf16_are_taken_where_a_target_has_them() -> None:
     targets = ("cpu:x86-64-v4+amx-bf16", "cpu:x86-64-v4")
     schedules = [Native(module, parse_target(name)).plan.kernels[0].scheduled(ContractionSchedule) for name in targets]
     assert [schedule.arithmetic.operands for schedule in schedules] == ["bf16", "f32"]
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, I8], ids=str)
+def test_of_a_constant_that_only_a_call_cuts_nothing_is_packed_ahead(dtype: DType) -> None:
+    b = np.random.default_rng(0).integers(-3, 4, (8, 70)).astype(dtype.numpy)
+
+    def build(ir: Builder, x: Value) -> Value:
+        part = ir.slice(ir.constant(b), (0, 0), (Size.symbol("N"), 70), (1, 1))
+        return ir.dot(x, part, "mk,kn->mn", I32 if dtype == I8 else F32)
+
+    native = Native(make([f"{dtype}[M, N]"], build))
+    for rows, depth in [(0, 3), (1, 8), (20, 5), (3, 0)]:
+        native.check(np.random.default_rng(1).integers(-3, 4, (rows, depth)).astype(dtype.numpy))

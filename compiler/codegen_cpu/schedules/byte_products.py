@@ -3,6 +3,7 @@
 from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.codegen_cpu.tile_kernels import has_tiles
 from onnxc.compiler.ir.dims import Dim
@@ -10,7 +11,6 @@ from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
 from onnxc.compiler.planning.matrix_products import Problem, find_problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Threads, Tile
 from onnxc.compiler.planning.views import View
@@ -64,10 +64,10 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
     vectors = panel_vectors(found.columns, lanes, target)
     rows = row_type(own, found.b.base.dtype, target)
     parameter = problem.block.parameters.index(found.b.base)
-    is_constant, width = problem.is_constant(parameter), vectors * lanes
+    is_constant, width = has_constant_panels(problem, found), vectors * lanes
     sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
     whole = whole_steps(target)
-    panels = _packed_panels(found, width, sums_by, whole) if is_constant else None
+    panels = constant_panels(found, width, group=GROUP, sums_by=sums_by, whole=whole) if is_constant else None
     packs = rows != own or not _reads_groups(found, whole) or (has_tiles(target) and found.columns != width)
     chunk = _chunk_rows(found, packs)
     return ContractionSchedule(
@@ -119,15 +119,3 @@ def _reads_groups(found: Problem, whole: int) -> bool:
     """Whether rows are whole steps side by side, so that they are read in place."""
     is_whole = isinstance(found.depth, int) and found.depth % (GROUP * whole) == 0
     return is_whole and found.a_stride(found.k) == 1
-
-
-def _packed_panels(found: Problem, width: int, sums_by: int, whole: int) -> PackedPanels:
-    """Constant B in panels of so many columns."""
-    outer = [letter for letter in found.outer if found.b_strides[letter] != 0]
-    batches = (known_sizes((found.sizes[letter], found.b_strides[letter])) for letter in outer)
-    strides = (found.b_stride(found.k), found.b_strides[found.n], found.b.offset)
-    depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
-    known = tuple(Batch(*batch) for batch in batches)
-    return PackedPanels(
-        width, depth, columns, depth_stride, column_stride, offset, known, group=GROUP, sums_by=sums_by, whole=whole
-    )

@@ -1,10 +1,10 @@
 """Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, what is copied first."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
+from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
@@ -13,7 +13,6 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import KernelProblem, Measure, Typical
-from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
 from onnxc.compiler.planning.matrix_products import Problem, line_problem, panel_problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
@@ -138,13 +137,13 @@ def _is_by_tiles(problem: KernelProblem, found: Problem) -> bool:
     """Whether bf16 along k is multiplied by constant panels of bf16, in one sum."""
     dtypes = {found.a.base.dtype, found.b.base.dtype}
     is_dense = found.a_stride(found.k) == 1 and not found.outer_k
-    return dtypes == {BF16} and found.dot.dtype() != F64 and is_dense and _constant_panels(problem, found)
+    return dtypes == {BF16} and found.dot.dtype() != F64 and is_dense and has_constant_panels(problem, found)
 
 
 def _is_by_sweeps(problem: KernelProblem, found: Problem, lanes: int) -> bool:
     """Whether one row is multiplied by rows that are read in order, and are longer than a panel is wide."""
     is_long = not isinstance(found.columns, int) or found.columns > 4 * lanes
-    return found.rows == 1 and found.b_strides[found.n] == 1 and is_long and not _constant_panels(problem, found)
+    return found.rows == 1 and found.b_strides[found.n] == 1 and is_long and not has_constant_panels(problem, found)
 
 
 def _is_by_lines(found: Problem) -> bool:
@@ -154,19 +153,15 @@ def _is_by_lines(found: Problem) -> bool:
 
 def _ways_to_read(problem: KernelProblem, found: Problem, sums: DType) -> Sequence[bool]:
     """Whether panels may be, or must be, packed on the way."""
-    if _constant_panels(problem, found):
+    if has_constant_panels(problem, found):
         return (False,) if found.b.base.dtype == sums else (False, True)
     return (True, False) if found.b_strides[found.n] == 1 else (True,)
-
-
-def _constant_panels(problem: KernelProblem, found: Problem) -> bool:
-    return problem.is_constant(problem.block.parameters.index(found.b.base))
 
 
 def _panels(
     found: Problem, problem: KernelProblem, vectors: int, packs: bool, sums: DType, target: Target
 ) -> ContractionSchedule:
-    is_constant = _constant_panels(problem, found)
+    is_constant = has_constant_panels(problem, found)
     lanes = target.vector_bits // sums.bits
     width, depth = vectors * lanes, PACK_DEPTH if packs and not is_constant else BLOCK_DEPTH
     is_shared = packs and not found.outer_k and isinstance(found.depth, int) and found.depth <= depth
@@ -183,7 +178,7 @@ def _panels(
         packs_rows=found.a.base.dtype != sums,
         packs_columns=packs,
         workers=Threads(lanes, GRAIN_PRODUCTS),
-        packing=Packing(parameter, _packed_panels(found, width)) if is_constant else None,
+        packing=Packing(parameter, constant_panels(found, width)) if is_constant else None,
         why=f"B is {way}",
     )
 
@@ -191,7 +186,7 @@ def _panels(
 def _bfloat_tiles(found: Problem, problem: KernelProblem) -> ContractionSchedule:
     """Pairs along k, in tile registers; rows that do not end with a tile are copied, with zeros behind them."""
     width, parameter = TILE_WIDTH, problem.block.parameters.index(found.b.base)
-    panels = replace(_packed_panels(found, width), group=BFLOAT_GROUP, whole=TILE_STEPS)
+    panels = constant_panels(found, width, group=BFLOAT_GROUP, whole=TILE_STEPS)
     return ContractionSchedule(
         algorithm="panels",
         tile=Tile(_chunk_rows(found, width), width, BLOCK_DEPTH),
@@ -213,17 +208,6 @@ def _chunk_rows(found: Problem, width: int) -> int:
         return CHUNK_ROWS if chunks == 1 else LEAST_CHUNK_ROWS
     most = min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, -(-found.rows // chunks)))
     return max(1, -(-found.rows // max(1, -(-found.rows // most))))
-
-
-def _packed_panels(found: Problem, width: int) -> PackedPanels:
-    """Constant B in panels of so many columns."""
-    outer = [letter for letter in (*found.outer, *found.outer_k) if found.b_strides[letter] != 0]
-    batches = (known_sizes((found.sizes[letter], found.b_strides[letter])) for letter in outer)
-    strides = (found.b_stride(found.k), found.b_strides[found.n], found.b.offset)
-    depth, columns, depth_stride, column_stride, offset = known_sizes((found.depth, found.columns, *strides))
-    return PackedPanels(
-        width, depth, columns, depth_stride, column_stride, offset, tuple(Batch(*batch) for batch in batches)
-    )
 
 
 def _sweeps(found: Problem, sums: DType, target: Target) -> ContractionSchedule:
