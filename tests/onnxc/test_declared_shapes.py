@@ -46,7 +46,8 @@ def test_strict_refuses(name: str) -> None:
 def test_shapes_that_are_right_warn_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        onnxc.compile(model_from_text(MODELS["a size of an output"].replace("5", "4")), strict=True)
+        exe = onnxc.compile(model_from_text(MODELS["a size of an output"].replace("5", "4")), strict=True)
+    assert [str(info) for info in exe.outputs] == ["y: f32[N, 4]"]
 
 
 def test_the_command_prints_the_warning_and_strict_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
