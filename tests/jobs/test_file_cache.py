@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from onnxc.compiler.jobs import file_cache
 from onnxc.compiler.jobs.file_cache import FileCache
 
@@ -110,3 +112,14 @@ def test_many_processes_use_a_folder_at_the_same_time(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
     cache = FileCache(tmp_path, ".code")
     assert all(cache.load(key(number)) == content(number) for number in stored(tmp_path))
+
+
+def test_a_folder_is_looked_through_once_for_all_that_is_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    monkeypatch.setattr(file_cache, "_trim", lambda folder, suffix, max_bytes: looked.append(folder))
+    for number in range(100):
+        FileCache(tmp_path, ".code", max_bytes=4_000_000).store({key(number): content(number)})
+    # First, then for every 40 files of 1000 bytes.
+    assert len(looked) == 3
