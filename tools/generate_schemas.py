@@ -16,7 +16,9 @@ The file is a JSON object, compressed reproducibly:
 
 import gzip
 import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import onnx
 from onnx import defs, helper
@@ -67,44 +69,86 @@ def attribute_default(default: onnx.AttributeProto) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _schema(schema: defs.OpSchema, types: Table, type_sets: Table) -> SchemaRow:
-    # The stubs of onnx leave these two out.
-    has_function = schema.has_function or schema.has_context_dependent_function  # type: ignore[attr-defined]
+class Constraint(Protocol):
+    """A type parameter."""
+
+    @property
+    def type_param_str(self) -> str: ...
+
+    @property
+    def allowed_type_strs(self) -> Sequence[str]: ...
+
+
+class Schema(Protocol):
+    """What the schemas of all registries show in the same way."""
+
+    @property
+    def domain(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def since_version(self) -> int: ...
+
+    @property
+    def deprecated(self) -> bool: ...
+
+    @property
+    def min_input(self) -> int: ...
+
+    @property
+    def max_input(self) -> int: ...
+
+    @property
+    def min_output(self) -> int: ...
+
+    @property
+    def max_output(self) -> int: ...
+
+    @property
+    def type_constraints(self) -> Sequence[Constraint]: ...
+
+
+S = TypeVar("S", bound=Schema)
+Parts = tuple[bool, Sequence[FormalRow], Sequence[FormalRow], Sequence[AttributeRow]]
+"""What registries show in ways of their own: whether there is a function body, inputs, outputs, attributes."""
+
+
+def write_schemas(schemas: Iterable[S], parts_of: Callable[[S], Parts], target: Path) -> None:
+    """Write the file of some operators; equal registries give equal bytes."""
+    types, type_sets = Table(), Table()
+    rows: dict[str, dict[str, list[SchemaRow]]] = {}
+    for schema in sorted(schemas, key=lambda s: (s.domain, s.name, s.since_version)):
+        row = _row(schema, parts_of(schema), types, type_sets)
+        rows.setdefault(schema.domain, {}).setdefault(schema.name, []).append(row)
+    tables = {
+        "ir_version": onnx.IR_VERSION,
+        "types": list(types.values),
+        "type_sets": list(type_sets.values),
+        "schemas": rows,
+    }
+    text = json.dumps(tables, separators=(",", ":"), ensure_ascii=False)
+    target.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _row(schema: Schema, parts: Parts, types: Table, type_sets: Table) -> SchemaRow:
+    has_function, *formals_and_attributes = parts
     constraints = [
         [constraint.type_param_str, type_sets.index(tuple(types.index(text) for text in constraint.allowed_type_strs))]
         for constraint in schema.type_constraints
     ]
-    return [
-        schema.since_version,
-        int(schema.deprecated) | int(has_function) << 1,
-        [schema.min_input, schema.max_input, schema.min_output, schema.max_output],
-        [_formal(formal) for formal in schema.inputs],
-        [_formal(formal) for formal in schema.outputs],
-        [_attribute(attribute) for _, attribute in sorted(schema.attributes.items())],
-        constraints,
-    ]
+    arity = [schema.min_input, schema.max_input, schema.min_output, schema.max_output]
+    flags = int(schema.deprecated) | int(has_function) << 1
+    return [schema.since_version, flags, arity, *formals_and_attributes, constraints]
 
 
-def schema_tables() -> dict[str, object]:
-    """The whole registry as plain data."""
-    types, type_sets = Table(), Table()
-    schemas: dict[str, dict[str, list[SchemaRow]]] = {}
-    for schema in sorted(defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version)):
-        rows = schemas.setdefault(schema.domain, {}).setdefault(schema.name, [])
-        rows.append(_schema(schema, types, type_sets))
-    return {
-        "ir_version": onnx.IR_VERSION,
-        "types": list(types.values),
-        "type_sets": list(type_sets.values),
-        "schemas": schemas,
-    }
-
-
-def main() -> None:
-    """Write the file; equal registries give equal bytes."""
-    text = json.dumps(schema_tables(), separators=(",", ":"), ensure_ascii=False)
-    TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+def _parts(schema: defs.OpSchema) -> Parts:
+    # The stubs of onnx leave these two out.
+    has_function = schema.has_function or schema.has_context_dependent_function  # type: ignore[attr-defined]
+    inputs, outputs = ([_formal(formal) for formal in formals] for formals in (schema.inputs, schema.outputs))
+    return has_function, inputs, outputs, [_attribute(attribute) for _, attribute in sorted(schema.attributes.items())]
 
 
 if __name__ == "__main__":
-    main()
+    write_schemas(defs.get_all_schemas_with_history(), _parts, TARGET)
