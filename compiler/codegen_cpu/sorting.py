@@ -112,74 +112,99 @@ def radix_function(name: str, order: Ordering) -> FunctionBuilder:
     holds two arrays of 32-bit indices. For a `count` from 1 to 2^32 - 1.
     """
     parameters = [("ptr", "source"), ("i64", "stride"), ("ptr", "values"), ("ptr", "places"), ("i64", "count")]
-    f = FunctionBuilder(name, parameters, hidden=True)
-    source, stride, values, indices, count = f.parameters
-    element, digits = order.element, order.key_bits // DIGIT_BITS
-    counts = f.alloca("i64", digits * DIGITS)
+    return _Radix(FunctionBuilder(name, parameters, hidden=True), order).write()
 
-    def value(element_index: Reg) -> Reg:
-        return f.load(element, f.gep(source, f.mul(element_index, stride), element))
 
-    def digit(x: Reg, shift: Int) -> Reg:
+class _Radix:
+    """The function while it is written: `counts` has for each digit how many keys have each of its values."""
+
+    def __init__(self, f: FunctionBuilder, order: Ordering) -> None:
+        self.f, self.order, self.element = f, order, order.element
+        self.source, self.stride, self.values, self.indices, self.count = f.parameters
+        self.digits = order.key_bits // DIGIT_BITS
+        self.counts = f.alloca("i64", self.digits * DIGITS)
+
+    def write(self) -> FunctionBuilder:
+        """Counts all digits in one pass, then moves indices by one digit after another."""
+        f, count, indices = self.f, self.count, self.indices
+        f.loop(0, self.digits * DIGITS, 1, lambda slot_ordinal: f.store(0, f.gep(self.counts, slot_ordinal, "i64")))
+        f.loop(0, count, 1, self._count_digits)
+        behind = f.gep(indices, count, "i32")
+        read, _ = f.loop(0, self.digits, 1, self._pass_over, (indices, behind))
+        # Widened where they are: from the end where the indices are in the first half, from the start where in the
+        # second.
+        f.if_(
+            f.icmp("eq", read, indices),
+            lambda: f.loop(0, count, 1, lambda ordinal: self._finish(f.sub(f.sub(count, 1), ordinal), read)),
+            lambda: f.loop(0, count, 1, lambda ordinal: self._finish(ordinal, read)),
+        )
+        f.ret()
+        return f
+
+    def _value(self, element_index: Reg) -> Reg:
+        f = self.f
+        return f.load(self.element, f.gep(self.source, f.mul(element_index, self.stride), self.element))
+
+    def _digit(self, x: Reg, shift: Int) -> Reg:
         """The digit of a key that begins at bit `shift`, as an i64."""
-        key = order.key(x, f)
-        wide = register(f.convert("zext", key, "i64"))
+        f = self.f
+        wide = register(f.convert("zext", self.order.key(x, f), "i64"))
         return f.and_(f.lshr(wide, shift), f.constant("i64", DIGITS - 1))
 
-    def index_at(pointer: Reg, slot_ordinal: Int) -> Reg:
+    def _index_at(self, pointer: Reg, slot_ordinal: Int) -> Reg:
+        f = self.f
         return register(f.convert("zext", f.load("i32", f.gep(pointer, slot_ordinal, "i32")), "i64"))
 
-    def store_index(pointer: Reg, slot_ordinal: Int, element_index: Reg) -> None:
+    def _store_index(self, pointer: Reg, slot_ordinal: Int, element_index: Reg) -> None:
+        f = self.f
         f.store(register(f.convert("trunc", element_index, "i32")), f.gep(pointer, slot_ordinal, "i32"))
 
-    def count_digits(element_index: Reg) -> None:
-        store_index(indices, element_index, element_index)
-        x = value(element_index)
-        for digit_index in range(digits):
-            slot = f.gep(counts, f.add(digit(x, digit_index * DIGIT_BITS), digit_index * DIGITS), "i64")
+    def _count_digits(self, element_index: Reg) -> None:
+        f = self.f
+        self._store_index(self.indices, element_index, element_index)
+        x = self._value(element_index)
+        for digit_index in range(self.digits):
+            slot_ordinal = f.add(self._digit(x, digit_index * DIGIT_BITS), digit_index * DIGITS)
+            slot = f.gep(self.counts, slot_ordinal, "i64")
             f.store(f.add(f.load("i64", slot), 1), slot)
 
-    def pass_over(digit_ordinal: Reg, read: Reg, write: Reg) -> tuple[Reg, Reg]:
+    def _pass_over(self, digit_ordinal: Reg, read: Reg, write: Reg) -> tuple[Reg, Reg]:
+        """Moves all indices by one digit; where they are afterwards, and where there is room."""
+        f = self.f
         shift = f.mul(digit_ordinal, f.constant("i64", DIGIT_BITS))
-        own = f.gep(counts, f.mul(digit_ordinal, f.constant("i64", DIGITS)), "i64")
-        first = f.load("i64", f.gep(own, digit(value(index_at(read, 0)), shift), "i64"))
+        own = f.gep(self.counts, f.mul(digit_ordinal, f.constant("i64", DIGITS)), "i64")
+        first = f.load("i64", f.gep(own, self._digit(self._value(self._index_at(read, 0)), shift), "i64"))
 
         def distribute() -> tuple[Reg, Reg]:
-            def start(digit_value: Reg, total: Reg) -> tuple[Reg]:
-                slot = f.gep(own, digit_value, "i64")
-                here = f.load("i64", slot)
-                f.store(total, slot)
-                return (f.add(total, here),)
-
-            def move(slot_ordinal: Reg) -> None:
-                element_index = index_at(read, slot_ordinal)
-                slot = f.gep(own, digit(value(element_index), shift), "i64")
-                target = f.load("i64", slot)
-                f.store(f.add(target, 1), slot)
-                store_index(write, target, element_index)
-
-            f.loop(0, DIGITS, 1, start, (0,))
-            f.loop(0, count, 1, move)
+            self._distribute(own, shift, read, write)
             return write, read
 
         # Nothing moves where all keys have one digit in common.
-        read, write = f.if_(f.icmp("eq", first, count), lambda: (read, write), distribute)
+        read, write = f.if_(f.icmp("eq", first, self.count), lambda: (read, write), distribute)
         return read, write
 
-    def finish(slot_ordinal: Reg, read: Reg) -> None:
-        element_index = index_at(read, slot_ordinal)
-        f.store(value(element_index), f.gep(values, slot_ordinal, element))
-        f.store(element_index, f.gep(indices, slot_ordinal, "i64"))
+    def _distribute(self, own: Reg, shift: Int, read: Reg, write: Reg) -> None:
+        """Counts become where each digit begins, and each index goes there in turn."""
+        f = self.f
 
-    f.loop(0, digits * DIGITS, 1, lambda slot_ordinal: f.store(0, f.gep(counts, slot_ordinal, "i64")))
-    f.loop(0, count, 1, count_digits)
-    behind = f.gep(indices, count, "i32")
-    read, _ = f.loop(0, digits, 1, pass_over, (indices, behind))
-    # Widened where they are: from the end where the indices are in the first half, from the start where in the second.
-    f.if_(
-        f.icmp("eq", read, indices),
-        lambda: f.loop(0, count, 1, lambda slot_ordinal: finish(f.sub(f.sub(count, 1), slot_ordinal), read)),
-        lambda: f.loop(0, count, 1, lambda slot_ordinal: finish(slot_ordinal, read)),
-    )
-    f.ret()
-    return f
+        def start(digit_value: Reg, total: Reg) -> tuple[Reg]:
+            slot = f.gep(own, digit_value, "i64")
+            here = f.load("i64", slot)
+            f.store(total, slot)
+            return (f.add(total, here),)
+
+        def move(slot_ordinal: Reg) -> None:
+            element_index = self._index_at(read, slot_ordinal)
+            slot = f.gep(own, self._digit(self._value(element_index), shift), "i64")
+            target = f.load("i64", slot)
+            f.store(f.add(target, 1), slot)
+            self._store_index(write, target, element_index)
+
+        f.loop(0, DIGITS, 1, start, (0,))
+        f.loop(0, self.count, 1, move)
+
+    def _finish(self, slot_ordinal: Reg, read: Reg) -> None:
+        f = self.f
+        element_index = self._index_at(read, slot_ordinal)
+        f.store(self._value(element_index), f.gep(self.values, slot_ordinal, self.element))
+        f.store(element_index, f.gep(self.indices, slot_ordinal, "i64"))
