@@ -22,14 +22,12 @@ from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view
+from onnxc.compiler.planning.views import View, operand_views
 
 
 def emit_bytes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution of bytes, whose channels are innermost."""
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None, op
-    assert w is not None, op
+    x, w = operand_views(op)
     return _ConvolvedBytes(frame, op, frame.kernel.scheduled(ConvolutionSchedule), x, w).emit(name)
 
 

@@ -21,7 +21,7 @@ from onnxc.compiler.ir.dtypes import F32, I32, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view
+from onnxc.compiler.planning.views import View, operand_views
 
 UNIT_TILES = 8
 """Tiles of a line in a unit of work: enough that finding its lines does not count."""
@@ -32,9 +32,7 @@ WIDEST_UNROLLED = 8
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution with a filter for each channel, channels innermost."""
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None, op
-    assert w is not None, op
+    x, w = operand_views(op)
     return _Depthwise(frame, op, x, w).emit(name)
 
 

@@ -17,7 +17,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
-from onnxc.compiler.codegen_cpu.packing import Conversion, pack_panel
+from onnxc.compiler.codegen_cpu.packing import Conversion, Copied, pack_panel
 from onnxc.compiler.codegen_cpu.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_cpu.window_addresses import WindowAddresses, even_chunks
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
@@ -28,7 +28,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.convolution_sums import Sums, find_sums, is_padded
 from onnxc.compiler.planning.domain import epilogue_leaves
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view, row_major
+from onnxc.compiler.planning.views import View, operand_views, row_major
 
 CACHE_LINE = 64
 """Bytes that are fetched at once: those of a line of all processors with code; more at once do no harm."""
@@ -37,9 +37,7 @@ CACHE_LINE = 64
 def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution by rows, whose channels are innermost."""
     schedule = frame.kernel.scheduled(ConvolutionSchedule)
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None, op
-    assert w is not None, op
+    x, w = operand_views(op)
     sums = find_sums(op, x, merges=schedule.packing is not None)
     assert sums is not None, op
     return _Rows(frame, op, schedule, sums, w).emit(name)
@@ -247,7 +245,7 @@ class _Rows:
                 offset = f.add(offset, f.mul(position, f.mul(inner[axis.ordinal], axis.spread)))
             source = f.gep(self._base(self.w), offset, self.element)
             panel = f.gep(scratch, f.mul(ordinal, self.block_run * self.width), self.element)
-            pack_panel(f, source, panel, (step, output), (run, left), self._shape[0], self.conversion)
+            pack_panel(f, Copied(source, panel, (step, output), (run, left)), self._shape[0], self.conversion)
 
         f.loop(0, taps, 1, tap)
 

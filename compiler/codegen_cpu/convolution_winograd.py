@@ -24,7 +24,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.convolution_sums import SummedAxis, Sums
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view
+from onnxc.compiler.planning.views import View, operand_views
 
 SIDE, READ = 2, 4
 """A tile has 2 x 2 results, and reads 4 x 4 elements."""
@@ -39,9 +39,7 @@ TAPS = 3
 
 def emit_winograd(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution of 3 x 3 neighbouring taps, steps of one, one group, channels innermost."""
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None, op
-    assert w is not None, op
+    x, w = operand_views(op)
     return _Winograd(frame, op, x, w).emit(name)
 
 

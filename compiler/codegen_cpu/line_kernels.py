@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
-from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes, library_function, widened_from_memory
+from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes, by_steps, library_function, widened_from_memory
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
@@ -48,11 +48,7 @@ def multiply_lines(f: FunctionBuilder, lines: Lines, rows: Int, types: ProductTy
         name = LineKernel(types, step, lines.b_stride == 0).name
         f.call(name, "void", a, lines.a_stride, b, lines.b_stride, sums, lines.depth)
 
-    done: Int = 0
-    for step in line_steps(most):
-        stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
-        f.loop(done, stop, step, partial(call, step=step))
-        done = stop
+    by_steps(f, rows, line_steps(most), call)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ function serves every shape; a panel is [step of k][width][group], packed and ze
 from step to step; the results go to a dense tile [rows][width] in memory that the caller owns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
@@ -58,6 +57,15 @@ def row_steps(full: int) -> tuple[int, ...]:
     return (full, *(rows for rows in (8, 4, 2, 1) if rows < full))
 
 
+def by_steps(f: FunctionBuilder, rows: Int, steps: Sequence[int], call: Callable[[Int, int], None]) -> None:
+    """call(first row, number of rows) for all `rows`, the largest number of `steps` as often as it fits, and so on."""
+    done: Int = 0
+    for step in steps:
+        stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
+        f.loop(done, stop, step, lambda row, step=step: call(row, step))
+        done = stop
+
+
 @dataclass(frozen=True)
 class Product:
     """Rows of A against one panel, into one tile.
@@ -89,11 +97,7 @@ def multiply(
         strides = (product.row_stride, product.k_stride)
         f.call(name, "void", a, *strides, product.panel, panel_stride, tile, product.depth, accumulate)
 
-    done: Int = 0
-    for step in row_steps(full):
-        stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
-        f.loop(done, stop, step, partial(call, step=step))
-        done = stop
+    by_steps(f, rows, row_steps(full), call)
 
 
 @dataclass(frozen=True)

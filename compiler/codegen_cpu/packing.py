@@ -34,38 +34,35 @@ class Conversion:
         return x if self.source == self.packed else widened_from_memory(x, self.source, self.packed, f)
 
 
-def pack_lines(
-    f: FunctionBuilder,
-    source: Reg,
-    packed: Reg,
-    strides: tuple[Int, Int],
-    sizes: tuple[Int, Int],
-    length: int,
-    conversion: Conversion,
-) -> None:
-    """packed[line][i] = source[line * line stride + i * stride] for the lines and elements of `sizes`.
+@dataclass(frozen=True)
+class Copied:
+    """What is packed, and where to: element (i, j) lies i * strides[0] + j * strides[1] behind `source`.
 
-    `strides` are (line, element), `sizes` (lines, elements). A packed line has room for `length` elements, whole
-    vectors; what is behind the elements of its last one is 0.
+    strides, sizes: of lines and of elements of a line; of a panel along k, and of columns.
     """
-    (line_stride, stride), (lines, count), lanes = strides, sizes, conversion.lanes
-    zero = f.constant(conversion.vector, 0)
 
+    source: Reg
+    packed: Reg
+    strides: tuple[Int, Int]
+    sizes: tuple[Int, Int]
+
+
+def pack_lines(f: FunctionBuilder, copied: Copied, length: int, conversion: Conversion) -> None:
+    """packed[line][i] = element (line, i).
+
+    A packed line has room for `length` elements, whole vectors; what is behind the elements of its last one is 0.
+    """
+    (line_stride, stride), (lines, count), lanes = copied.strides, copied.sizes, conversion.lanes
     whole = f.mul(f.sdiv(count, lanes), lanes)
-    tail = f.tail_mask(lanes, f.sub(count, whole))
+    tail, steps = f.tail_mask(lanes, f.sub(count, whole)), steps_of(f, stride, lanes)
 
     def line(ordinal: Int) -> None:
-        start = f.gep(source, f.mul(ordinal, line_stride), memory_type(conversion.source))
-        room = f.gep(packed, f.mul(ordinal, length), memory_type(conversion.packed))
+        start = f.gep(copied.source, f.mul(ordinal, line_stride), memory_type(conversion.source))
+        room = f.gep(copied.packed, f.mul(ordinal, length), memory_type(conversion.packed))
 
         def vector(i: Int, mask: Reg | None = None) -> None:
             address = f.gep(start, f.mul(i, stride), memory_type(conversion.source))
-            if stride != 1:
-                x = f.gather(conversion.vector, address, steps_of(f, stride, lanes), mask, passthru=mask and zero)
-            elif mask is None:
-                x = f.load(conversion.vector, address, align=conversion.source.itemsize)
-            else:
-                x = f.masked_load(conversion.vector, address, mask, passthru=zero)
+            x = read_strided(f, conversion.vector, address, steps, mask)
             f.store(conversion.convert(x, f), f.gep(room, i, memory_type(conversion.packed)), align=4)
 
         f.loop(0, whole, lanes, vector)
@@ -74,62 +71,51 @@ def pack_lines(
     f.loop(0, lines, 1, line)
 
 
-def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg:
-    """0, stride, 2 * stride, ..."""
-    return as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
+def read_strided(f: FunctionBuilder, vector: str, address: Reg, steps: Reg | None, mask: Reg | None) -> Reg:
+    """A vector of elements, side by side or that many `steps` behind the address: those of the mask, and zeros.
+
+    Without a mask all.
+    """
+    zero = None if mask is None else f.constant(vector, 0)
+    if steps is not None:
+        return f.gather(vector, address, steps, mask, passthru=zero)
+    if mask is None:
+        return f.load(vector, address, align=1)
+    return f.masked_load(vector, address, mask, passthru=zero)
+
+
+def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg | None:
+    """0, stride, 2 * stride, ...; None for neighbours."""
+    return None if stride == 1 else as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
 
 
 UNPACKED_BYTES = 16
 """Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
 
 
-def pack_panel(
-    f: FunctionBuilder,
-    source: Reg,
-    panel: Reg,
-    strides: tuple[Int, Int],
-    sizes: tuple[Int, Int],
-    vectors: int,
-    conversion: Conversion,
-) -> None:
-    """panel[k][j] = source[k * k stride + j * n stride] for k < depth, with zeros from column `left` on.
-
-    `strides` are (k, n), `sizes` (depth, left); the panel has so many `vectors`.
-    """
-    (k_stride, n_stride), (depth, left), lanes = strides, sizes, conversion.lanes
+def pack_panel(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
+    """packed[k][j] = element (k, j), with zeros from the last column on; the panel has so many `vectors`."""
+    (k_stride, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
     if k_stride == 1 and n_stride != 1:
-        _pack_transposed(f, source, panel, n_stride, sizes, vectors, conversion)
+        _pack_transposed(f, copied, vectors, conversion)
         return
-    vector, width = conversion.vector, vectors * lanes
     masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
-    steps = None if n_stride == 1 else steps_of(f, n_stride, lanes)
+    steps = steps_of(f, n_stride, lanes)
 
     def row(k: Int) -> None:
-        start = f.gep(source, f.mul(k, k_stride), memory_type(conversion.source))
+        start = f.gep(copied.source, f.mul(k, k_stride), memory_type(conversion.source))
         for column, mask in enumerate(masks):
             address = f.gep(start, f.mul(n_stride, column * lanes), memory_type(conversion.source))
-            zero = f.constant(vector, 0)
-            if steps is None:
-                x = f.masked_load(vector, address, mask, passthru=zero)
-            else:
-                x = f.gather(vector, address, steps, mask, passthru=zero)
-            place = f.gep(panel, f.add(f.mul(k, width), column * lanes), memory_type(conversion.packed))
-            f.store(conversion.convert(x, f), place, align=64)
+            x = read_strided(f, conversion.vector, address, steps, mask)
+            offset = f.add(f.mul(k, vectors * lanes), column * lanes)
+            f.store(conversion.convert(x, f), f.gep(copied.packed, offset, memory_type(conversion.packed)), align=64)
 
     f.loop(0, depth, 1, row)
 
 
-def _pack_transposed(
-    f: FunctionBuilder,
-    source: Reg,
-    panel: Reg,
-    n_stride: Int,
-    sizes: tuple[Int, Int],
-    vectors: int,
-    conversion: Conversion,
-) -> None:
+def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
     """As `pack_panel` for a B that is dense along k: squares of `lanes` by `lanes` are turned in registers."""
-    (depth, left), lanes = sizes, conversion.lanes
+    (_, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
     width, zero = vectors * lanes, f.constant(conversion.vector, 0)
 
     def square(k: Int, column: Int) -> None:
@@ -137,13 +123,13 @@ def _pack_transposed(
         rows = []
         for lane in range(lanes):
             ordinal = f.add(column, lane)
-            start = f.gep(source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
+            start = f.gep(copied.source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
             exists = f.splat(f.icmp("slt", ordinal, left), lanes)
             x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
             rows.append(conversion.convert(x, f))
         for lane, turned in enumerate(turn_square(f, rows)):
             offset = f.add(f.mul(f.add(k, lane), width), column)
-            address = f.gep(panel, offset, memory_type(conversion.packed))
+            address = f.gep(copied.packed, offset, memory_type(conversion.packed))
             f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
 
     def column_of_squares(column: Int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from onnxc.compiler.codegen_cpu.micro_kernels import row_steps
+from onnxc.compiler.codegen_cpu.micro_kernels import by_steps, row_steps
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
@@ -58,11 +58,7 @@ def multiply_gathered(
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
         f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate)
 
-    done: Int = 0
-    for step in row_steps(full):
-        stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
-        f.loop(done, stop, step, partial(call, step=step))
-        done = stop
+    by_steps(f, rows, row_steps(full), call)
 
 
 @dataclass(frozen=True, order=True)

@@ -15,7 +15,7 @@ from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.integer_packing import pack_groups
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import Product
-from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines
+from onnxc.compiler.codegen_cpu.packing import Conversion, Copied, pack_lines
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -182,7 +182,7 @@ class _Bytes:
         strides = (k_stride, frame.size(problem.b_strides[problem.n]))
         left = f.sub(frame.size(problem.columns), first_column)
         start = f.gep(b, f.mul(k, k_stride), memory_type(source))
-        pack_groups(f, start, self.panel, strides, (count, left), self.vectors, self.lanes)
+        pack_groups(f, Copied(start, self.panel, strides, (count, left)), self.vectors, self.lanes)
         self._clear_behind(self.panel, self._steps(count), panel_steps(count, f, frame.target))
         return self.panel
 
@@ -211,7 +211,7 @@ class _Bytes:
         assert self.rows is not None
         strides = frame.size(problem.a_stride(problem.m)), frame.size(problem.a_stride(problem.k))
         conversion = Conversion(problem.a.base.dtype, self.types.a, self.line_lanes)
-        pack_lines(frame.f, a, self.rows, strides, (rows, count), self.line_length, conversion)
+        pack_lines(frame.f, Copied(a, self.rows, strides, (rows, count)), self.line_length, conversion)
 
     def _clear(self, rows: Int) -> None:
         f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)

@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.line_kernels import LineKernel, Lines, line_steps, multiply_lines
-from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines
+from onnxc.compiler.codegen_cpu.packing import Conversion, Copied, pack_lines
 from onnxc.compiler.codegen_cpu.product_operands import Coordinates, ProductOperands, product_operands
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -101,7 +101,7 @@ class _Lines:
         if self.line is not None:
             conversion = Conversion(problem.b.base.dtype, self.types.panel, self.lanes)
             strides, length = (0, frame.size(problem.b_stride(problem.k))), self.block_depth
-            pack_lines(f, b, self.line, strides, (1, count), length, conversion)
+            pack_lines(f, Copied(b, self.line, strides, (1, count)), length, conversion)
             b = self.line
         lines = Lines(a, a_stride, b, b_stride, self.sums, count)
         multiply_lines(f, lines, rows, self.types, self.register_rows)

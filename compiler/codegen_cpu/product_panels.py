@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.micro_kernels import LibraryFunction, MicroKernel, Product, multiply, row_steps
-from onnxc.compiler.codegen_cpu.packing import Conversion, pack_lines, pack_panel
+from onnxc.compiler.codegen_cpu.packing import Conversion, Copied, pack_lines, pack_panel
 from onnxc.compiler.codegen_cpu.product_operands import Coordinates, ProductOperands, product_operands
 from onnxc.compiler.codegen_cpu.schedules.contractions import BFLOAT_GROUP
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
@@ -255,7 +255,7 @@ class _Panels:
     def _pack(self, source: Reg, strides: tuple[Int, Int], count: Int, left: Int) -> _Panel:
         assert self.panel is not None, self.operands.schedule
         conversion = Conversion(self.problem.b.base.dtype, self.types.panel, self.lanes)
-        pack_panel(self.frame.f, source, self.panel, strides, (count, left), self.vectors, conversion)
+        pack_panel(self.frame.f, Copied(source, self.panel, strides, (count, left)), self.vectors, conversion)
         return _Panel(self.panel)
 
     # Rows
@@ -283,9 +283,9 @@ class _Panels:
         """Rows in the type of the sums, and their strides."""
         f, conversion = self.frame.f, Conversion(self.problem.a.base.dtype, self.types.a, self.row_lanes)
         if self.is_turned:
-            pack_lines(f, a, packed, strides[::-1], sizes[::-1], self.line_length, conversion)
+            pack_lines(f, Copied(a, packed, strides[::-1], sizes[::-1]), self.line_length, conversion)
             return packed, (1, self.line_length)
-        pack_lines(f, a, packed, strides, sizes, self.line_length, conversion)
+        pack_lines(f, Copied(a, packed, strides, sizes), self.line_length, conversion)
         return packed, (self.line_length, 1)
 
     # Results

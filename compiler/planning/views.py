@@ -55,6 +55,14 @@ def operand_view(value: Value) -> View | None:
     return None if inner is None else move(inner, value.op)
 
 
+def operand_views(op: Op) -> tuple[View, ...]:
+    """The strided views that all operands of an op are; asking it of others is a defect of the caller."""
+    views = tuple(map(operand_view, op.operands))
+    known = tuple(view for view in views if view is not None)
+    assert len(known) == len(views), op
+    return known
+
+
 def _broadcast(view: View, op: Op) -> View | None:
     shape = op.dims("shape")
     strides: list[Dim] = [0] * len(shape)

@@ -14,7 +14,7 @@ from onnxc.compiler.planning.convolution_sums import find_sums
 from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
-from onnxc.compiler.planning.views import View, is_dense, operand_view, whole
+from onnxc.compiler.planning.views import View, is_dense, operand_view, operand_views, whole
 from onnxc.compiler.target import Target
 
 __all__ = ["convolution_candidates", "depthwise_schedule", "is_depthwise", "reads_image"]
@@ -124,9 +124,7 @@ def _no_fast_convolution(op: Op) -> str:
 
 def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     lanes = target.vector_bits // op.dtype().bits
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None
-    assert w is not None
+    x, w = operand_views(op)
     parameter = problem.block.parameters.index(w.base)
     packed = problem.is_constant(parameter) and is_dense(w)
     sums = find_sums(op, x, merges=packed)
@@ -157,9 +155,7 @@ def _fits_cache(op: Op) -> bool:
 
 def _is_worth_transforming(op: Op, problem: KernelProblem) -> bool:
     """Whether 3 x 3 constant taps are neighbours, and there are enough channels for what transforming takes."""
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None
-    assert w is not None
+    x, w = operand_views(op)
     if w.shape[2:] != (3, 3) or op.int("groups") > 1 or not is_dense(w) or x.strides[-1] != 1:
         return False
     if {*op.ints("strides"), *op.ints("dilations"), *op.ints("input_dilations")} != {1}:
@@ -174,8 +170,7 @@ def _is_worth_transforming(op: Op, problem: KernelProblem) -> bool:
 def _winograd(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     lanes = target.vector_bits // op.dtype().bits
     filters, channels, *_ = known_sizes(op.operands[1].shape)
-    vectors, w = _vectors(op, lanes), operand_view(op.operands[1])
-    assert w is not None
+    vectors, (_, w) = _vectors(op, lanes), operand_views(op)
     parameter = problem.block.parameters.index(w.base)
     return ConvolutionSchedule(
         algorithm="winograd",
@@ -199,8 +194,7 @@ def _vectors(op: Op, lanes: int) -> int:
 
 def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
     """Filters with their channels side by side, as those of the image lie."""
-    w = operand_view(op.operands[1])
-    assert w is not None
+    _, w = operand_views(op)
     parameter = problem.block.parameters.index(w.base)
     packed = problem.is_constant(parameter) and is_dense(w)
     sizes = known_sizes(w.shape)

@@ -29,7 +29,7 @@ from onnxc.compiler.ir.primitives.contractions import (
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.layouts import Permuted
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view, row_major
+from onnxc.compiler.planning.views import View, operand_view, operand_views, row_major
 from onnxc.compiler.target import Target
 
 M, N = 0, 1
@@ -112,9 +112,7 @@ class _Problem:
 
 def _problem(kernel: Kernel) -> _Problem:
     op = find_convolution(kernel.block)
-    x, w = (operand_view(operand) for operand in op.operands)
-    assert x is not None, op
-    assert w is not None, op
+    x, w = operand_views(op)
     labels, shape, groups = parse_dimensions(op.text("dimensions")), op.results[0].shape, op.int("groups")
     rows = product((shape[labels.result.batch], *(shape[axis] for axis in labels.result.spatial)))
     columns = floordiv(w.shape[0], groups)
