@@ -6,11 +6,6 @@ from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTY
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import trees
-from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
-    byte_convolution,
-    convolves_bytes,
-    reads_bytes_of_image,
-)
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
@@ -34,8 +29,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
-                in_bytes = _byte_convolution(problem, target)
-                return convolution_candidates(problem, target) if in_bytes is None else (in_bytes,)
+                return convolution_candidates(problem, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -57,18 +51,11 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
     match PRIMITIVES[anchor.name].anchor:
         case "contraction" if is_of_bytes(anchor):
             return reads_bytes(anchor, ordinal, view)
-        case "convolution" if convolves_bytes(anchor):
-            return ordinal != 0 or reads_bytes_of_image(view)
         case "convolution":
             return ordinal != 0 or reads_image(anchor, view)
         case "reduction" | "concatenate":
             return not crosses(view, SMALLEST_CROSSED)
     return True
-
-
-def _byte_convolution(problem: KernelProblem, target: Target) -> Schedule | None:
-    op = next(op for op in problem.block.ops if op.name == "convolution")
-    return byte_convolution(op, problem, target) if convolves_bytes(op) else None
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:

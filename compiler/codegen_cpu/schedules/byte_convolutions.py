@@ -5,7 +5,7 @@ from math import prod
 from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
 from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.schedules.byte_products import panel_vectors
-from onnxc.compiler.codegen_cpu.schedules.convolutions import depthwise_schedule, is_depthwise
+from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I8, I32, U8

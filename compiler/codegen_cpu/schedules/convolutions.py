@@ -1,23 +1,28 @@
 """Convolutions on a CPU: which are computed by rows, how large their tiles are, and what keeps others from it."""
 
 from collections.abc import Sequence
-from typing import Literal
 
+from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
+    byte_convolution,
+    convolves_bytes,
+    reads_bytes_of_image,
+)
+from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.convolution_sums import find_sums
 from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
-from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.planning.views import View, is_dense, operand_view, operand_views, whole
 from onnxc.compiler.target import Target
 
-__all__ = ["convolution_candidates", "depthwise_schedule", "is_depthwise", "reads_image"]
+__all__ = ["convolution_candidates", "reads_image"]
 
 CHUNK_PIXELS = 96
 """Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
@@ -34,7 +39,6 @@ POINTERS = 8
 LONG_RUN = 16
 """Runs of so many products hide what it takes to look up where they begin: a vector of addresses for 8 rows."""
 
-
 TRANSFORMED_CHANNELS = 32
 """Of fewer channels or filters transforming takes longer than it saves: at 32, 112 x 112 pixels still take 0.75."""
 
@@ -47,7 +51,6 @@ CHUNK_TILES = 60
 BLOCK_CHANNELS = 32
 """Channels that are transformed at a time: 60 tiles of them, and of 64 filters, take 360 KiB of the stack."""
 
-
 CACHED_BYTES = 1 << 20
 """What stays in the second-level cache: of 1024 filters of 1024 channels, 14 x 14 pixels take 0.9 of the time."""
 
@@ -55,9 +58,12 @@ CACHED_BYTES = 1 << 20
 def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
     """By rows, or one filter for each channel; for what neither is written for, the general kernel."""
     op = next(op for op in problem.block.ops if op.name == "convolution")
+    in_bytes = byte_convolution(op, problem, target) if convolves_bytes(op) else None
+    if in_bytes is not None:
+        return (in_bytes,)
     reason = _no_fast_convolution(op)
     if reason:
-        return (_lone(op, "general", target, reason),)
+        return (_general(op, target, reason),)
     if is_depthwise(op):
         return (depthwise_schedule(op, problem, target),)
     if _is_worth_transforming(op, problem):
@@ -65,15 +71,11 @@ def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[S
     return (_rows(op, problem, target),)
 
 
-def is_depthwise(op: Op) -> bool:
-    """Whether each filter reads one channel of several, and there are no phases."""
-    is_spread = max(op.ints("input_dilations"), default=1) > 1
-    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2 and not is_spread
-
-
 def reads_image(op: Op, view: View) -> bool:
     """Whether the fast kernels read the image as `view`: runs are long, or nearly as long as those of a dense one."""
-    if not _has_fast_kernel(op):
+    if convolves_bytes(op):
+        return reads_bytes_of_image(view)
+    if _unfit(op):
         return True
     if is_depthwise(op):
         return view.strides[-1] == 1
@@ -81,10 +83,6 @@ def reads_image(op: Op, view: View) -> bool:
     if found is None or dense is None:
         return found is not None
     return found.run_length >= min(LONG_RUN, dense.run_length // 3)
-
-
-def _has_fast_kernel(op: Op) -> bool:
-    return not _unfit(op)
 
 
 def _unfit(op: Op) -> str:
@@ -192,39 +190,10 @@ def _vectors(op: Op, lanes: int) -> int:
     return min((4, 3, 2, 1), key=lambda vectors: -(-count // (vectors * lanes)) * (vectors + 1))
 
 
-def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
-    """Filters with their channels side by side, as those of the image lie."""
-    _, w = operand_views(op)
-    parameter = problem.block.parameters.index(w.base)
-    packed = problem.is_constant(parameter) and is_dense(w)
-    sizes = known_sizes(w.shape)
-    packing = Packing(parameter, Permuted((*range(1, len(sizes)), 0), sizes)) if packed else None
-    return ConvolutionSchedule(
-        algorithm="depthwise",
-        tile=Tile(_columns(op.result.shape[-2]), target.vector_bits // op.dtype().bits),
-        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
-        workers=Threads(target.vector_bits // op.dtype().bits, element_threads(target).grain),
-        packing=packing,
-        why="one filter for each channel",
-    )
-
-
-MOST_COLUMNS = 8
-"""Neighbouring columns that a depthwise convolution sums at once: as many additions are under way as their latency."""
-
-
-def _columns(length: Dim) -> int:
-    """Columns of a tile: the most of which a line has whole tiles, if there are nearly as many."""
-    if not isinstance(length, int) or length <= 0:
-        return MOST_COLUMNS
-    tiles = -(-length // MOST_COLUMNS)
-    return -(-length // tiles)
-
-
-def _lone(op: Op, algorithm: Literal["general"], target: Target, why: str) -> Schedule:
+def _general(op: Op, target: Target, why: str) -> Schedule:
     """One element after the other, in vectors along the last axis."""
     return ConvolutionSchedule(
-        algorithm=algorithm,
+        algorithm="general",
         tile=Tile(1, ROW_BLOCK),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         workers=element_threads(target),

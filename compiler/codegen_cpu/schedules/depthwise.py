@@ -1,0 +1,46 @@
+"""Depthwise convolutions on a CPU: which these are, and how many neighbouring columns are summed at once."""
+
+from onnxc.compiler.codegen_cpu.schedules.elements import element_threads
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
+from onnxc.compiler.planning.views import is_dense, operand_views
+from onnxc.compiler.target import Target
+
+__all__ = ["depthwise_schedule", "is_depthwise"]
+
+MOST_COLUMNS = 8
+"""Neighbouring columns that a depthwise convolution sums at once: as many additions are under way as their latency."""
+
+
+def is_depthwise(op: Op) -> bool:
+    """Whether each filter reads one channel of several, and there are no phases."""
+    is_spread = max(op.ints("input_dilations"), default=1) > 1
+    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2 and not is_spread
+
+
+def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
+    """Filters with their channels side by side, as those of the image lie."""
+    _, w = operand_views(op)
+    parameter = problem.block.parameters.index(w.base)
+    packed = problem.is_constant(parameter) and is_dense(w)
+    sizes = known_sizes(w.shape)
+    packing = Packing(parameter, Permuted((*range(1, len(sizes)), 0), sizes)) if packed else None
+    return ConvolutionSchedule(
+        algorithm="depthwise",
+        tile=Tile(_columns(op.result.shape[-2]), target.vector_bits // op.dtype().bits),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        workers=Threads(target.vector_bits // op.dtype().bits, element_threads(target).grain),
+        packing=packing,
+        why="one filter for each channel",
+    )
+
+
+def _columns(length: Dim) -> int:
+    """Columns of a tile: the most of which a line has whole tiles, if there are nearly as many."""
+    if not isinstance(length, int) or length <= 0:
+        return MOST_COLUMNS
+    tiles = -(-length // MOST_COLUMNS)
+    return -(-length // tiles)
