@@ -239,10 +239,18 @@ DEVICES: Rows = {
         "ONNX IR, multi-device configuration",
     ),
     "duplicate-sharding": ("a tensor has two shardings in one configuration of a node", "ONNX IR, ShardingSpecProto"),
+    "ignored-configuration": (
+        "a warning: the model is divided over devices, and is compiled for one",
+        "onnxc.compile",
+    ),
+    "pipeline-order": (
+        "a warning: a node reads what a later pipeline stage makes",
+        "ONNX IR, multi-device configuration",
+    ),
     "pipeline-stage": ("a pipeline stage is negative", "ONNX IR, multi-device configuration"),
-    "sharding-axis": ("a divided axis is outside the rank, or divided twice", "ONNX IR, ShardedDimProto"),
+    "sharding-axis": ("a divided axis is missing, outside the rank, or divided twice", "ONNX IR, ShardedDimProto"),
     "sharding-device": (
-        "a sharding lists no device, one twice, or one that there is not",
+        "a sharding lists no device, one twice or beside its group, or one that there is not",
         "ONNX IR, ShardingSpecProto",
     ),
     "sharding-device-count": ("there are more or fewer devices than shards", "ONNX IR, ShardingSpecProto"),
@@ -250,13 +258,21 @@ DEVICES: Rows = {
         "the factors of an axis do not give its size, or leave it open",
         "ONNX IR, SimpleShardedDimProto",
     ),
-    "sharding-group": ("a device group is empty, there twice, or shares a device", "ONNX IR, ShardingSpecProto"),
+    "sharding-group": (
+        "a device group is empty, there twice, or shares a device; a warning where it repeats one",
+        "ONNX IR, ShardingSpecProto",
+    ),
     "sharding-order": ("the axes of a sharding are not in ascending order", "ONNX IR, ShardedDimProto"),
     "sharding-shards": (
         "an axis is divided into fewer than one shard, or not at all",
         "ONNX IR, SimpleShardedDimProto",
     ),
+    "sharding-size-name": ("a factor of an axis has a name that no size has", "ONNX IR, SimpleShardedDimProto"),
     "sharding-tensor": ("a sharding is of no input or output of its node", "ONNX IR, ShardingSpecProto"),
+    "unsupported-pipeline": ("a device configuration has several pipeline stages", "onnxc.compile"),
+    "unsupported-sharding": ("a sharding is legal and cannot be executed yet", "onnxc.compile"),
+    "unknown-config": ("config= names what the model has not", "onnxc.compile"),
+    "device-count-differs": ("devices= asks for another number of devices than config= has", "onnxc.compile"),
     "unknown-device-configuration": (
         "a node is configured for what the model has not",
         "ONNX IR, multi-device configuration",

@@ -9,7 +9,7 @@ emit       machine code                      -> Artifact
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
@@ -17,6 +17,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
 from onnxc.compiler.ir.module import Module, walk
 from onnxc.compiler.limits import expect_within, limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
@@ -52,6 +53,7 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     module = lower_model(checked, options.inputs)
+    ignored = warn_of_ignored_configurations(checked)
     expect_known_specializations(module, options.specialize)
     yield "lower", module
     with limited_to(options.limits):
@@ -64,7 +66,7 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     yield "plan", plan
     with limited_to(options.limits):
         artifact = end.emit(plan)
-    yield "emit", _with_provenance(artifact, checked, options, end)
+    yield "emit", _with_ignored(_with_provenance(artifact, checked, options, end), ignored)
 
 
 def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOptions, end: BackEnd) -> Artifact:
@@ -78,3 +80,10 @@ def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOp
     }
     features = dict.fromkeys(artifact.images, end.host.features)
     return replace(artifact, provenance=provenance, features=features)
+
+
+def _with_ignored(artifact: Artifact, ignored: tuple[str, ...]) -> Artifact:
+    """The artifact, whose report names the device configurations that the compilation has ignored."""
+    if not ignored or not isinstance(artifact.report, Mapping):
+        return artifact
+    return replace(artifact, report={**artifact.report, "ignored_configurations": list(ignored)})

@@ -12,6 +12,7 @@ import numpy as np
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
 from onnxc.compiler.ir.dims import Dim, render
 from onnxc.compiler.ir.interpreter import interpret, single_symbol
 from onnxc.compiler.ir.module import Function, Module, Value
@@ -39,6 +40,7 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     checked = check_model(read_model(source), limits=options.limits)
     expect_known_dims(checked, options.inputs)
     lowered = lower_model(checked, options.inputs)
+    warn_of_ignored_configurations(checked)
     expect_known_specializations(lowered, options.specialize)
     module = run_pipeline(lowered, precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))

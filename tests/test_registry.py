@@ -24,8 +24,8 @@ BUILT_BY_ANOTHER_NAME = {
     "arg_reduce_window": "reduce_window",
 }
 COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"}
-MADE_BY_PASSES = {"call", *COLLECTIVES}
-STEPS_OF_THEIR_OWN = {*DECLARE_THEIR_TYPES, *COLLECTIVES, "bind_sizes", "guard", "non_zero", "rotary"}
+MADE_BY_PASSES = {"call", "reshard", *COLLECTIVES}
+STEPS_OF_THEIR_OWN = {*DECLARE_THEIR_TYPES, *COLLECTIVES, "bind_sizes", "guard", "reshard", "non_zero", "rotary"}
 CAPTURED = {"if": 1, "while": 1}
 BOUND = {"bind_sizes": {"?size0"}, "while": {"steps"}, "non_zero": {"nonzero"}}
 
@@ -117,7 +117,7 @@ def _symbols_above(op: Op) -> set[str]:
 
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_guards_calls_and_collectives_have_effects(name: str) -> None:
-    assert PRIMITIVES[name].effects == (PRIMITIVES[name].kind == "collective" or name in ("guard", "call"))
+    assert PRIMITIVES[name].effects == (name in COLLECTIVES or name in ("guard", "call"))
 
 
 def test_every_meaning_is_of_a_primitive() -> None:

@@ -5,10 +5,12 @@ graph and also around it is replaced, so that afterwards a name means one thing 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from onnxc.compiler.diagnostics import Diagnostic, error, model_error
 from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
 from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.devices import NodeDevices, read_devices
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.functions import (
     NAMING,
@@ -57,7 +59,10 @@ def resolve_model(loaded: LoadedModel, store: TensorStore, findings: Sequence[Di
     if resolver.errors:
         raise model_error(resolver.errors)
     metadata = {_text(entry.key): _text(entry.value) for entry in model.metadata_props}
-    return CheckedModel(graph, model.graph.name, model.ir_version, opsets, tuple(findings), loaded.digest, metadata)
+    configurations = {entry.name: entry.num_devices for entry in model.configuration}
+    return CheckedModel(
+        graph, model.graph.name, model.ir_version, opsets, tuple(findings), loaded.digest, metadata, configurations
+    )
 
 
 def _text(text: str | bytes) -> str:
@@ -145,12 +150,14 @@ class _Resolver:
         assert chosen is not None, site
         site = site.of_schema(chosen)
         inputs = [scope.find(name) for name in proto.input]
+        names = dict(zip(proto.input, inputs, strict=True))
         attributes = self._attributes(site, chosen, scope)
         if scope.label is not None:
             self._check_expanded(site, chosen, inputs, attributes)
         while len(inputs) > chosen.min_inputs and not inputs[-1]:
             inputs.pop()
         outputs = tuple([self.define(name, scope) for name in proto.output])
+        names.update(zip(proto.output, outputs, strict=True))
         return GraphNode(
             proto.op_type,
             domain,
@@ -161,6 +168,7 @@ class _Resolver:
             attributes,
             site.location(),
             chosen,
+            devices=tuple(read_devices(devices, names) for devices in proto.device_configurations),
         )
 
     def _expand(self, site: Site, function: ModelFunction, scope: Scope) -> list[GraphNode]:
@@ -174,7 +182,10 @@ class _Resolver:
                 message = f'the call leaves out input "{formal}" of {function}, which is also its output'
                 self.errors.append(error("missing-input", message, site.location(), rule="ONNX IR, functions"))
             nodes.append(_identity(source, final, site, inner))
-        return nodes
+        names = {name: inner_name for name in site.node.input if (inner_name := scope.find(name))}
+        names |= {name: scope.names[name] for name in site.node.output if name}
+        said = [read_devices(devices, names) for devices in site.node.device_configurations]
+        return [_with_devices(node, said) for node in nodes] if said else nodes
 
     def _check_expanded(
         self, site: Site, chosen: Schema, inputs: Sequence[str], attributes: Mapping[str, AttributeValue]
@@ -272,6 +283,13 @@ def _final_names(value: AttributeValue, scope: Scope) -> AttributeValue:
 
 def _value_info(name: str, proto: ValueInfoProto, types: TypeReader) -> ValueInfo:
     return ValueInfo(name, types.read(name, proto.type))
+
+
+def _with_devices(node: GraphNode, call: Sequence[NodeDevices]) -> GraphNode:
+    """The node with what the call that it is part of says of configurations that the node does not name."""
+    own = {devices.configuration for devices in node.devices}
+    values = (*node.inputs, *node.outputs)
+    return replace(node, devices=(*node.devices, *(said.of(values) for said in call if said.configuration not in own)))
 
 
 def _identity(source: str, target: str, site: Site, scope: Scope) -> GraphNode:

@@ -40,6 +40,7 @@ _KINDS: Mapping[str, Check] = {
     "dims": _tuple_of(_is_dim),
     "strs": _tuple_of(lambda value: isinstance(value, str)),
     "pairs": _tuple_of(_is_pair),
+    "groups": _tuple_of(_tuple_of(_is_int)),
 }
 
 _WINDOW = "kind: str, window: ints, strides: ints, low: dims, high: dims, dilations: ints"
@@ -79,10 +80,11 @@ ATTRIBUTES: Mapping[str, str] = {
     "random_bits": "shape: dims, seed: int",
     "while": "carried: int, scans: int, symbol: str",
     "call": "function: str",
-    "all_reduce": "kind: str, group: int",
-    "all_gather": "axis: int, group: int",
-    "reduce_scatter": "kind: str, axis: int, group: int",
-    "all_to_all": "split_axis: int, concat_axis: int, group: int",
+    "reshard": "mesh: str, sharding: str",
+    "all_reduce": "kind: str, groups: groups",
+    "all_gather": "axis: int, groups: groups",
+    "reduce_scatter": "kind: str, axis: int, groups: groups",
+    "all_to_all": "split_axis: int, concat_axis: int, groups: groups",
     "permute": "pairs: pairs",
     "softmax": "axis: int",
     "masked_softmax": "axis: int",

@@ -7,6 +7,12 @@ from onnxc.runtime.host.reductions import reduce_axes
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
+@meaning("reshard")
+def reshard(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T[...]  ->  x: how a value is divided changes none of its elements."""
+    return tuple(operands)
+
+
 @meaning("all_reduce")
 def all_reduce(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[...]  ->  n × T[...], the elements of all devices combined by kind."""

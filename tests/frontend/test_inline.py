@@ -224,6 +224,7 @@ def test_devices_of_a_call_are_those_of_its_nodes() -> None:
         own_placed.sharding_spec.add(tensor_name="t", device=[1]).sharded_dim.add(axis=1).simple_sharding.add(
             num_shards=1, dim_param="W"
         )
+        m.functions[0].value_info.append(helper.make_tensor_value_info("t", TensorProto.FLOAT, [1, "W"]))
 
     result = inlined(own(TRAINED, edit))
     assert [configuration.name for configuration in result.configuration] == ["pair"]

@@ -290,10 +290,11 @@ _TABLE: tuple[Case, ...] = (
     Case("top_k", (_odd(F32, N, 3, 2),), {"axis": 1, "k": 2, "largest": False}),
     Case("non_zero", (tensor(I8, N, 2),), {"symbol": "nonzero"}),
     # Collectives
-    Case("all_reduce", (tensor(F32, N, 2),), {"kind": "sum", "group": 2}, devices=2),
-    Case("all_gather", (tensor(F32, N, 2),), {"axis": 1, "group": 2}, devices=2),
-    Case("reduce_scatter", (tensor(F32, N, 4),), {"kind": "max", "axis": 1, "group": 2}, devices=2),
-    Case("all_to_all", (tensor(F32, N, 4, 3),), {"split_axis": 1, "concat_axis": 2, "group": 2}, devices=2),
+    Case("reshard", (tensor(F32, N, 2),), {"mesh": "d0=2, d1=2", "sharding": "[{d1}, {}]"}),
+    Case("all_reduce", (tensor(F32, N, 2),), {"kind": "sum", "groups": ((0, 1),)}, devices=2),
+    Case("all_gather", (tensor(F32, N, 2),), {"axis": 1, "groups": ((0, 1),)}, devices=2),
+    Case("reduce_scatter", (tensor(F32, N, 4),), {"kind": "max", "axis": 1, "groups": ((0, 1),)}, devices=2),
+    Case("all_to_all", (tensor(F32, N, 4, 3),), {"split_axis": 1, "concat_axis": 2, "groups": ((0, 1),)}, devices=2),
     Case("permute", (tensor(F32, N, 2),), {"pairs": ((0, 1), (1, 0))}, devices=2),
     # Composites
     Case("softmax", (_fractions(N, 3, 2),), {"axis": 1}, exact=False),

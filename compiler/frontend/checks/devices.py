@@ -5,7 +5,7 @@ listed number that is a key of the map stands for a group of devices, each of wh
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
@@ -15,6 +15,7 @@ from onnxc.compiler.frontend.checks.known_types import KnownTypes, Shape
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     DeviceConfigurationProto,
     NodeDeviceConfigurationProto,
+    NodeProto,
     ShardedDimProto,
     ShardingSpecProto,
 )
@@ -38,6 +39,8 @@ def check_configurations(configurations: Iterable[DeviceConfigurationProto], fin
         if proto.num_devices < 1:
             message = f"it has {proto.num_devices} devices, and at least 1 is needed"
             findings.error("device-count", message, location, rule=_RULE)
+        elif proto.device and not all(proto.device):
+            findings.error("device-names", "the name of one of its devices is empty", location, rule=_RULE)
         elif proto.device and len(proto.device) != proto.num_devices:
             message = f"it has {proto.num_devices} devices and names {len(proto.device)}: {listed(proto.device)}"
             findings.error("device-names", message, location, rule=_RULE)
@@ -62,12 +65,29 @@ def check_node_devices(site: Site, context: Context, types: KnownTypes) -> None:
         _check_specs(proto, site, context, types)
 
 
+def check_stage_order(nodes: Sequence[NodeProto], path: str, context: Context) -> None:
+    """Warns where a node reads what a later stage of the pipeline makes; that is legal, and seldom meant."""
+    made: dict[tuple[str, str], int] = {}
+    for index, node in enumerate(nodes):
+        for proto in node.device_configurations:
+            if not proto.HasField("pipeline_stage"):
+                continue
+            stage, configuration = proto.pipeline_stage, proto.configuration_id
+            late = [name for name in node.input if made.get((configuration, name), stage) > stage]
+            if late:
+                earlier = made[configuration, late[0]]
+                message = f'the node is of stage {stage} and reads "{late[0]}" of stage {earlier}'
+                context.findings.warning("pipeline-order", message, Site(path, index, node).location(), rule=_RULE)
+            made.update(((configuration, name), stage) for name in node.output if name)
+
+
 def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Context, types: KnownTypes) -> None:
     count = context.configurations.get(proto.configuration_id)
     names = {name for name in (*site.node.input, *site.node.output) if name}
     seen: set[str] = set()
     for spec in proto.sharding_spec:
-        check = _Spec(spec, count, types.shape(spec.tensor_name), site.location(), context.findings)
+        sizes = types.size_names if context.parameters is None else None
+        check = _Spec(spec, count, types.shape(spec.tensor_name), sizes, site.location(), context.findings)
         if spec.tensor_name not in names:
             check.error("sharding-tensor", "which is no input or output of the node")
         if spec.tensor_name in seen:
@@ -78,11 +98,15 @@ def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Conte
 
 @dataclass(frozen=True)
 class _Spec:
-    """The sharding of one tensor; `count` is how many devices there are, `shape` the tensor's, where known."""
+    """The sharding of one tensor; `count` is how many devices there are, `shape` the tensor's, where known.
+
+    size_names: those of sizes, None where they are not known.
+    """
 
     proto: ShardingSpecProto
     count: int | None
     shape: Shape | None
+    size_names: Collection[str] | None
     location: Location
     findings: Findings
 
@@ -109,6 +133,9 @@ class _Spec:
             if not entry.value:
                 self.error("sharding-group", f"whose device group {entry.key} is empty")
             groups[entry.key] = members = tuple(entry.value)
+            if len(set(members)) < len(members):
+                message = f'the sharding of "{self.proto.tensor_name}" lists a device of group {entry.key} twice'
+                self.findings.warning("sharding-group", message, self.location, rule=_SPEC_RULE)
             for device in dict.fromkeys(members):
                 self._check_number(device)
                 if held.setdefault(device, entry.key) != entry.key:
@@ -127,6 +154,9 @@ class _Spec:
             seen.add(device)
             if device not in groups:
                 self._check_number(device)
+                holders = [key for key, members in groups.items() if device in members and key in self.proto.device]
+                if holders:
+                    self.error("sharding-device", f"which lists device {device} beside its group {holders[0]}")
 
     def _check_number(self, device: int) -> None:
         if device < 0:
@@ -141,7 +171,9 @@ class _Spec:
         rank = None if self.shape is None else len(self.shape)
         for dim in self.proto.sharded_dim:
             axis, size = dim.axis, None
-            if rank is not None and not -rank <= axis < rank:
+            if not dim.HasField("axis"):
+                self.error("sharding-axis", "which divides an axis without saying which", _AXIS_RULE)
+            elif rank is not None and not -rank <= axis < rank:
                 bounds = f"[{-rank}, {rank - 1}]" if rank else "a tensor without axes"
                 self.error("sharding-axis", f"which divides axis {axis}, outside {bounds}", _AXIS_RULE)
             elif (place := axis % rank if rank else axis) in seen:
@@ -164,6 +196,9 @@ class _Spec:
         open_factors = 0
         for simple in dim.simple_sharding:
             open_factors += simple.WhichOneof("dim") is None
+            if simple.dim_param and self.size_names is not None and simple.dim_param not in self.size_names:
+                message = f'which takes axis {dim.axis} for "{simple.dim_param}", and no size has that name'
+                self.error("sharding-size-name", message, _AXIS_RULE)
             if simple.num_shards < 1:
                 self.error(
                     "sharding-shards", f"which divides axis {dim.axis} into {simple.num_shards} shards", _AXIS_RULE
@@ -179,5 +214,8 @@ class _Spec:
         known = [simple.dim_value for simple in dim.simple_sharding if simple.WhichOneof("dim") == "dim_value"]
         if size is not None and len(known) == len(dim.simple_sharding) and math.prod(known) != size:
             message = f"which takes axis {dim.axis} for {' * '.join(map(str, known))} elements; it has {size}"
+            self.error("sharding-factors", message, _AXIS_RULE)
+        elif size is not None and len(known) < len(dim.simple_sharding) and size % math.prod(known):
+            message = f"which takes axis {dim.axis} for a multiple of {math.prod(known)} elements; it has {size}"
             self.error("sharding-factors", message, _AXIS_RULE)
         return math.prod(simple.num_shards for simple in dim.simple_sharding)

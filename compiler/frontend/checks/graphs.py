@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.checks.attributes import check_attributes
 from onnxc.compiler.frontend.checks.context import Context
-from onnxc.compiler.frontend.checks.devices import check_node_devices
+from onnxc.compiler.frontend.checks.devices import check_node_devices, check_stage_order
 from onnxc.compiler.frontend.checks.findings import Site
 from onnxc.compiler.frontend.checks.functions import check_call
 from onnxc.compiler.frontend.checks.known_types import KnownTypes
@@ -35,6 +35,7 @@ def check_graph(
 
 def check_nodes(nodes: Sequence[NodeProto], path: str, context: Context, types: KnownTypes, depth: int = 1) -> None:
     """Checks the nodes of a graph or function."""
+    check_stage_order(nodes, path, context)
     for index, node in enumerate(nodes):
         site = Site(path, index, node)
         check_attributes(site, context)

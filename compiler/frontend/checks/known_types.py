@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, TypeProto
@@ -49,6 +50,13 @@ class KnownTypes:
             dims = told.tensor_type.shape.dim
             return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims)
         return self.stored.get(name)
+
+    @cached_property
+    def size_names(self) -> frozenset[str]:
+        """The names of sizes in declarations here and around."""
+        around = self.outer.size_names if self.outer is not None else frozenset()
+        types = [told for told in self.declared.values() if isinstance(told, TypeProto)]
+        return around | {dim.dim_param for told in types for dim in told.tensor_type.shape.dim if dim.dim_param}
 
     def find(self, name: str) -> str | None:
         """The type of a value as schemas write types; None where it is not known."""

@@ -8,7 +8,7 @@ tells apart what only data decides, and `declared` holds values against what the
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +16,13 @@ import numpy as np
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
 from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.case_split import ConditionSplit
-from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.walk import lower_graph
+from onnxc.compiler.frontend.node_shardings import NodeShardings
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
@@ -50,14 +51,16 @@ class Lowered:
     warnings: Sequence[Diagnostic]
 
 
-def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Module:
-    """The typed module of `model`.
+def lower_model(
+    model: CheckedModel, options: InputOptions | None = None, shardings: NodeShardings | None = None
+) -> Module:
+    """The typed module of `model`; with `shardings`, its values are divided by `reshard` as they say.
 
     Raises ModelError with all type findings, else UnsupportedError with all nodes that cannot be lowered yet. What is
     wrong and does not matter is a ModelWarning, or with the option `strict` a ModelError too.
     """
     given = options or InputOptions()
-    lowered = _lowered(model, given, types_all=False)
+    lowered = _lowered(model, given, types_all=False, shardings=shardings)
     for finding in lowered.warnings:
         warnings.warn(str(finding), ModelWarning, stacklevel=2)
     return lowered.module
@@ -68,14 +71,16 @@ def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Low
     return _lowered(model, options or InputOptions(), types_all=True)
 
 
-def _lowered(model: CheckedModel, options: InputOptions, *, types_all: bool) -> Lowered:
+def _lowered(
+    model: CheckedModel, options: InputOptions, *, types_all: bool, shardings: NodeShardings | None = None
+) -> Lowered:
     ir, attempt, graph = Builder(), Attempt(), model.graph
     parameters, scope, defaults = _inputs(graph, options, ir)
     expect_known_inputs(options, graph)
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())
-    session = Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in _nodes(graph)), types_all)
+    session = Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in all_nodes(graph)), types_all, shardings)
     outcome = lower_graph(Frame((graph,), scope, ir, attempt, session))
     if options.strict:
         attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
@@ -104,13 +109,6 @@ def _inputs(
         if tensor is not None:
             defaults[info.name] = tensor.array()
     return parameters, scope, defaults
-
-
-def _nodes(graph: Graph) -> Iterator[GraphNode]:
-    for node in graph.nodes:
-        yield node
-        for inner in node.subgraphs():
-            yield from _nodes(inner)
 
 
 def _module(

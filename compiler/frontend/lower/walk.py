@@ -6,6 +6,7 @@ from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.case_split import ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
+from onnxc.compiler.frontend.lower.check_shardings import sharding_findings
 from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
 from onnxc.compiler.frontend.lower.nodes import call_operator, without_lowering
@@ -40,6 +41,7 @@ def _lower_from(start: int, frame: Frame) -> GraphOutcome:
                     return made
                 return lower_cases(made, node, frame, partial(_lower_from, index))
             _bind(node, made, own)
+            own.attempt.findings += sharding_findings(node, own.scope)
         frame.attempt.keep(own.attempt)
     return _outputs(frame)
 
@@ -48,6 +50,9 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     """The values of the outputs of one node, or the cases that it asks for."""
     named = (frame.scope[name] if name else None for name in node.inputs)
     operands = tuple(map(frame.assumptions.apply, named))
+    if frame.session.shardings is not None:
+        pairs = zip(node.inputs, operands, strict=True)
+        operands = tuple(frame.session.shardings.resharded(node, name, value, frame.ir) for name, value in pairs)
     if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
         frame.attempt.unsupported += without_lowering(node)
         return (None,) * len(node.outputs)
@@ -66,6 +71,8 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
     """Binds what the node gives to the names of its outputs."""
     for name, result in zip(node.outputs, results, strict=False):
         if name:
+            if frame.session.shardings is not None:
+                result = frame.session.shardings.resharded(node, name, result, frame.ir)
             declared = frame.graph.value_infos.get(name)
             frame.scope[name] = value = as_declared(declared, result, frame.ir, frame.attempt)
             frame.note(name, value)

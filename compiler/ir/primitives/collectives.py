@@ -1,12 +1,17 @@
-"""Collectives: exchanges within a group of devices. `group` is the number of devices that take part."""
+"""Collectives: exchanges within groups of devices. `groups` lists the devices of each group, in the order of blocks.
+
+`reshard` says how its operand, which stays what it is, is divided from here on: it is one value for all devices, and
+partitioning makes collectives of it.
+"""
 
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.dims import floordiv
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Primitive, define, tensors
-from onnxc.compiler.ir.primitives.movement import axis_of, int_of
+from onnxc.compiler.ir.primitive import AxisLink, Primitive, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitives.movement import axis_of
 from onnxc.compiler.ir.primitives.pointwise import pointwise_axes
+from onnxc.compiler.ir.sharding import parse_mesh, parse_sharding
 from onnxc.compiler.ir.types import TensorType, Type
 
 
@@ -16,25 +21,44 @@ def _resized(value: TensorType, axis: int, group: int, *, grows: bool) -> Tensor
     return TensorType(value.dtype, (*value.known_shape[:axis], size, *value.known_shape[axis + 1 :]))
 
 
+def _group(attributes: Attributes) -> int:
+    """How many devices each group has."""
+    groups = attributes.get("groups")
+    sizes = {len(group) for group in groups if isinstance(group, tuple)} if isinstance(groups, tuple) else set()
+    if len(sizes) != 1 or 0 in sizes:
+        raise TypeRuleError(f"groups is {groups}, not groups of one size")
+    return sizes.pop()
+
+
 def _same(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     return tensors(operands, 1)
 
 
 def _all_gather(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     (value,) = tensors(operands, 1)
-    return (_resized(value, axis_of(attributes, value.rank), int_of(attributes, "group"), grows=True),)
+    return (_resized(value, axis_of(attributes, value.rank), _group(attributes), grows=True),)
 
 
 def _reduce_scatter(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     (value,) = tensors(operands, 1)
-    return (_resized(value, axis_of(attributes, value.rank), int_of(attributes, "group"), grows=False),)
+    return (_resized(value, axis_of(attributes, value.rank), _group(attributes), grows=False),)
 
 
 def _all_to_all(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     (value,) = tensors(operands, 1)
-    group = int_of(attributes, "group")
+    group = _group(attributes)
     split = _resized(value, axis_of(attributes, value.rank, "split_axis"), group, grows=False)
     return (_resized(split, axis_of(attributes, value.rank, "concat_axis"), group, grows=True),)
+
+
+def _reshard(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    (value,) = tensors(operands, 1)
+    mesh, sharding = parse_mesh(str(attributes.get("mesh"))), parse_sharding(str(attributes.get("sharding")))
+    if mesh is None or sharding is None:
+        raise TypeRuleError(f"{attributes.get('sharding')} on {attributes.get('mesh')} is no sharding")
+    if problem := sharding.problem(mesh, value.rank):
+        raise TypeRuleError(problem)
+    return (value,)
 
 
 def _untouched_axes(op: Op) -> tuple[AxisLink, ...]:
@@ -42,6 +66,7 @@ def _untouched_axes(op: Op) -> tuple[AxisLink, ...]:
     return tuple(AxisLink("map", (axis,), (axis,)) for axis in range(op.results[0].rank) if axis not in touched)
 
 
+define(Primitive("reshard", "collective", _reshard, pointwise_axes, kernel=None))
 define(Primitive("all_reduce", "collective", _same, pointwise_axes, effects=True, kernel=None))
 define(Primitive("all_gather", "collective", _all_gather, _untouched_axes, effects=True, kernel=None))
 define(Primitive("reduce_scatter", "collective", _reduce_scatter, _untouched_axes, effects=True, kernel=None))
