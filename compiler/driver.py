@@ -9,7 +9,7 @@ emit       machine code                      -> Artifact
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
@@ -19,15 +19,15 @@ from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
 from onnxc.compiler.ir.module import Module, walk
-from onnxc.compiler.limits import expect_within, limited_to
+from onnxc.compiler.limits import Limits, expect_within, limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
-from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.passes.pipeline import Pass, run_pipeline
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.runtime.artifact import Artifact
 
-__all__ = ["STAGES", "Noun", "compile_model", "run_stages"]
+__all__ = ["STAGES", "Noun", "compile_model", "optimize", "run_stages", "with_provenance"]
 
 Noun = LoadedModel | CheckedModel | Module | KernelPlan | Artifact
 
@@ -56,20 +56,26 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     ignored = warn_of_ignored_configurations(checked)
     expect_known_specializations(module, options.specialize)
     yield "lower", module
-    with limited_to(options.limits):
-        ops = Counter(op.location for function in module.functions for op in walk(function.body))
-        what = "the number of ops that the nodes become"
-        expect_within("lowered_ops", ops.total(), what, "model-too-complex", ops)
-        module = run_pipeline(module, end.passes)
+    module = optimize(module, end.passes, options.limits)
     yield "optimize", module
     plan = plan_kernels(module, end.plan_target, options.specialize)
     yield "plan", plan
     with limited_to(options.limits):
         artifact = end.emit(plan)
-    yield "emit", _with_ignored(_with_provenance(artifact, checked, options, end), ignored)
+    yield "emit", _with_ignored(with_provenance(artifact, checked, options, end), ignored)
 
 
-def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOptions, end: BackEnd) -> Artifact:
+def optimize(module: Module, passes: Sequence[Pass], limits: Limits) -> Module:
+    """The module after `passes`. Raises ModelError where it has more ops than the limits let it have."""
+    with limited_to(limits):
+        ops = Counter(op.location for function in module.functions for op in walk(function.body))
+        what = "the number of ops that the nodes become"
+        expect_within("lowered_ops", ops.total(), what, "model-too-complex", ops)
+        return run_pipeline(module, passes)
+
+
+def with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOptions, end: BackEnd) -> Artifact:
+    """The artifact, which says what it was made from, and how."""
     provenance = {
         **artifact.provenance,
         "model": model.name,

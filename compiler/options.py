@@ -2,6 +2,7 @@
 
 import operator
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -30,6 +31,15 @@ MOST_COMBINATIONS = 16
 BEYOND_SIZES = 1 << 63
 """Sizes are int64 in native code: a guard could not tell this one from another."""
 
+_LATER_DEVICES: Mapping[str, str] = {
+    "cuda": "several GPUs",
+    "nccl": "several GPUs",
+    "mpi": "processes of MPI",
+    "tcp": "processes on other machines",
+    "ray": "actors of Ray",
+    "sim": "simulated devices",
+}
+
 V = TypeVar("V")
 
 ModelSource = str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize
@@ -50,7 +60,8 @@ class CompileOptions:
 
     threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
-    sizes that get kernels of their own.
+    sizes that get kernels of their own. config: the device configuration whose shardings are executed; devices: how
+    many there must be in it, None for any number.
     """
 
     target: Target
@@ -60,6 +71,8 @@ class CompileOptions:
     limits: Limits = DEFAULT_LIMITS
     precision: Precision = "fp32"
     specialize: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    config: str | None = None
+    devices: int | None = None
 
 
 def make_options(
@@ -86,9 +99,7 @@ def make_options(
         raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
     if precision == "tf32" and parsed.kind != "cuda":
         raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {parsed}", code="unsupported-precision")
-    for name, value in (("config", config), ("devices", devices)):
-        if value:
-            raise _not_yet(name, value)
+    chosen, count = _device_options(config, devices, parsed)
     for name, flag in (("freeze_params", freeze_params), ("strict", strict)):
         if not isinstance(flag, bool):
             raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
@@ -104,7 +115,7 @@ def make_options(
     called_by = None if threads is None else _integer("threads", threads)
     folder, bounds = _cache_folder(cache), make_limits(limits)
     special = _specializations(specialize, inputs.dims)
-    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special)
+    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special, chosen, count)
 
 
 def _cache_folder(cache: object) -> Path | None:
@@ -118,8 +129,28 @@ def _cache_folder(cache: object) -> Path | None:
     return Path(os.fsdecode(cache))
 
 
-def _not_yet(option: str, value: object) -> UnsupportedError:
-    return UnsupportedError(f"{option}={value!r} is not yet supported", code="unsupported-option")
+def _device_options(config: object, devices: object, target: Target) -> tuple[str | None, int | None]:
+    """The device configuration, and how many devices it must have."""
+    count = None if devices is None else _device_count(_text("devices", devices))
+    if config is None:
+        if devices is not None:
+            message = f"devices is {devices!r}; config says which configuration of the model they execute"
+            raise InputError(message, code="devices-without-config")
+        return None, None
+    if target.kind != "cpu":
+        message = f"config={config!r} is for devices of a CPU, the target is {target}"
+        raise UnsupportedError(message, code="unsupported-devices")
+    return _text("config", config), count
+
+
+def _device_count(devices: str) -> int:
+    kind, _, number = devices.partition(":")
+    if kind in _LATER_DEVICES:
+        message = f"devices={devices!r}: {_LATER_DEVICES[kind]} do not run yet, cpu:N does, in one process"
+        raise UnsupportedError(message, code="unsupported-devices")
+    if kind != "cpu" or not re.fullmatch("[1-9][0-9]{0,5}", number):
+        raise InputError(f"devices is {devices!r}, expected cpu:N for N devices", code="unknown-devices")
+    return int(number)
 
 
 def _text(option: str, value: object) -> str:

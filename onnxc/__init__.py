@@ -72,7 +72,8 @@ def compile(
     specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
     others are served as before. At most 16 combinations; the interpreter takes it without effect.
     freeze_params: False keeps initializers that are also inputs as inputs with a default.
-    config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
+    config: the device configuration of the model whose shardings are executed; None ignores them. devices: "cpu:4" for
+    four devices of this process, as many as the configuration has; that is also what None means (docs/multi_device.md).
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
     that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
@@ -101,6 +102,8 @@ def compile(
     executable: Executable
     if checked.target.kind == "interpreter":
         executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, checked)
+    elif checked.config is not None:
+        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, checked)
     else:
         artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, checked)
         executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, checked.threads)

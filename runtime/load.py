@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.archive import Archive
 from onnxc.runtime.artifact import KERNELS, PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
-from onnxc.runtime.cpu import host_features, load_image
+from onnxc.runtime.cpu import Image, host_features, load_image
 from onnxc.runtime.encoding import DecodeError, decode_program
 from onnxc.runtime.engine import ProgramEngine, launches_of
 from onnxc.runtime.errors import DeviceError, InputError
@@ -22,14 +22,21 @@ from onnxc.runtime.image_ties import is_tied, program_digest
 from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.saved_file import SavedFile, stated_digest
-from onnxc.runtime.signature import program_signature
+from onnxc.runtime.signature import Signature, program_signature
 from onnxc.runtime.thread_pool import pool_handle
 from onnxc.runtime.unavailable import UnavailableEngine
 
 if TYPE_CHECKING:
     from onnxc.runtime.gpu.driver import Driver
 
-__all__ = ["load", "load_again", "make_compiled", "make_executable", "read_artifact", "verify_artifact"]
+__all__ = [
+    "load",
+    "load_again",
+    "make_compiled",
+    "make_executable",
+    "read_artifact",
+    "verify_artifact",
+]
 
 WeightsMode = Literal["mapped", "resident"]
 
@@ -70,22 +77,34 @@ def make_executable(
 
     Raises DeviceError; code for a GPU never runs on the CPU.
     """
-    image = handle = None
-    if launches_of(artifact.program.body):
-        image = load_image(artifact.images[_fitting_target(artifact)])
-    locations, frozen = (_texts(artifact.provenance.get(key)) for key in ("locations", "frozen_inputs"))
-    signature = program_signature(artifact.program, frozen)
+    image = image_of(artifact)
+    locations, signature = _texts(artifact.provenance.get("locations")), signature_of(artifact)
     again = partial(load_again, weights=weights, threads=threads, device=device, graphs=graphs)
     if artifact.device is not None:
         # Programs for the CPU do without all that is needed for a device.
         make = importlib.import_module("onnxc.runtime.gpu.load").make_device_executable
         made: Executable = make(artifact, image, signature, locations, compilations, again, device, graphs, driver)
         return made
-    if image is not None:
-        handle = pool_handle(image, threads)
-    engine = ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
+    engine = program_engine(artifact, image, threads)
     report = artifact.report
     return Executable(signature, engine, artifact=artifact, report=report, compilations=compilations, again=again)
+
+
+def image_of(artifact: Artifact) -> Image | None:
+    """The code of the artifact that this machine executes; None where it has none."""
+    return load_image(artifact.images[_fitting_target(artifact)]) if launches_of(artifact.program.body) else None
+
+
+def signature_of(artifact: Artifact) -> Signature:
+    """What a call of the artifact must pass."""
+    return program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
+
+
+def program_engine(artifact: Artifact, image: Image | None, threads: int | None) -> ProgramEngine:
+    """What runs the artifact, whose code is for the CPU, in `threads` threads."""
+    handle = None if image is None else pool_handle(image, threads)
+    locations = _texts(artifact.provenance.get("locations"))
+    return ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
 
 
 def load_again(
@@ -116,7 +135,7 @@ def make_compiled(artifact: Artifact, threads: int | None = None) -> Executable:
         if artifact.device is None:
             raise
         engine = UnavailableEngine(artifact.program, artifact.weights, problem)
-        signature = program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
+        signature = signature_of(artifact)
         again = partial(load_again, weights="mapped", threads=threads, device=0, graphs=True)
         return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=1, again=again)
 

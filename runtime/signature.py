@@ -4,7 +4,7 @@ Every InputError names the input, what came, and what was expected.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["MISSING", "ImportTensor", "Signature", "TensorInfo", "program_signature", "shapes_of", "tensor_info"]
+__all__ = [
+    "MISSING",
+    "ImportTensor",
+    "Signature",
+    "TensorInfo",
+    "first_inputs",
+    "program_signature",
+    "shapes_of",
+    "tensor_info",
+]
 
 
 T = TypeVar("T", bound=np.ndarray | DeviceValue)
@@ -208,6 +217,13 @@ def program_signature(program: Program, frozen: Iterable[str] = ()) -> Signature
     checks = tuple(Check(numbers[check.slot], check.axis, check.size) for check in body.checks)
     inputs, outputs = (tuple(map(tensor_info, side)) for side in (program.inputs, program.outputs))
     return Signature(program.symbols, inputs, outputs, bindings, checks, tuple(frozen))
+
+
+def first_inputs(signature: Signature, count: int) -> Signature:
+    """The signature without the inputs behind the first `count`, which bind no size."""
+    assert all(binding.slot < count for binding in signature.bindings), signature
+    checks = tuple(check for check in signature.checks if check.slot < count)
+    return replace(signature, inputs=signature.inputs[:count], checks=checks)
 
 
 def tensor_info(parameter: Parameter) -> TensorInfo:

@@ -82,6 +82,10 @@ CPU_IMAGES: tuple[Pass, ...] = (pad_few_channels,)
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)
 
 
+DEVICES: tuple[Pass, ...] = (*_SIZED, *_FOLDED)
+"""For the program of each of several devices, whose sizes are those of blocks."""
+
+
 def precision_passes(precision: Precision) -> tuple[Pass, ...]:
     """What a precision changes in the IR."""
     dtype = STORED.get(precision)

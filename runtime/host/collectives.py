@@ -1,10 +1,26 @@
-"""Collectives: values exchanged within a group of devices. Operands and results are one value per device."""
+"""Collectives: values exchanged within a group of devices. Operands and results are one value per device.
+
+Where a thread is one device, which has one operand, the others of its group bring theirs to a rendezvous.
+"""
+
+from collections.abc import Callable
 
 import numpy as np
 
 from onnxc.runtime.host.attributes import integer, integer_pairs, text
 from onnxc.runtime.host.reductions import reduce_axes
-from onnxc.runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.registry import Arrays, Attributes, Meaning, meaning
+from onnxc.runtime.host.rendezvous import meet
+
+
+def collective(name: str) -> Callable[[Meaning], Meaning]:
+    """A decorator that registers the meaning of a collective: from the operands of all devices the results of all."""
+
+    def register(combine: Meaning) -> Meaning:
+        silenced = np.errstate(all="ignore")(combine)
+        return meaning(name)(lambda operands, attributes: meet(name, operands, attributes, silenced))
+
+    return register
 
 
 @meaning("reshard")
@@ -13,27 +29,27 @@ def reshard(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     return tuple(operands)
 
 
-@meaning("all_reduce")
+@collective("all_reduce")
 def all_reduce(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[...]  ->  n × T[...], the elements of all devices combined by kind."""
     return tuple(_combined(operands, attributes).copy() for _ in operands)
 
 
-@meaning("all_gather")
+@collective("all_gather")
 def all_gather(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[... d ...]  ->  n × T[... n·d ...], the values of all devices one after the other along axis."""
     gathered = np.concatenate(operands, axis=integer(attributes, "axis"))
     return tuple(gathered.copy() for _ in operands)
 
 
-@meaning("reduce_scatter")
+@collective("reduce_scatter")
 def reduce_scatter(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[... n·d ...]  ->  n × T[... d ...], of the combined elements each device its block along axis."""
     blocks = _blocks(_combined(operands, attributes), len(operands), integer(attributes, "axis"))
     return tuple(block.copy() for block in blocks)
 
 
-@meaning("all_to_all")
+@collective("all_to_all")
 def all_to_all(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[... n·d ...]  ->  n × T[...], device j receives block j of every device.
 

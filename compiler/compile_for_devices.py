@@ -1,0 +1,57 @@
+"""A model divided over devices as one of its configurations says, compiled for devices of this process."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.driver import optimize, with_provenance
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.node_shardings import choose_configuration
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.limits import limited_to
+from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, DEVICES, target_pipeline
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.sharding.partition import Partition, partition
+from onnxc.compiler.sharding.report import sharding_report
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load_for_devices import make_for_devices
+
+__all__ = ["compile_for_devices"]
+
+
+def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executable:
+    """The model on the devices of the configuration that the options name: one program, run by each of them.
+
+    Raises InputError where the model has no such configuration, UnsupportedError for what cannot be executed yet.
+    """
+    assert options.config is not None, options
+    end = back_end(options)
+    checked = check_model(read_model(source), limits=options.limits)
+    expect_known_dims(checked, options.inputs)
+    shardings = choose_configuration(checked, options.config, options.devices)
+    module = lower_model(checked, options.inputs, shardings)
+    expect_known_specializations(module, options.specialize)
+    divided = partition(optimize(module, CPU_OPTIMIZE, options.limits), shardings.mesh)
+    local = optimize(divided.module, (*DEVICES, *target_pipeline("cpu", options.precision)), options.limits)
+    plan = plan_kernels(local, end.plan_target, options.specialize)
+    with limited_to(options.limits):
+        artifact = with_provenance(end.emit(plan), checked, options, end)
+    shares = [_shares(divided, device) for device in range(shardings.mesh.devices)]
+    return make_for_devices(_with_report(artifact, divided, options.config), shares, options.threads)
+
+
+def _shares(divided: Partition, device: int) -> tuple[np.ndarray, ...]:
+    """What a device holds of the constants that are divided."""
+    return tuple(share.of_device(divided.found.mesh, device) for share in divided.shares)
+
+
+def _with_report(artifact: Artifact, divided: Partition, configuration: str) -> Artifact:
+    assert isinstance(artifact.report, Mapping), artifact.report
+    told = {"configuration": configuration, **sharding_report(divided), "whole_bytes": artifact.weights.nbytes}
+    return replace(artifact, report={**artifact.report, "devices": told})

@@ -1,0 +1,220 @@
+"""A module divided over devices: the one program that all of them run, each on its blocks.
+
+Its parameters are those of the whole, which every device gets whole and takes its blocks of; then the ordinal of the
+device; then its share of each constant that is divided. What a function returns is whole on every device.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
+from onnxc.compiler.ir.pass_builder import PassBuilder
+from onnxc.compiler.ir.rewriter import symbols_in_use
+from onnxc.compiler.ir.sharding import Mesh, Sharding, block_size, is_divisible, parse_sharding, replicated
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.sharding.exchange import Exchange, local_shape
+from onnxc.compiler.sharding.factors import Claim, claims, has_axes
+from onnxc.compiler.sharding.propagate import Propagation, propagate
+from onnxc.compiler.sharding.without_reshards import without_reshards
+
+__all__ = ["Partition", "Share", "partition"]
+
+# A sum of parts moved, or of sums, is the sum of what was moved: these keep partial values, others need the whole.
+_MOVES_PARTS = ("reshape", "transpose", "slice")
+_ADDS_PARTS = ("add", "sub", "neg")
+
+
+@dataclass(frozen=True)
+class Share:
+    """A constant of which each device holds its block."""
+
+    value: np.ndarray
+    sharding: Sharding
+
+    def of_device(self, mesh: Mesh, device: int) -> np.ndarray:
+        """The block of a device; beyond the end of the constant there are zeros."""
+        block = self.value
+        for axis, axes in enumerate(self.sharding.dims):
+            size = self.value.shape[axis]
+            length = block_size(size, mesh.shards(axes))
+            assert isinstance(length, int), self
+            start = length * mesh.block(device, axes)
+            block = block.take(range(min(start, size), min(start + length, size)), axis)
+            missing = [(0, 0)] * axis + [(0, length - block.shape[axis])] + [(0, 0)] * (block.ndim - axis - 1)
+            block = np.pad(block, missing)
+        return np.ascontiguousarray(block)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The program of each device, the constants whose shares are its last parameters, and what was decided."""
+
+    module: Module
+    shares: tuple[Share, ...]
+    found: Propagation
+
+    def collectives(self) -> tuple[Op, ...]:
+        """What the devices exchange, in the order of the program."""
+        return tuple(op for op in walk(self.module.main.body) if "groups" in op.attributes)
+
+
+def partition(module: Module, mesh: Mesh) -> Partition:
+    """`module`, whose values `reshard` divides over `mesh`, as the program of each device."""
+    (function,) = module.functions
+    walk = _Partitioner(function, mesh)
+    made = replace(function, body=walk.run())
+    return Partition(replace(module, functions=(made,)), tuple(walk.shares), walk.found)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What each device holds of a value, and by which sharding."""
+
+    value: Value
+    sharding: Sharding
+
+
+class _Partitioner:
+    """One walk over a block; `held` is what devices hold of each of its values, as first made and as asked for."""
+
+    def __init__(self, function: Function, mesh: Mesh) -> None:
+        self.function, self.mesh = function, mesh
+        self.found = propagate(function.body, mesh)
+        self.build = PassBuilder(symbols_in_use(function))
+        ordinal = self._parameter("device", TensorType(I64, ()))
+        self.exchange = Exchange(self.build, mesh, ordinal)
+        self.added = [ordinal]
+        self.shares: list[Share] = []
+        self.held: dict[Value, list[_Held]] = {}
+
+    def run(self) -> Block:
+        """The block of each device."""
+        body = self.function.body
+        for parameter in body.parameters:
+            self._hold(parameter, parameter, _whole(parameter))
+        for op in body.ops:
+            with self.build.at(op.location):
+                self._step(op)
+        results = [self._get(result, _whole(result)) for result in body.results]
+        return self.build.block([*body.parameters, *self.added], results)
+
+    def _step(self, op: Op) -> None:
+        if op.name == "reshard":
+            sharding = parse_sharding(op.text("sharding"))
+            assert sharding is not None, op
+            self._hold(op.result, self._get(op.operands[0], sharding), sharding)
+            return
+        if op.name == "constant":
+            # Made where it is asked for: whole, or as a share.
+            return
+        made = claims(op, self.found.dims, self.mesh)
+        partial = self._kept_parts(op, made)
+        if not made and not partial.partial:
+            self._whole_step(op)
+            return
+        operands = [self._operand(op, index, made, partial) for index in range(len(op.operands))]
+        targets = [self._made_sharding(op, index, made, partial) for index in range(len(op.results))]
+        shapes = [local_shape(result.shape, s, self.mesh) for result, s in zip(op.results, targets, strict=True)]
+        results = self.build.op(op.name, operands, _localized(op.attributes, shapes[0]))
+        for result, value, shape, sharding in zip(op.results, results, shapes, targets, strict=True):
+            self._hold(result, self.build.with_shape(value, shape), sharding)
+
+    def _whole_step(self, op: Op) -> None:
+        """Each device computes the op whole."""
+        operands = [self._get(operand, _whole(operand)) for operand in op.operands]
+        blocks = tuple(map(without_reshards, op.blocks))
+        results = self.build.op(op.name, operands, op.attributes, blocks, op.result_types)
+        for result, value in zip(op.results, results, strict=True):
+            self._hold(result, value, _whole(result))
+
+    def _operand(self, op: Op, index: int, made: Sequence[Claim], partial: Sharding) -> Value:
+        """What a device needs of an operand; zeros, or what else changes nothing, where it reduces beyond the end."""
+        operand = op.operands[index]
+        wanted = list(replicated(operand.rank).dims)
+        axes = [(claim, axis) for claim in made if (axis := claim.factor.operands[index]) is not None]
+        for claim, axis in axes:
+            wanted[axis] = claim.axes
+        value = self._get(operand, Sharding(tuple(wanted), partial.partial, partial.kind))
+        for claim, axis in axes:
+            size = operand.shape[axis]
+            if claim.factor.combine and not is_divisible(size, self.mesh.shards(claim.axes)):
+                fill = identity(claim.factor.combine, value.dtype)
+                value = self.exchange.masked(value, axis, size, claim.axes, fill)
+        return value
+
+    def _made_sharding(self, op: Op, index: int, made: Sequence[Claim], partial: Sharding) -> Sharding:
+        """How a result is divided, and along which axes it is partial."""
+        dims = list(replicated(op.results[index].rank).dims)
+        parts, kind = list(partial.partial), partial.kind
+        for claim in made:
+            axis = claim.factor.results[index]
+            if claim.factor.combine:
+                parts += claim.axes
+                kind = claim.factor.combine
+            elif axis is not None:
+                dims[axis] = claim.axes
+        return Sharding(tuple(dims), tuple(parts), kind)
+
+    def _kept_parts(self, op: Op, made: Sequence[Claim]) -> Sharding:
+        """The parts that all operands are, where the op can work on parts as on the whole."""
+        held = [self.held.get(operand, []) for operand in op.operands]
+        found = {(each[0].sharding.partial, each[0].sharding.kind) if len(each) == 1 else None for each in held}
+        common = found.pop() if len(found) == 1 else None
+        if common is not None:
+            partial, kind = common
+            divided = {name for claim in made for name in claim.axes}
+            is_kept = op.name in _MOVES_PARTS or (op.name in _ADDS_PARTS and kind == "sum")
+            if is_kept and not divided & set(partial):
+                return Sharding((), partial, kind)
+        return Sharding(())
+
+    # What devices hold
+
+    def _hold(self, value: Value, local: Value, sharding: Sharding) -> None:
+        self.held.setdefault(value, []).append(_Held(local, sharding))
+
+    def _get(self, value: Value, wanted: Sharding) -> Value:
+        """What a device holds of a value by a sharding, exchanged if it does not hold it yet."""
+        held = self.held.setdefault(value, [])
+        for each in held:
+            if each.sharding == wanted:
+                return each.value
+        if value.op is not None and value.op.name == "constant":
+            local = self._constant(value.op, wanted)
+        else:
+            source = next((each for each in held if not each.sharding.partial), held[0])
+            local = self.exchange.convert(source.value, value.shape, source.sharding, wanted)
+        self._hold(value, local, wanted)
+        return local
+
+    def _constant(self, constant: Op, sharding: Sharding) -> Value:
+        """The constant; where it is divided, a parameter for the share of a device."""
+        if sharding.is_replicated:
+            return self.build.constant(constant.array())
+        share = Share(constant.array(), sharding)
+        type = TensorType(constant.result.dtype, local_shape(constant.result.shape, sharding, self.mesh))
+        parameter = self._parameter(f"share{len(self.shares)}", type)
+        self.shares.append(share)
+        self.added.append(parameter)
+        return parameter
+
+    def _parameter(self, name: str, type: TensorType) -> Value:
+        """A parameter that no caller passes, under a name that no other has."""
+        taken = {parameter.producer.name for parameter in self.function.body.parameters}
+        while name in taken:
+            name += "_"
+        return Parameter(name, type).value
+
+
+def _whole(value: Value) -> Sharding:
+    return replicated(value.rank) if has_axes(value) else Sharding(())
+
+
+def _localized(attributes: Mapping[str, Attribute], shape: tuple[Dim, ...]) -> Mapping[str, Attribute]:
+    """The attributes of an op whose result has `shape` on each device; only `shape` says it."""
+    return {**attributes, "shape": shape} if "shape" in attributes else attributes

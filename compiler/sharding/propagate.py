@@ -1,0 +1,102 @@
+"""Propagation: from the values whose shardings a model states to all others, until nothing changes.
+
+What `reshard` states is kept. Every other value starts undivided, and an axis that is divided once stays so: the result
+depends on the order of the ops alone. Forward goes before backward, for what a value is made from is there already.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding, parse_sharding
+from onnxc.compiler.sharding.factors import Claim, claims, has_axes
+
+__all__ = ["Propagation", "propagate"]
+
+
+@dataclass
+class Propagation:
+    """For each value of a block that has axes, the axes of the mesh that divide each; `why` says what decided."""
+
+    mesh: Mesh
+    dims: dict[Value, list[Axes]] = field(default_factory=dict)
+    why: dict[Value, str] = field(default_factory=dict)
+
+    def sharding(self, value: Value) -> Sharding:
+        """How the value is divided."""
+        return Sharding(tuple(self.dims[value]))
+
+
+def propagate(block: Block, mesh: Mesh) -> Propagation:
+    """The shardings of the values of `block`, not of those in nested blocks."""
+    walk = _Walk(Propagation(mesh), set())
+    values = (*block.parameters, *(result for op in block.ops for result in op.results))
+    for value in filter(has_axes, values):
+        walk.state(value)
+    while walk.forward(block.ops) or walk.backward(block.ops):
+        pass
+    return walk.found
+
+
+@dataclass(frozen=True)
+class _Walk:
+    found: Propagation
+    stated: set[Value]
+
+    def state(self, value: Value) -> None:
+        """What is said of the value from the start."""
+        self.found.dims[value] = [()] * value.rank
+        if value.op is not None and value.op.name == "reshard":
+            sharding = parse_sharding(value.op.text("sharding"))
+            assert sharding is not None, value
+            self.found.dims[value] = list(sharding.dims)
+            self.found.why[value] = "the model says so"
+            self.stated.add(value)
+
+    def forward(self, ops: Iterable[Op]) -> bool:
+        """Divides results as operands are, and what costs nothing to divide; whether anything has changed."""
+        changes = [
+            self._divide(value, axis, claim, op)
+            for op in ops
+            for claim in self._claims(op)
+            for value, axis in claim.factor.axes(op)
+            if value in op.results or _is_free(value)
+        ]
+        return any(changes)
+
+    def backward(self, ops: tuple[Op, ...]) -> bool:
+        """Divides operands as results and other operands are; whether anything has changed."""
+        changes = [
+            self._divide(value, axis, claim, op)
+            for op in reversed(ops)
+            for claim, value, axis in self._asked(op)
+            if not self._reduces(value, claim.axes)
+        ]
+        return any(changes)
+
+    def _claims(self, op: Op) -> tuple[Claim, ...]:
+        return claims(op, self.found.dims, self.found.mesh)
+
+    def _asked(self, op: Op) -> Iterator[tuple[Claim, Value, int]]:
+        """What an op asks of each axis of its operands."""
+        for claim in self._claims(op):
+            yield from ((claim, value, axis) for value, axis in claim.factor.axes(op) if value in op.operands)
+
+    def _reduces(self, value: Value, axes: Axes) -> bool:
+        """Whether what makes the value reduces over these axes: then they become free only behind the reduction."""
+        made = self._claims(value.op) if value.op is not None else ()
+        return any(claim.factor.combine and set(claim.axes) & set(axes) for claim in made)
+
+    def _divide(self, value: Value, axis: int, claim: Claim, op: Op) -> bool:
+        dims = self.found.dims[value]
+        used = {name for axes in dims for name in axes}
+        if value in self.stated or dims[axis] or used & set(claim.axes):
+            return False
+        dims[axis] = claim.axes
+        self.found.why[value] = f"{op.name} at {op.location}" if op.location else op.name
+        return True
+
+
+def _is_free(value: Value) -> bool:
+    """Whether any block of the value is there on every device, or is made from nothing."""
+    return value.op is None or not value.op.operands

@@ -1,0 +1,44 @@
+"""What is told of a division over devices: the mesh, how each value is divided and why, what is exchanged."""
+
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.sharding.partition import Partition
+from onnxc.runtime.program import JsonValue
+
+__all__ = ["sharding_report"]
+
+
+def sharding_report(divided: Partition) -> dict[str, JsonValue]:
+    """JSON values: `share_bytes` are those of the divided constants on each device."""
+    found = divided.found
+    devices = range(found.mesh.devices)
+    shares = [sum(share.of_device(found.mesh, device).nbytes for share in divided.shares) for device in devices]
+    return {
+        "mesh": str(found.mesh),
+        "share_bytes": list(shares),
+        "collectives": [_collective(op) for op in divided.collectives()],
+        "values": [
+            {"value": _name(value), "sharding": str(found.sharding(value)), "why": why}
+            for value, why in found.why.items()
+        ],
+    }
+
+
+def _name(value: Value) -> str:
+    """A parameter by its name, a result by its op and node."""
+    if value.op is None:
+        return value.producer.name
+    return f"{value.op.name} at {value.op.location}" if value.op.location else value.op.name
+
+
+def _collective(op: Op) -> JsonValue:
+    """An exchange; `bytes` are those that each device brings, where sizes are known."""
+    groups = op.attributes["groups"]
+    assert isinstance(groups, tuple), op
+    operand = op.operands[0]
+    nbytes = operand.tensor.elements * operand.dtype.bits // 8
+    return {
+        "op": op.name,
+        "groups": str(groups),
+        "node": str(op.location or ""),
+        "bytes": nbytes if isinstance(nbytes, int) else str(nbytes),
+    }

@@ -1,0 +1,21 @@
+"""Nested blocks without `reshard`: what a branch or a loop computes, each device computes whole."""
+
+from onnxc.compiler.ir.module import Block, Op, Value, walk
+
+
+def without_reshards(block: Block) -> Block:
+    """The block with each `reshard` replaced by its operand."""
+    if not any(op.name == "reshard" for op in walk(block)):
+        return block
+    values: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in block.ops:
+        operands = tuple(values.get(operand, operand) for operand in op.operands)
+        if op.name == "reshard":
+            values[op.result] = operands[0]
+            continue
+        blocks = tuple(map(without_reshards, op.blocks))
+        made = Op(op.name, operands, op.attributes, blocks, op.result_types, op.location)
+        values.update(zip(op.results, made.results, strict=True))
+        ops.append(made)
+    return Block(block.parameters, tuple(ops), tuple(values.get(result, result) for result in block.results))

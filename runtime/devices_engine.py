@@ -1,0 +1,63 @@
+"""An executable on several devices of one process: each runs the same program, on its own shares of the weights."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from onnxc.runtime.device_threads import exchange_seconds, run_on_devices
+from onnxc.runtime.engine import Engine
+from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.native.fast_call import Shapes
+from onnxc.runtime.stats import Stats
+
+if TYPE_CHECKING:
+    from onnxc.runtime.host.values import HostValue
+
+__all__ = ["DevicesEngine", "DevicesExecutable"]
+
+
+class DevicesEngine:
+    """Runs the program of `engine` once for each device, whose inputs end with its ordinal and its `shares`."""
+
+    def __init__(self, engine: Engine, shares: Sequence[Sequence[np.ndarray]]) -> None:
+        self._engine, self._seconds = engine, exchange_seconds()
+        self._added = [(np.array(device, np.int64), *arrays) for device, arrays in enumerate(shares)]
+        self._calls, self._lock = 0, Lock()
+
+    def run(
+        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence["HostValue"]:
+        """The outputs, which every device has whole: those of the first."""
+        with self._lock:
+            self._calls += 1
+        results = run_on_devices(
+            len(self._added), lambda device: self._engine.run((*values, *self._added[device]), sizes), self._seconds
+        )
+        return results[0]
+
+    def fast_call(self) -> None:
+        """There is none: a call starts threads."""
+
+    def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
+        """Checks what sizes alone decide."""
+        self._engine.learn(shapes, sizes)
+
+    def defaults(self) -> Mapping[int, np.ndarray]:
+        """The values of the inputs that a call may leave out, by number."""
+        return self._engine.defaults()
+
+    def stats(self) -> Stats:
+        """What has run so far; launches are those of all devices."""
+        return replace(self._engine.stats(), calls=self._calls)
+
+
+class DevicesExecutable(Executable):
+    """A model on several devices, called as any other."""
+
+    def _expect_artifact(self) -> NoReturn:
+        message = "an executable for several devices cannot be saved, pickled or copied yet"
+        raise UnsupportedError(message, code="no-artifact")

@@ -1,0 +1,135 @@
+"""Where the devices of one call meet: each brings what it has, the last one combines, and each gets its result.
+
+The devices are threads of one process. Results do not depend on who comes last: what is combined is in the order of the
+group. A device that fails, or does not come within a time limit, ends the call for all; nobody waits for ever.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnxc.runtime.errors import DeviceError
+
+__all__ = ["DeviceStopped", "Rendezvous", "device_of_thread", "meet"]
+
+Arrays = Sequence[np.ndarray]
+Combine = Callable[[Arrays, Mapping[str, object]], tuple[np.ndarray, ...]]
+
+
+class DeviceStopped(DeviceError):
+    """What a device raises that goes on no further because another one has failed."""
+
+    def __init__(self) -> None:
+        super().__init__("another device has failed", code="device-stopped")
+
+
+@dataclass
+class _Meeting:
+    """One exchange of one group: what came so far, by device, and what goes back once all are there."""
+
+    name: str
+    came: dict[int, np.ndarray] = field(default_factory=dict)
+    results: Mapping[int, np.ndarray] | None = None
+
+
+class Rendezvous:
+    """The exchanges of one call of `count` devices; each has to come within `seconds` of the first of its group."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self.count, self.seconds = count, seconds
+        self._changed = threading.Condition()
+        self._meetings: dict[tuple[int, tuple[int, ...]], _Meeting] = {}
+        self._rounds = [0] * count
+        self._failed = False
+
+    def fail(self) -> None:
+        """Ends all exchanges: whoever waits, or comes, raises DeviceStopped."""
+        with self._changed:
+            self._failed = True
+            self._changed.notify_all()
+
+    def exchange(
+        self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
+    ) -> np.ndarray:
+        """What `device` gets where it brings `operand`."""
+        group = _group_of(device, attributes)
+        meeting = self._come(device, group, name, operand)
+        if len(meeting.came) == len(group) and self._is_last(meeting, device):
+            results = combine([meeting.came[member] for member in group], attributes)
+            with self._changed:
+                meeting.results = dict(zip(group, results, strict=True))
+                self._changed.notify_all()
+        return self._result(meeting, group, device)
+
+    def _come(self, device: int, group: tuple[int, ...], name: str, operand: np.ndarray) -> _Meeting:
+        with self._changed:
+            key = self._rounds[device], group
+            self._rounds[device] += 1
+            meeting = self._meetings.setdefault(key, _Meeting(name))
+            if meeting.name != name:
+                message = f"device {device} comes to {name}, others of its group to {meeting.name}"
+                raise DeviceError(message, code="collectives-differ")
+            meeting.came[device] = operand
+            if len(meeting.came) == len(group):
+                del self._meetings[key]
+            return meeting
+
+    def _is_last(self, meeting: _Meeting, device: int) -> bool:
+        return list(meeting.came)[-1] == device
+
+    def _result(self, meeting: _Meeting, group: tuple[int, ...], device: int) -> np.ndarray:
+        with self._changed:
+            self._changed.wait_for(lambda: meeting.results is not None or self._failed, self.seconds)
+            if meeting.results is not None:
+                return meeting.results[device]
+            if self._failed:
+                raise DeviceStopped
+            # Where all came, the last one has not done combining.
+            late = [member for member in group if member not in meeting.came] or list(meeting.came)[-1:]
+            absent = ", ".join(map(str, late))
+            message = f"device {absent} did not come to {meeting.name} within {self.seconds:g} s"
+            raise DeviceError(message, code="device-stalled")
+
+
+def _group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
+    groups = attributes["groups"]
+    assert isinstance(groups, tuple), attributes
+    found: tuple[int, ...] = next(group for group in groups if device in group)
+    return found
+
+
+@dataclass(frozen=True)
+class _Member:
+    rendezvous: Rendezvous
+    device: int
+
+
+_thread = threading.local()
+
+
+class device_of_thread:
+    """A context in which this thread is a device of a rendezvous."""
+
+    def __init__(self, rendezvous: Rendezvous, device: int) -> None:
+        self.member = _Member(rendezvous, device)
+
+    def __enter__(self) -> None:
+        _thread.member = self.member
+
+    def __exit__(self, *problem: object) -> None:
+        del _thread.member
+
+
+def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine: Combine) -> tuple[np.ndarray, ...]:
+    """The results of a collective: for operands of all devices those of all, for one that of this thread's device.
+
+    Raises DeviceError where devices fail, or where this thread is none.
+    """
+    if len(operands) != 1:
+        return combine(operands, attributes)
+    member: _Member | None = getattr(_thread, "member", None)
+    if member is None:
+        raise DeviceError(f"{name} is an exchange between devices, and only one runs", code="collective-alone")
+    return (member.rendezvous.exchange(member.device, name, operands[0], attributes, combine),)
