@@ -8,8 +8,8 @@ import numpy as np
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.driver import optimize, with_provenance
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.devices.node_shardings import choose_configuration
 from onnxc.compiler.frontend.lower import lower_model
-from onnxc.compiler.frontend.node_shardings import choose_configuration
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations

@@ -58,6 +58,12 @@ ALLOWED = {
         "onnxc.compiler.diagnostics",
         "onnxc.compiler.limits",
     ),
+    "onnxc.compiler.sharding": (
+        "onnxc.compiler.sharding",
+        "onnxc.compiler.ir",
+        "onnxc.compiler.planning.rows",
+        "onnxc.runtime.program",
+    ),
     "onnxc.compiler.planning": (
         "onnxc.compiler.planning",
         "onnxc.compiler.ir",

@@ -11,7 +11,7 @@ from typing import Union
 import numpy as np
 
 from onnxc.compiler.diagnostics import Diagnostic, Location
-from onnxc.compiler.frontend.devices import NodeDevices
+from onnxc.compiler.frontend.devices.annotations import NodeDevices
 from onnxc.compiler.frontend.schemas import Schema
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import Type

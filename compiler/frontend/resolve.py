@@ -10,7 +10,7 @@ from dataclasses import replace
 from onnxc.compiler.diagnostics import Diagnostic, error, model_error
 from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
 from onnxc.compiler.frontend.checks.findings import Site
-from onnxc.compiler.frontend.devices import NodeDevices, read_devices
+from onnxc.compiler.frontend.devices.annotations import NodeDevices, read_devices
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.functions import (
     NAMING,

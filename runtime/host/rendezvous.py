@@ -93,6 +93,12 @@ class Rendezvous:
             raise DeviceError(message, code="device-stalled")
 
 
+def _has_others(attributes: Mapping[str, object]) -> bool:
+    """Whether groups are of more than one device."""
+    groups = attributes.get("groups", ())
+    return isinstance(groups, tuple) and any(len(group) > 1 for group in groups)
+
+
 def _group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
     groups = attributes["groups"]
     assert isinstance(groups, tuple), attributes
@@ -127,7 +133,7 @@ def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine:
 
     Raises DeviceError where devices fail, or where this thread is none.
     """
-    if len(operands) != 1:
+    if len(operands) != 1 or not _has_others(attributes):
         return combine(operands, attributes)
     member: _Member | None = getattr(_thread, "member", None)
     if member is None:

@@ -16,13 +16,13 @@ import numpy as np
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
 from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.case_split import ConditionSplit
+from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.walk import lower_graph
-from onnxc.compiler.frontend.node_shardings import NodeShardings
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from onnxc.compiler.diagnostics import Diagnostic, error
-from onnxc.compiler.frontend.devices import ShardedAxis, TensorSharding
+from onnxc.compiler.frontend.devices.annotations import ShardedAxis, TensorSharding
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value

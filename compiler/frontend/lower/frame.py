@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from onnxc.compiler.frontend.case_split import CaseKey, CaseSplit, ConditionSplit
 from onnxc.compiler.frontend.computation import Computation
+from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
-from onnxc.compiler.frontend.node_shardings import NodeShardings
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.frontend.devices import ShardedAxis, TensorSharding
+from onnxc.compiler.frontend.devices.annotations import ShardedAxis, TensorSharding
 from onnxc.compiler.frontend.graph import CheckedModel, GraphNode, all_nodes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value

@@ -1,0 +1,65 @@
+"""Models with device annotations, and how they run on devices."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.devices.node_shardings import choose_configuration
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.runtime.host.values import HostValue
+from tests.sharding.virtual_devices import divide, run_partition
+
+CONFIG = "mesh"
+
+Division = Mapping[int, int]
+"""For axes into how many shards each is divided, the slowest first."""
+
+
+def graph_model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[int | str]],
+    outputs: Mapping[str, Sequence[int | str]],
+    constants: Mapping[str, np.ndarray],
+    devices: int,
+) -> ModelProto:
+    """A model of floats with one device configuration."""
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=11)
+    model.configuration.add(name=CONFIG, num_devices=devices)
+    return model
+
+
+def annotate(
+    node: onnx.NodeProto,
+    tensor: str,
+    division: Division,
+    devices: Sequence[int],
+    groups: Mapping[int, Sequence[int]] | None = None,
+) -> onnx.ShardingSpecProto:
+    """States how a tensor of a node is divided, over devices in the order of shards."""
+    said = node.device_configurations[0] if node.device_configurations else node.device_configurations.add()
+    said.configuration_id = CONFIG
+    spec = said.sharding_spec.add(tensor_name=tensor, device=devices)
+    for axis, shards in division.items():
+        spec.sharded_dim.add(axis=axis).simple_sharding.add(num_shards=shards)
+    for key, members in (groups or {}).items():
+        spec.index_to_device_group_map.add(key=key, value=members)
+    return spec
+
+
+def run_on_virtual_devices(model: ModelProto, inputs: Mapping[str, HostValue]) -> list[tuple[HostValue, ...]]:
+    """The results on each device, by the interpreter, as the model is lowered."""
+    checked = check_model(read_model(model))
+    shardings = choose_configuration(checked, CONFIG, None)
+    module = lower_model(checked, None, shardings)
+    return run_partition(divide(module, shardings.mesh), shardings.mesh, inputs)
