@@ -53,7 +53,7 @@ def has_axes(value: Value) -> bool:
 
 def factors_of(op: Op) -> tuple[Factor, ...]:
     """The factors of `op`, in the order of its axes rule."""
-    if op.name == "reshard" or op.blocks or not all(map(has_axes, (*op.operands, *op.results))):
+    if op.blocks or not all(map(has_axes, (*op.operands, *op.results))):
         return ()
     links = PRIMITIVES[op.name].axes_rule(op)
     factors = [Factor(link.operands, link.results, link.combine) for link in links if link.kind in ("map", "reduce")]
