@@ -21,6 +21,7 @@ from onnxc.compiler.sharding.report import sharding_report
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load_for_devices import make_for_devices
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["compile_for_devices"]
 
@@ -43,7 +44,12 @@ def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executa
     with limited_to(options.limits):
         artifact = with_provenance(end.emit(plan), checked, options, end)
     shares = [_shares(divided, device) for device in range(shardings.mesh.devices)]
-    return make_for_devices(_with_report(artifact, divided, options.config), shares, options.threads)
+    held: dict[str, JsonValue] = {
+        "share_bytes": [sum(array.nbytes for array in arrays) for arrays in shares],
+        "whole_bytes": artifact.weights.nbytes,
+    }
+    told = {"configuration": options.config, **sharding_report(divided), **held}
+    return make_for_devices(_with_report(artifact, told), shares, options.threads)
 
 
 def _shares(divided: Partition, device: int) -> tuple[np.ndarray, ...]:
@@ -51,7 +57,6 @@ def _shares(divided: Partition, device: int) -> tuple[np.ndarray, ...]:
     return tuple(share.of_device(divided.found.mesh, device) for share in divided.shares)
 
 
-def _with_report(artifact: Artifact, divided: Partition, configuration: str) -> Artifact:
+def _with_report(artifact: Artifact, devices: JsonValue) -> Artifact:
     assert isinstance(artifact.report, Mapping), artifact.report
-    told = {"configuration": configuration, **sharding_report(divided), "whole_bytes": artifact.weights.nbytes}
-    return replace(artifact, report={**artifact.report, "devices": told})
+    return replace(artifact, report={**artifact.report, "devices": devices})

@@ -8,13 +8,10 @@ __all__ = ["sharding_report"]
 
 
 def sharding_report(divided: Partition) -> dict[str, JsonValue]:
-    """JSON values: `share_bytes` are those of the divided constants on each device."""
+    """JSON values."""
     found = divided.found
-    devices = range(found.mesh.devices)
-    shares = [sum(share.of_device(found.mesh, device).nbytes for share in divided.shares) for device in devices]
     return {
         "mesh": str(found.mesh),
-        "share_bytes": list(shares),
         "collectives": [_collective(op) for op in divided.collectives()],
         "values": [
             {"value": _name(value), "sharding": str(found.sharding(value)), "why": why}

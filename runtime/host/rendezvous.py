@@ -5,7 +5,8 @@ group. A device that fails, or does not come within a time limit, ends the call 
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +39,7 @@ class Rendezvous:
     """The exchanges of one call of `count` devices; each has to come within `seconds` of the first of its group."""
 
     def __init__(self, count: int, seconds: float) -> None:
-        self.count, self.seconds = count, seconds
+        self.seconds = seconds
         self._changed = threading.Condition()
         self._meetings: dict[tuple[int, tuple[int, ...]], _Meeting] = {}
         self._rounds = [0] * count
@@ -115,16 +116,13 @@ class _Member:
 _thread = threading.local()
 
 
-class device_of_thread:
-    """A context in which this thread is a device of a rendezvous."""
-
-    def __init__(self, rendezvous: Rendezvous, device: int) -> None:
-        self.member = _Member(rendezvous, device)
-
-    def __enter__(self) -> None:
-        _thread.member = self.member
-
-    def __exit__(self, *problem: object) -> None:
+@contextmanager
+def device_of_thread(rendezvous: Rendezvous, device: int) -> Iterator[None]:
+    """Within it this thread is a device of a rendezvous."""
+    _thread.member = _Member(rendezvous, device)
+    try:
+        yield
+    finally:
         del _thread.member
 
 
