@@ -64,8 +64,8 @@ class Exchange:
     def _reduced(
         self, value: Value, shape: Sequence[Dim], source: Sharding, target: Sharding
     ) -> tuple[Value, Sharding]:
-        """Partial values combined: scattered over the axis that `target` divides by the same axes, if there is one."""
-        dims, left = list(source.dims), source.partial
+        """Parts combined, but those that `target` has too: scattered over an axis that it divides by the same axes."""
+        dims, left = list(source.dims), tuple(name for name in source.partial if name not in target.partial)
         for axis, axes in enumerate(target.dims):
             if axes and not dims[axis] and set(axes) <= set(left):
                 padded = self._padded(value, axis, shape[axis], self.mesh.shards(axes))

@@ -253,6 +253,18 @@ def test_two_partial_sums_are_one_exchange() -> None:
     assert [name for name, _ in exchanges(expect_as_whole(model, weight(5, 8)))] == ["all_reduce"]
 
 
+def test_parts_that_are_divided_differently_are_added_once() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["x", "v"], ["b"]), node("Add", ["a", "b"], ["y"])]
+    model = graph_model(nodes, {"x": ["N", 8]}, {"y": ["N", 6]}, {"w": weight(8, 6), "v": weight(8, 6)}, 4)
+    annotate(model.graph.node[0], "w", {0: 2, 1: 2}, FOUR)
+    annotate(model.graph.node[1], "v", {0: 2}, (-1, -2), {-1: (0, 1), -2: (2, 3)})
+    annotate(model.graph.node[1], "b", {}, FOUR)
+    expect_as_whole(model, weight(5, 8))
+    del model.graph.node[1].device_configurations[0].sharding_spec[1]
+    exe = expect_as_whole(model, weight(5, 8))
+    assert [name for name, _ in exchanges(exe)] == ["all_reduce", "all_gather"]
+
+
 def test_what_makes_a_divided_result_computes_its_blocks_only() -> None:
     model = graph_model([node("MatMul", ["x", "w"], ["y"])], {"x": ["N", 8]}, {"y": ["N", 16]}, {"w": weight(8, 16)}, 4)
     annotate(model.graph.node[0], "y", {1: 4}, FOUR)
