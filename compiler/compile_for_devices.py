@@ -36,7 +36,8 @@ def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executa
     checked = check_model(read_model(source), limits=options.limits)
     expect_known_dims(checked, options.inputs)
     shardings = choose_configuration(checked, options.config, options.devices)
-    module = lower_model(checked, options.inputs, shardings)
+    with limited_to(options.limits):
+        module = lower_model(checked, options.inputs, shardings)
     expect_known_specializations(module, options.specialize)
     divided = partition(optimize(module, CPU_OPTIMIZE, options.limits), shardings.mesh)
     local = optimize(divided.module, (*DEVICES, *target_pipeline("cpu", options.precision)), options.limits)

@@ -148,15 +148,15 @@ class _Spec:
         if not self.proto.device:
             self.error("sharding-device", "which lists no device")
         seen: set[int] = set()
+        held = {member: key for key in dict.fromkeys(self.proto.device) if key in groups for member in groups[key]}
         for device in self.proto.device:
             if device in seen:
                 self.error("sharding-device", f"which lists {device} twice")
             seen.add(device)
             if device not in groups:
                 self._check_number(device)
-                holders = [key for key, members in groups.items() if device in members and key in self.proto.device]
-                if holders:
-                    self.error("sharding-device", f"which lists device {device} beside its group {holders[0]}")
+                if device in held:
+                    self.error("sharding-device", f"which lists device {device} beside its group {held[device]}")
 
     def _check_number(self, device: int) -> None:
         if device < 0:

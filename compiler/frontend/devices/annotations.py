@@ -75,7 +75,8 @@ def read_devices(proto: NodeDeviceConfigurationProto, names: Mapping[str, str]) 
 def _sharding(spec: ShardingSpecProto, names: Mapping[str, str]) -> TensorSharding:
     groups = {entry.key: tuple(dict.fromkeys(entry.value)) for entry in spec.index_to_device_group_map}
     holders = tuple(groups.get(device, (device,)) for device in spec.device)
-    return TensorSharding(names[spec.tensor_name], holders, tuple(map(_axis, spec.sharded_dim)))
+    # What a call leaves out has no name in the body.
+    return TensorSharding(names.get(spec.tensor_name, ""), holders, tuple(map(_axis, spec.sharded_dim)))
 
 
 def _axis(dim: ShardedDimProto) -> ShardedAxis:
