@@ -112,3 +112,18 @@ def test_shardings_of_a_function_are_those_of_its_expansion() -> None:
     (finding,) = onnxc.check(own(text, then(newer, inner)))
     assert finding.code == "sharding-axis"
     assert onnxc.check(own(text, then(newer, outer))) == ()
+
+
+def test_a_sharding_of_what_a_call_leaves_out_says_nothing() -> None:
+    text = """g (float[N, 4] x) => (float[N, 4] y) { y = own.f(x) }
+        OWN f (a, c) => (b) { b = own.h(a, c) }
+        OWN h (p, q) => (r) { r = Clip(p, q) }"""
+
+    def edit(m: onnx.ModelProto) -> None:
+        m.ir_version = 11
+        m.configuration.add(name="tp", num_devices=2)
+        said = m.functions[0].node[0].device_configurations.add(configuration_id="tp")
+        said.sharding_spec.add(tensor_name="c", device=[0, 1])
+        said.sharding_spec.add(tensor_name="a", device=[0, 1])
+
+    assert onnxc.check(own(text, edit)) == ()
