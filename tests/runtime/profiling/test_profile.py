@@ -1,12 +1,15 @@
 """A profile: what ran, where it came from, and that its times are those of the calls."""
 
+import io
 import json
 import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import onnxc
+from onnxc.command_line.report import report_parts
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.native.launch_log import LaunchLog
 from onnxc.runtime.profiling.limits import Bandwidth, Limits
@@ -173,3 +176,11 @@ def test_the_interpreter_has_no_kernels_to_profile() -> None:
     with pytest.raises(onnxc.UnsupportedError) as refused:
         exe.profile(texts, texts, np.ones(1, np.float32))
     assert refused.value.code == "no-profile"
+
+
+def test_the_table_of_a_report_has_a_column_of_measured_times(products: Executable) -> None:
+    products.profile(X, calls=1)
+    console = Console(width=200, record=True, file=io.StringIO())
+    for part in report_parts(products.report()):
+        console.print(part)
+    assert "measured us" in console.export_text()
