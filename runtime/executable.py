@@ -108,11 +108,12 @@ class Executable:
 
         Raises UnsupportedError for targets other than the CPU, else what a call raises.
         """
+        profiler = importlib.import_module("onnxc.runtime.profiling.profiler")
+        engine = profiler.profiled_engine(self._engine)
         arranged = self._signature.by_position_and_name(inputs, named)
         values = self._signature.import_values(arranged, self._defaults)
-        profile_engine = importlib.import_module("onnxc.runtime.profiling.profiler").profile_engine
-        call = partial(self, *inputs, **named)
-        found: Profile = profile_engine(self._engine, self._report, values, self._sizes_of(values), call, calls, warmup)
+        call, sizes = partial(self, *inputs, **named), self._sizes_of(values)
+        found: Profile = profiler.profile_engine(engine, self._report, values, sizes, call, calls, warmup)
         if isinstance(self._report, Report):
             self._report = measured_report(self._report, found)
         return found

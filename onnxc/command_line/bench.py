@@ -35,6 +35,7 @@ from onnxc.measuring.runtimes import OTHERS, RUNTIMES, Feed, expect_installed
 from onnxc.measuring.scenarios import SCENARIOS
 from onnxc.runtime.arrays import describe
 from onnxc.runtime.thread_pool import available_threads
+from onnxc.runtime.values import import_value
 
 __all__ = ["bench_command", "bench_parts"]
 
@@ -111,7 +112,12 @@ def bench_command(
         feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
         # What is wrong with inputs is found here, where it is an error of ours, before processes are started.
         executable.run(feed)
-        found = _measured(model, artifact, compile_seconds, feed, dict.fromkeys(vs), load, Path(folder))
+        given = {
+            info.name: import_value(feed[info.name], info.text, info.name)
+            for info in executable.inputs
+            if info.name in feed
+        }
+        found = _measured(model, artifact, compile_seconds, given, vs, load, Path(folder))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
     else:
@@ -142,7 +148,7 @@ def _measured(
     artifact: Path,
     compile_seconds: float | None,
     feed: Feed,
-    others: Mapping[str, None],
+    others: Sequence[str],
     load: Load,
     folder: Path,
 ) -> Bench:

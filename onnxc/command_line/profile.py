@@ -72,19 +72,28 @@ def profile_command(
     """
     executable = open_model(model, target, dims, shapes, precision, threads)
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
+    # Names that the model does not have are found by this call.
+    executable.run(feed)
     with progress(f"profiling {model.name}"):
         ordered = [feed.get(info.name) for info in executable.inputs]
         found = executable.profile(*ordered, calls=calls, warmup=warmup)
     if html is not None:
-        found.save(html)
+        _write(html, found.html())
     if trace is not None:
-        trace.write_text(json.dumps(found.trace()))
+        _write(trace, json.dumps(found.trace()))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
         return
     print_parts(profile_parts(found, top))
     for path in filter(None, (html, trace)):
         click.echo(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as problem:
+        raise click.FileError(str(path), problem.strerror) from problem
 
 
 def profile_parts(profile: Profile, top: int | None = None) -> Iterator[RenderableType]:

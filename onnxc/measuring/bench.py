@@ -10,10 +10,10 @@ from onnxc.measuring.cold_start import ColdStart, StartJob, cold_start, write_fe
 from onnxc.measuring.latency import Latency, latency_of
 from onnxc.measuring.runtimes import RUNTIMES, Feed
 from onnxc.measuring.scenarios import Call, Sample, run_callers, run_offline, served_rate
-from onnxc.measuring.values import Agreement, compare_outputs
+from onnxc.measuring.values import Agreement, compare_outputs, worst
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["Bench", "Load", "Measurement", "Subject", "measure"]
+__all__ = ["Bench", "Load", "Measurement", "Subject", "measure", "open_cold"]
 
 ROUNDS = 5
 """Turns that runtimes take in a scenario, so that a machine that slows down does so for all."""
@@ -132,7 +132,7 @@ def measure(subjects: Sequence[Subject], feed: Feed, load: Load) -> tuple[dict[s
         first, *others = answers
         for name in others:
             found = compare_outputs(answers[first], answers[name], load.precision)
-            agreements[name] = max(agreements.get(name, found), found, key=lambda each: each.difference)
+            agreements[name] = worst((agreements.get(name, found), found))
         calls: dict[str, Call] = {name: partial(call, feed) for name, call in opened.items()}
         measurements += _Scenarios(calls, threads, load).all()
     return agreements, measurements

@@ -90,7 +90,8 @@ def _in_process(job: Mapping[str, object], folder: Path) -> Mapping[str, object]
     file = folder / "job.json"
     file.write_text(json.dumps(job))
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-    command = [sys.executable, "-m", "onnxc.measuring.cold_start", str(file)]
+    # -P: what lies in the working folder is no module of ours.
+    command = [sys.executable, "-P", "-m", "onnxc.measuring.cold_start", str(file)]
     ran = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths}, check=False)
     if ran.returncode != 0:
         said = ran.stderr.strip().splitlines()

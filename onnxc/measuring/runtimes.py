@@ -4,6 +4,7 @@ Others than ours are imported when they are asked for; none is needed.
 """
 
 import importlib
+import importlib.util
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,16 +31,16 @@ class Runtime:
 
     @property
     def version(self) -> str:
-        """The version that is installed, empty where none is."""
+        """The version; empty where the package is called otherwise, as builds for other devices are."""
         try:
-            return version(self.name)
+            return onnxc.__version__ if self.name == "onnxc" else version(self.name)
         except PackageNotFoundError:
-            return onnxc.__version__ if self.name == "onnxc" else ""
+            return ""
 
 
 def expect_installed(runtime: Runtime) -> None:
     """DeviceError where the runtime is not here."""
-    if not runtime.version:
+    if importlib.util.find_spec(runtime.name) is None:
         message = f"{runtime.name} is not installed: pip install {runtime.name}"
         raise DeviceError(message, code="library-missing")
 

@@ -113,7 +113,7 @@ def _in_threads(work: Callable[[list[float], float], None], count: int) -> Sampl
     def guarded(own: list[float]) -> None:
         try:
             work(own, started)
-        except Exception as problem:
+        except Exception as problem:  # of the thread, whatever it is, to be raised by who waits for it
             problems.append(problem)
 
     if count == 1:

@@ -1,11 +1,11 @@
 """Whether two runtimes give the same answer: a speed without it is none."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Agreement", "compare_outputs"]
+__all__ = ["Agreement", "compare_outputs", "worst"]
 
 TOLERANCES = {2: 3e-2, 4: 1e-3, 8: 1e-6}
 """Of the largest value, by the bytes of a float. In f32 exported models differ by up to 4e-6 from what ONNX Runtime
@@ -37,8 +37,12 @@ def compare_outputs(ours: Mapping[str, object], theirs: Mapping[str, object], pr
     if list(ours) != list(theirs):
         missing = next(iter(set(ours) ^ set(theirs)), "the order of outputs")
         return Agreement(missing, float("inf"), 0.0)
-    compared = [_compare(name, ours[name], theirs[name], precision) for name in ours]
-    return max(compared, key=lambda each: (not each.is_same, each.difference), default=Agreement("", 0.0, 0.0))
+    return worst([_compare(name, ours[name], theirs[name], precision) for name in ours])
+
+
+def worst(agreements: Iterable[Agreement]) -> Agreement:
+    """The one that differs most among those that differ by more than may be, else among all."""
+    return max(agreements, key=lambda each: (not each.is_same, each.difference), default=Agreement("", 0.0, 0.0))
 
 
 def _compare(name: str, ours: object, theirs: object, precision: str) -> Agreement:

@@ -124,7 +124,8 @@ class Profile:
     def _repr_html_(self) -> str:
         """For notebooks: the page within a frame of its own, so that its styles stay there."""
         escaped = self.html().replace("&", "&amp;").replace('"', "&quot;")
-        return f'<iframe srcdoc="{escaped}" style="width:100%;height:640px;border:1px solid #ccc"></iframe>'
+        style = "width:100%;height:640px;border:1px solid #ccc"
+        return f'<iframe sandbox="allow-scripts" srcdoc="{escaped}" style="{style}"></iframe>'
 
     def __str__(self) -> str:
         rows = [f"{self.model}: {self.call_seconds * 1e3:.4g} ms a call, {self.threads} threads"]

@@ -24,7 +24,7 @@ from onnxc.runtime.program import JsonValue, Program, compile_sizes
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
 
-__all__ = ["MOST_EVENTS", "profile_engine"]
+__all__ = ["MOST_EVENTS", "profile_engine", "profiled_engine"]
 
 MOST_EVENTS = 20_000
 """Events of the timeline: a page of so many opens within a second, and no plan that is no loop has more launches."""
@@ -47,7 +47,7 @@ class _Variant:
 
 
 def profile_engine(
-    engine: Engine,
+    engine: ProgramEngine,
     report: JsonValue,
     values: Sequence["HostValue"],
     sizes: tuple[int, ...],
@@ -59,11 +59,8 @@ def profile_engine(
 
     Ordinary calls and recorded ones take turns, so that a machine that slows down does so for both.
 
-    Raises UnsupportedError for what does not run as native code of the CPU, InputError for numbers of calls that are
-    none, else what a call raises.
+    Raises InputError for numbers of calls that are none, else what a call raises.
     """
-    if not isinstance(engine, ProgramEngine):
-        raise UnsupportedError("only programs for the CPU can be profiled", code="no-profile")
     _expect_count("calls", calls, 1)
     _expect_count("warmup", warmup, 0)
     recording = RecordingEngine(engine)
@@ -79,6 +76,13 @@ def profile_engine(
         plain.append((time.perf_counter_ns() - started) * 1e-9)
         recorded.append(recording.record(values, sizes))
     return _summary(engine.program, _variants(report), plain, recorded, limits)
+
+
+def profiled_engine(engine: Engine) -> ProgramEngine:
+    """The engine, if its launches can be recorded. Raises UnsupportedError for all but native code of the CPU."""
+    if not isinstance(engine, ProgramEngine):
+        raise UnsupportedError("only programs for the CPU can be profiled", code="no-profile")
+    return engine
 
 
 def _expect_count(name: str, count: object, least: int) -> None:

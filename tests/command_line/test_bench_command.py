@@ -90,6 +90,13 @@ def test_given_inputs_are_used(artifact: Path, tmp_path: Path) -> None:
     assert json.loads(result.stdout)["inputs"] == {"pixels": "f32[5, 1, 8, 8]"}
 
 
+def test_values_that_are_written_out_reach_every_runtime(tiny: Path) -> None:
+    result = bench(tiny, "--input", "x=[1, 2, 3]", "--vs", "onnxruntime", "--scenario", "offline", "--json", *FEW)
+    found = json.loads(result.stdout)
+    assert found["inputs"] == {"x": "f32[3]"}
+    assert found["agreements"]["onnxruntime"]["same"] is True
+
+
 def test_another_answer_is_an_exit_code(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def open_wrong(model: Path, threads: int) -> NamedCall:
         right = runtimes._open_onnxruntime(model, threads)

@@ -57,3 +57,10 @@ def test_the_interpreter_has_nothing_to_profile(artifact: Path) -> None:
     with as_file(files("onnxc") / "data" / "digits.onnx") as model:
         result = command("profile", model, "--target", "interpreter")
     assert (result.exit_code, "error[no-profile]" in result.stderr) == (1, True)
+
+
+def test_what_cannot_be_written_and_what_is_no_input(artifact: Path, tmp_path: Path) -> None:
+    nowhere = command("profile", artifact, "--calls", "1", "--html", tmp_path / "no" / "p.html")
+    assert (nowhere.exit_code, "No such file or directory" in nowhere.stderr) == (1, True)
+    unknown = command("profile", artifact, "--input", "pixel=[1]")
+    assert (unknown.exit_code, "error[unknown-input]" in unknown.stderr) == (1, True)
