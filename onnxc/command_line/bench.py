@@ -32,7 +32,7 @@ from onnxc.command_line.tables import facts_table, table
 from onnxc.measuring.bench import Bench, Load, Measurement, Subject, measure, open_cold
 from onnxc.measuring.cold_start import CompileJob, compile_apart
 from onnxc.measuring.runtimes import OTHERS, RUNTIMES, Feed, expect_installed
-from onnxc.measuring.scenarios import SCENARIOS
+from onnxc.measuring.scenarios import MULTI_STREAM, OFFLINE, SCENARIOS, SERVER, SINGLE_STREAM
 from onnxc.runtime.arrays import describe
 from onnxc.runtime.thread_pool import available_threads
 from onnxc.runtime.values import import_value
@@ -42,10 +42,10 @@ __all__ = ["bench_command", "bench_parts"]
 FIGURES = ("median", "mean", "min", "p90", "p95", "p99")
 
 ABOUT = {
-    "single-stream": "one caller, call after call",
-    "multi-stream": "callers at once, each call after call",
-    "offline": "all calls are there at the start",
-    "server": "calls come at random; the highest rate at which 99 of 100 are answered in time",
+    SINGLE_STREAM: "one caller, call after call",
+    MULTI_STREAM: "callers at once, each call after call",
+    OFFLINE: "all calls are there at the start",
+    SERVER: "calls come at random; the highest rate at which 99 of 100 are answered in time",
 }
 
 
@@ -240,7 +240,7 @@ def _ratio(ours: Measurement | None, theirs: Measurement) -> str:
     """By the medians of one caller, which a disturbance does not move; else by the calls in a second."""
     if ours is None or ours is theirs or not theirs.calls_per_second:
         return ""
-    if ours.scenario == "single-stream" and ours.latency is not None and theirs.latency is not None:
+    if ours.scenario == SINGLE_STREAM and ours.latency is not None and theirs.latency is not None:
         return f"{theirs.latency.median / ours.latency.median:.2f}x as fast"
     return f"{ours.calls_per_second / theirs.calls_per_second:.2f}x as fast"
 

@@ -9,7 +9,17 @@ from pathlib import Path
 from onnxc.measuring.cold_start import ColdStart, StartJob, cold_start, write_feed
 from onnxc.measuring.latency import Latency, latency_of
 from onnxc.measuring.runtimes import RUNTIMES, Feed
-from onnxc.measuring.scenarios import Call, Sample, run_callers, run_offline, served_rate
+from onnxc.measuring.scenarios import (
+    MULTI_STREAM,
+    OFFLINE,
+    SERVER,
+    SINGLE_STREAM,
+    Call,
+    Sample,
+    run_callers,
+    run_offline,
+    served_rate,
+)
 from onnxc.measuring.values import Agreement, compare_outputs, worst
 from onnxc.runtime.program import JsonValue
 
@@ -150,13 +160,13 @@ class _Scenarios:
         for call in self.calls.values():
             _warm_up(call, self.load.seconds * WARMUP_PART)
         wanted, made = self.load.scenarios, []
-        if "single-stream" in wanted:
-            made += self._streams("single-stream", 1)
-        if "multi-stream" in wanted:
-            made += [each for callers in self.load.callers for each in self._streams("multi-stream", callers)]
-        if "offline" in wanted:
+        if SINGLE_STREAM in wanted:
+            made += self._streams(SINGLE_STREAM, 1)
+        if MULTI_STREAM in wanted:
+            made += [each for callers in self.load.callers for each in self._streams(MULTI_STREAM, callers)]
+        if OFFLINE in wanted:
             made += [self._offline(name) for name in self.calls]
-        if "server" in wanted:
+        if SERVER in wanted:
             made += self._servers(made)
         return made
 
@@ -175,7 +185,7 @@ class _Scenarios:
         time.sleep(SETTLE_SECONDS)
         rate = run_callers(call, self.most_callers, self.load.seconds / ROUNDS).calls_per_second
         sample = run_offline(call, max(1, round(rate * self.load.seconds)), self.most_callers)
-        return self._measurement(name, "offline", self.most_callers, sample)
+        return self._measurement(name, OFFLINE, self.most_callers, sample)
 
     def _servers(self, made: Sequence[Measurement]) -> list[Measurement]:
         bound = self.load.bound or self._usual_bound(made)
@@ -188,11 +198,11 @@ class _Scenarios:
             )
             latency = None if sample is None else latency_of(sample.latencies)
             calls = 0 if sample is None else len(sample.latencies)
-            servers.append(Measurement(name, "server", self.threads, self.most_callers, calls, rate, latency, bound))
+            servers.append(Measurement(name, SERVER, self.threads, self.most_callers, calls, rate, latency, bound))
         return servers
 
     def _usual_bound(self, made: Sequence[Measurement]) -> float:
-        alone = [each for each in made if each.scenario == "single-stream"] or self._streams("single-stream", 1)
+        alone = [each for each in made if each.scenario == SINGLE_STREAM] or self._streams(SINGLE_STREAM, 1)
         return BOUND_FACTOR * max(each.latency.median for each in alone if each.latency is not None)
 
     def _measurement(self, name: str, scenario: str, callers: int, sample: Sample) -> Measurement:

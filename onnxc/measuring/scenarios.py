@@ -14,11 +14,14 @@ import numpy as np
 
 from onnxc.measuring.latency import latency_of
 
-__all__ = ["SCENARIOS", "Call", "Sample", "run_callers", "run_offline", "serve", "served_rate"]
+__all__ = [
+    "MULTI_STREAM", "OFFLINE", "SCENARIOS", "SERVER", "SINGLE_STREAM", "Call", "Sample", "run_callers", "run_offline",
+    "serve", "served_rate",
+]  # fmt: skip
 
 Call = Callable[[], object]
 
-SCENARIOS = ("single-stream", "multi-stream", "offline", "server")
+SINGLE_STREAM, MULTI_STREAM, OFFLINE, SERVER = SCENARIOS = ("single-stream", "multi-stream", "offline", "server")
 
 SEARCH_STEPS = 6
 """Halvings of the rate that a server is searched in: the last one is 1/64 of the throughput, near the noise of runs."""
