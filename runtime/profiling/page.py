@@ -13,6 +13,6 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 def profile_page(profile: JsonValue) -> str:
     """The page that shows the JSON object of a profile; names of models and nodes may be any text."""
-    template = (files("onnxc.runtime.profiling") / "page.html").read_text("utf-8")
+    template = (files("onnxc.runtime.profiling") / "page.html").read_text("utf8")
     data = json.dumps(profile).translate(_ESCAPES)
     return template.replace("/*DATA*/", data, 1)
