@@ -48,7 +48,7 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     end = back_end(options) if end is None else end
     loaded = read_model(source)
     yield "read", loaded
-    checked = check_model(loaded, limits=options.limits)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     module = lower_model(checked, options.inputs)

@@ -1,33 +1,39 @@
 """A model without compiling it: every finding about it, the types of its values, its functions expanded."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.frontend.infer import annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
-from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 
 __all__ = ["declare_types", "expand_functions", "find_all"]
 
 
-def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = None) -> tuple[Diagnostic, ...]:
+def find_all(
+    source: ModelSource,
+    limits: Limits | Mapping[str, int] | None = None,
+    operators: Sequence[CustomOperator] = (),
+) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference.
 
-    Nodes that cannot be compiled yet are one warning. Raises InputError for limits that cannot be.
+    Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
-    within = make_limits(limits)
+    within, brought = make_limits(limits), custom_operators(operators)
     findings: tuple[Diagnostic, ...] = ()
     try:
         loaded = _read(source)
-        findings = collect_findings(loaded, limits=within)
+        findings = collect_findings(loaded, limits=within, operators=brought)
         if not any(finding.severity == "error" for finding in findings):
-            return (*findings, *infer_types(check_model(loaded, limits=within)).warnings)
+            checked = check_model(loaded, limits=within, operators=brought)
+            return (*findings, *infer_types(checked).warnings)
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
     except ModelError as problem:
@@ -51,7 +57,7 @@ def _read(source: ModelSource) -> LoadedModel:
 def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
     """The model with the type of every value declared."""
     loaded = read_model(source)
-    checked = check_model(loaded)
+    checked = check_model(loaded, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     return annotate_model(loaded, checked, infer_types(checked, options.inputs))
 

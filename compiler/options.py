@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxc.compiler.cache_folder import default_cache_folder
+from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
+from onnxc.compiler.frontend.custom.registered import operators_with
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
@@ -50,7 +52,7 @@ class CompileOptions:
 
     threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
-    sizes that get kernels of their own.
+    sizes that get kernels of their own. operators: those that the caller brings or has registered.
     """
 
     target: Target
@@ -60,6 +62,7 @@ class CompileOptions:
     limits: Limits = DEFAULT_LIMITS
     precision: Precision = "fp32"
     specialize: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    operators: CustomOperators = NO_OPERATORS
 
 
 def make_options(
@@ -76,6 +79,7 @@ def make_options(
     cache: CacheOption = None,
     limits: Limits | Mapping[str, int] | None = None,
     strict: bool = False,
+    operators: Sequence[CustomOperator] = (),
 ) -> CompileOptions:
     """The options, checked.
 
@@ -104,7 +108,15 @@ def make_options(
     called_by = None if threads is None else _integer("threads", threads)
     folder, bounds = _cache_folder(cache), make_limits(limits)
     special = _specializations(specialize, inputs.dims)
-    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special)
+    brought = custom_operators(operators)
+    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special, brought)
+
+
+def custom_operators(operators: Sequence[CustomOperator]) -> CustomOperators:
+    """The operators given, and those that are registered. Raises InputError."""
+    if not isinstance(operators, Sequence):
+        raise InputError(f"operators is {operators!r}, expected a sequence of operators", code="option-type")
+    return operators_with(operators)
 
 
 def _cache_folder(cache: object) -> Path | None:

@@ -10,7 +10,7 @@ Importing this loads neither NumPy nor the compiler; compiling loads the compile
 
 import importlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarning, OnnxcError, UnsupportedError
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from onnxc.compiler.diagnostics import Diagnostic
+    from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
+    from onnxc.compiler.frontend.custom.operators import CustomOperator
+    from onnxc.compiler.frontend.custom.registered import Registration
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from onnxc.compiler.frontend.read import SupportsSerialize
+    from onnxc.compiler.frontend.schemas import Default
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, DimRange, ModelSource
     from onnxc.runtime.executable import Executable
@@ -37,9 +42,11 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "custom_operator",
     "infer",
     "inline",
     "load",
+    "register",
     "verify",
 ]
 
@@ -59,6 +66,7 @@ def compile(
     cache: "CacheOption" = None,
     limits: "Limits | Mapping[str, int] | None" = None,
     strict: bool = False,
+    operators: "Sequence[CustomOperator]" = (),
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -80,6 +88,8 @@ def compile(
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
     strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
     the value has the shape that its node gives.
+    operators: those of the caller's own that the model may use, as `custom_operator` makes them, beside those that are
+    registered (docs/custom_operators.md).
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -97,6 +107,7 @@ def compile(
         cache,
         limits,
         strict,
+        operators,
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -138,12 +149,17 @@ def verify(path: str | os.PathLike[str]) -> None:
     importlib.import_module("onnxc.runtime.load").verify_artifact(path)
 
 
-def check(model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None) -> "tuple[Diagnostic, ...]":
+def check(
+    model: "ModelSource",
+    limits: "Limits | Mapping[str, int] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
+) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
-    limits: as for `compile`.
+    limits, operators: as for `compile`.
     """
-    findings: tuple[Diagnostic, ...] = importlib.import_module("onnxc.compiler.inspect_model").find_all(model, limits)
+    inspect = importlib.import_module("onnxc.compiler.inspect_model")
+    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators)
     return findings
 
 
@@ -152,12 +168,17 @@ def infer(
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
+    operators: as for `compile`.
+
     Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
     """
-    options = importlib.import_module("onnxc.compiler.options").make_options("interpreter", dims, shapes, dtypes)
+    options = importlib.import_module("onnxc.compiler.options").make_options(
+        "interpreter", dims, shapes, dtypes, operators=operators
+    )
     typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
 
@@ -183,6 +204,65 @@ def inline(
         model, functions, limits
     )
     return inlined
+
+
+def custom_operator(
+    name: str = "",
+    domain: str = "",
+    *,
+    since: int = 1,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
+    defaults: "Mapping[str, Default] | None" = None,
+    function: "SupportsSerialize | None" = None,
+    build: "BuildBody | None" = None,
+    host: Callable[..., object] | str | None = None,
+    types: "TypeRule | None" = None,
+) -> "CustomOperator":
+    """An operator of the caller's own, for `compile(..., operators=[...])` or `register` (docs/custom_operators.md).
+
+    name, domain, since: what nodes call; it holds from version `since` of the domain to the next one that is given.
+    inputs, outputs: names in order; "bias?" may be left out, "rest..." is any number, at the end.
+    attributes: the kind of each, "int", "float", "string", "ints", "floats", "strings" or "tensor"; "axes?" may be left
+    out, and so may those that have a value in `defaults`.
+
+    One of these is its body:
+    function: a FunctionProto, which says name, domain, inputs, outputs and attributes itself.
+    build: a function of the node and a builder that makes the outputs of ops, with the methods that
+    onnxc.compiler.frontend.custom.face lists.
+    host: a function that is called with NumPy arrays and the attributes by name, or its path "package.module:name".
+    `types` then says the type of each output: a function of the node that gives a list of pairs of an element type and
+    a shape, in which None is a size that only the call decides.
+
+    Raises InputError.
+    """
+    make = importlib.import_module("onnxc.compiler.frontend.custom.operators").custom_operator
+    made: CustomOperator = make(
+        name,
+        domain,
+        since=since,
+        inputs=inputs,
+        outputs=outputs,
+        attributes=attributes,
+        defaults=defaults,
+        function=function,
+        build=build,
+        host=host,
+        types=types,
+    )
+    return made
+
+
+def register(*operators: "CustomOperator") -> "Registration":
+    """Lets every `compile`, `check` and `infer` of this process see the operators, until they are unregistered.
+
+    `with onnxc.register(op): ...` does so for a while; else keep what is returned and call its `unregister()`.
+
+    Raises InputError where one of the same domain, name and version is registered.
+    """
+    made: Registration = importlib.import_module("onnxc.compiler.frontend.custom.registered").register(operators)
+    return made
 
 
 def __getattr__(name: str) -> object:

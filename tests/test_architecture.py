@@ -35,6 +35,7 @@ ALLOWED = {
     # Options stand below all that they are for.
     "onnxc.compiler.options": (
         "onnxc.compiler.cache_folder",
+        "onnxc.compiler.frontend.custom",
         "onnxc.compiler.frontend.input_options",
         "onnxc.compiler.frontend.read",
         "onnxc.compiler.ir.dtypes",
