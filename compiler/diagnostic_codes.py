@@ -12,6 +12,11 @@ __all__ = ["CODES", "SECTIONS"]
 Rows = Mapping[str, tuple[str, str]]
 
 FILES: Rows = {
+    "external-data-name": (
+        "external data is to be written to what is no file beside the model",
+        "onnxc.save_model, external_data",
+    ),
+    "model-unwritable": ("the model cannot be written", "the file system"),
     "bad-path": ("what is given as a path can be none: of another type, with a NUL, or too long", "the file system"),
     "empty-model": ("the model file or text has no bytes", "protobuf"),
     "file-not-found": ("there is no such file", "the file system"),
@@ -135,6 +140,11 @@ TENSORS: Rows = {
     "external-data-without-folder": ("the model has external data and came from no file", "ONNX IR, external data"),
     "sparse-index-order": ("indices of a sparse tensor do not ascend", "ONNX IR, SparseTensorProto"),
     "sparse-index-range": ("an index of a sparse tensor is outside its shape", "ONNX IR, SparseTensorProto"),
+    "safetensors-header": ("a file named as one of safetensors is none", "safetensors, the format"),
+    "safetensors-tensor": (
+        "a safetensors file has no tensor of that name, or one of another type or shape",
+        "safetensors, the format; ONNX IR, external data",
+    ),
     "sparse-indices": ("the indices are missing, not int64 or of another shape", "ONNX IR, SparseTensorProto"),
     "sparse-shape": (
         "a stored sparse tensor has no axis, or an empty one; the shape of one that a call passes is none",
@@ -347,6 +357,9 @@ CALLS: Rows = {
         "the body or the rule of types of a custom operator gave what does not fit what is declared",
         "onnxc.custom_operator",
     ),
+    "unknown-weight": ("with_weights names what is no input with a default", "Executable.with_weights"),
+    "weight-shape": ("a weight is given in another shape", "Executable.with_weights"),
+    "weights-mapping": ("with_weights is given what is no mapping from names", "Executable.with_weights"),
     "unknown-output": ("there is no output of that name", "Executable.run, out"),
     "absent-optional": ("an optional that is empty is taken out", "ONNX OptionalGetElement"),
     "complex-signal": ("the axis of complex numbers does not have two elements", "ONNX DFT"),

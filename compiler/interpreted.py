@@ -36,7 +36,8 @@ __all__ = ["interpret_model"]
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
-    checked = check_model(read_model(source), limits=options.limits, operators=options.operators)
+    loaded = read_model(source, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     lowered = lower_model(checked, options.inputs)
     expect_known_specializations(lowered, options.specialize)

@@ -53,6 +53,7 @@ class CompileOptions:
     threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
     sizes that get kernels of their own. operators: those that the caller brings or has registered.
+    allow_links: whether external data may be linked.
     """
 
     target: Target
@@ -63,6 +64,7 @@ class CompileOptions:
     precision: Precision = "fp32"
     specialize: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     operators: CustomOperators = NO_OPERATORS
+    allow_links: bool = False
 
 
 def make_options(
@@ -80,6 +82,7 @@ def make_options(
     limits: Limits | Mapping[str, int] | None = None,
     strict: bool = False,
     operators: Sequence[CustomOperator] = (),
+    allow_links: bool = False,
 ) -> CompileOptions:
     """The options, checked.
 
@@ -93,7 +96,7 @@ def make_options(
     for name, value in (("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)
-    for name, flag in (("freeze_params", freeze_params), ("strict", strict)):
+    for name, flag in (("freeze_params", freeze_params), ("strict", strict), ("allow_links", allow_links)):
         if not isinstance(flag, bool):
             raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
     if threads is not None and (_integer("threads", threads) < 1):
@@ -109,7 +112,9 @@ def make_options(
     folder, bounds = _cache_folder(cache), make_limits(limits)
     special = _specializations(specialize, inputs.dims)
     brought = custom_operators(operators)
-    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special, brought)
+    return CompileOptions(
+        parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special, brought, allow_links
+    )
 
 
 def custom_operators(operators: Sequence[CustomOperator]) -> CustomOperators:

@@ -47,6 +47,7 @@ __all__ = [
     "inline",
     "load",
     "register",
+    "save_model",
     "verify",
 ]
 
@@ -67,6 +68,7 @@ def compile(
     limits: "Limits | Mapping[str, int] | None" = None,
     strict: bool = False,
     operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -79,7 +81,10 @@ def compile(
     inputs and outputs keep their types. "tf32" is for GPUs.
     specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
     others are served as before. At most 16 combinations; the interpreter takes it without effect.
-    freeze_params: False keeps initializers that are also inputs as inputs with a default.
+    freeze_params: False makes initializers inputs with a default, behind those of the model, so that a call may pass
+    others and `Executable.with_weights` swaps them; nothing is computed from them or packed beforehand, which makes
+    calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
+    the model declares it as an input (docs/weights.md).
     config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
@@ -90,6 +95,8 @@ def compile(
     the value has the shape that its node gives.
     operators: those of the caller's own that the model may use, as `custom_operator` makes them, beside those that are
     registered (docs/custom_operators.md).
+    allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
+    such a file is then read wherever it is (docs/weights.md).
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -108,6 +115,7 @@ def compile(
         limits,
         strict,
         operators,
+        allow_links,
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -153,13 +161,14 @@ def check(
     model: "ModelSource",
     limits: "Limits | Mapping[str, int] | None" = None,
     operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
 ) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
-    limits, operators: as for `compile`.
+    limits, operators, allow_links: as for `compile`.
     """
     inspect = importlib.import_module("onnxc.compiler.inspect_model")
-    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators)
+    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators, allow_links)
     return findings
 
 
@@ -169,15 +178,16 @@ def infer(
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
     operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    operators: as for `compile`.
+    operators, allow_links: as for `compile`.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
     """
     options = importlib.import_module("onnxc.compiler.options").make_options(
-        "interpreter", dims, shapes, dtypes, operators=operators
+        "interpreter", dims, shapes, dtypes, operators=operators, allow_links=allow_links
     )
     typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
@@ -187,12 +197,13 @@ def inline(
     model: "ModelSource",
     functions: Collection[str] | None = None,
     limits: "Limits | Mapping[str, int] | None" = None,
+    allow_links: bool = False,
 ) -> "ModelProto":
     """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
 
     functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
     None means all. The others stay, with calls in their bodies expanded.
-    limits: as for `compile`.
+    limits, allow_links: as for `compile`.
 
     All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
     on to its nodes (docs/inlining.md).
@@ -201,9 +212,26 @@ def inline(
     UnsupportedError where no version of an operator set serves all nodes that come together.
     """
     inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
-        model, functions, limits
+        model, functions, limits, allow_links
     )
     return inlined
+
+
+def save_model(
+    model: "ModelSource",
+    path: str | os.PathLike[str],
+    external_data: str | None = None,
+    allow_links: bool = False,
+) -> None:
+    """Writes the model to a file; of its initializers the large ones may go into a file beside it (docs/weights.md).
+
+    external_data: the name of that file, which a model of more than 2 GiB needs; None puts all into the model, what it
+    has in other files included. What is written is streamed: it may be larger than memory.
+    allow_links: as for `compile`.
+
+    Whoever reads a path meanwhile sees the old file or the new one. Raises ModelError, InputError, DeviceError.
+    """
+    importlib.import_module("onnxc.compiler.inspect_model").write_model(model, path, external_data, allow_links)
 
 
 def custom_operator(

@@ -17,6 +17,7 @@ from onnxc.runtime.program import JsonValue
 from onnxc.runtime.saved_file import SavedFile
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
 from onnxc.runtime.stats import Stats
+from onnxc.runtime.swap_weights import swap_weights
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Executable", "LoadAgain", "call_out_of_memory", "copy_into", "expect_outputs"]
 
-# The same executable once more, from the file of its artifact or the bytes of it.
-LoadAgain = Callable[[SavedFile | bytes], "Executable"]
+# The same executable once more, from the file of its artifact, the bytes of it, or itself with other weights.
+LoadAgain = Callable[[SavedFile | bytes | Artifact], "Executable"]
 
 
 class Executable:
@@ -93,6 +94,18 @@ class Executable:
         leads to no plain file, DeviceError where writing fails.
         """
         self._file = write_artifact(self._expect_artifact(), path)
+
+    def with_weights(self, values: Mapping[str, object]) -> "Executable":
+        """The same code with other values for weights, by name; this executable keeps its own.
+
+        Weights are the inputs that a call may leave out: compile with freeze_params=False. Nothing is compiled; a copy
+        of all weights is made, which `save` writes.
+
+        Raises InputError for what is no weight, or another type or shape; UnsupportedError for the interpreter.
+        """
+        artifact = self._expect_artifact()
+        assert self._again is not None, self
+        return self._again(swap_weights(artifact, values))
 
     def __reduce__(self) -> tuple[LoadAgain, tuple[SavedFile | bytes]]:
         """How `pickle` and `copy` make it again: from its file, if that still is this artifact, else from its bytes."""

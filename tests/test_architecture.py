@@ -51,6 +51,7 @@ ALLOWED = {
         "onnxc.compiler.limits",
         "onnxc.runtime.errors",
         "onnxc.runtime.plain_files",
+        "onnxc.runtime.safetensors",
         "onnxc.runtime.sparse_tensor",
     ),
     "onnxc.compiler.passes": (

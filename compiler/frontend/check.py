@@ -72,7 +72,7 @@ def _outline(model: LoadedModel | ModelProto) -> ModelProto:
 
 def _store(model: LoadedModel | ModelProto, folder: Path | None, limits: Limits) -> TensorStore:
     if isinstance(model, LoadedModel):
-        return TensorStore(ExternalFiles(model.folder), model.lifted, limits)
+        return TensorStore(ExternalFiles(model.folder, allow_links=model.allow_links), model.lifted, limits)
     return TensorStore(ExternalFiles(folder), limits=limits)
 
 
