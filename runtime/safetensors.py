@@ -20,13 +20,13 @@ _METADATA = "__metadata__"
 _FIELDS = {"dtype", "shape", "data_offsets"}
 _MOST_AXES, _MOST_ELEMENTS = 64, 1 << 60
 
-_BITS = {
-    "F64": ("f64", 64), "F32": ("f32", 32), "F16": ("f16", 16), "BF16": ("bf16", 16), "F8_E4M3": ("f8e4m3fn", 8),
-    "F8_E5M2": ("f8e5m2", 8), "F8_E8M0": ("f8e8m0", 8), "F4": ("f4e2m1", 4), "I64": ("i64", 64), "I32": ("i32", 32),
-    "I16": ("i16", 16), "I8": ("i8", 8), "U64": ("u64", 64), "U32": ("u32", 32), "U16": ("u16", 16), "U8": ("u8", 8),
-    "BOOL": ("bool", 8), "C64": ("c64", 64),
+_TYPES = {
+    "F64": ("f64", 8), "F32": ("f32", 4), "F16": ("f16", 2), "BF16": ("bf16", 2), "F8_E4M3": ("f8e4m3fn", 1),
+    "F8_E5M2": ("f8e5m2", 1), "F8_E8M0": ("f8e8m0", 1), "I64": ("i64", 8), "I32": ("i32", 4), "I16": ("i16", 2),
+    "I8": ("i8", 1), "U64": ("u64", 8), "U32": ("u32", 4), "U16": ("u16", 2), "U8": ("u8", 1), "BOOL": ("bool", 1),
+    "C64": ("c64", 8),
 }  # fmt: skip
-"""For each element type its name in the IR, and the bits of an element."""
+"""For each element type its name in the IR, and the bytes of an element."""
 
 
 class SafetensorsError(ValueError):
@@ -91,17 +91,17 @@ def _tensor(name: str, entry: object, begin: int) -> StoredTensor:
     if not isinstance(entry, dict) or entry.keys() != _FIELDS:
         raise SafetensorsError(f'the entry "{name}" does not have the fields {", ".join(sorted(_FIELDS))} alone')
     dtype, shape, offsets = entry["dtype"], _counts(entry["shape"]), _counts(entry["data_offsets"])
-    if not isinstance(dtype, str) or dtype not in _BITS:
-        raise SafetensorsError(f'the element type of "{name}" is {str(dtype)[:40]!r}, known are {", ".join(_BITS)}')
+    if not isinstance(dtype, str) or dtype not in _TYPES:
+        raise SafetensorsError(f'the element type of "{name}" is {str(dtype)[:40]!r}, known are {", ".join(_TYPES)}')
     if shape is None or len(shape) > _MOST_AXES or offsets is None or len(offsets) != 2:
         raise SafetensorsError(f'the shape or the offsets of "{name}" are no lists of sizes')
-    known, bits = _BITS[dtype]
+    known, itemsize = _TYPES[dtype]
     elements = 1
     for size in shape:
         # Step by step, as a product of many large sizes is a number of any length.
         elements = min(elements * size, _MOST_ELEMENTS)
     start, end = offsets
-    if (end - start) * 8 != elements * bits:
+    if end - start != elements * itemsize:
         raise SafetensorsError(f'"{name}" is {dtype}{list(shape)}, and its offsets are {start} and {end}')
     return StoredTensor(known, shape, begin + start, begin + end)
 

@@ -213,7 +213,9 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
 def _expect_imported(step: Host) -> None:
     """A function of a caller's own is looked for when the program is loaded, not at the first call."""
     if step.function == "custom_operator":
-        importlib.import_module("onnxc.runtime.host.functions.custom_operators").imported(str(step.attributes["path"]))
+        importlib.import_module("onnxc.runtime.host.functions.custom_operators").imported(
+            str(step.attributes.get("path"))
+        )
 
 
 def _expect_room(attributes: Mapping[str, object]) -> None:

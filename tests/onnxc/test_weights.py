@@ -74,6 +74,18 @@ def test_what_the_model_declares_as_an_input_is_one_whatever_its_type() -> None:
     np.testing.assert_array_equal(exe(X, np.array([0])), X[[0]])
 
 
+@TARGETS
+def test_weights_may_be_used_in_branches_and_be_outputs(target: str) -> None:
+    text = """<ir_version: 10, opset_import: ["": 21]> g (bool c) => (float[2] y, float[2] w)
+    <float[2] w = {1, 2}> {
+        y = If (c) <then_branch = t () => (a) { a = Add(w, w) }, else_branch = e () => (b) { b = Neg(w) }> }"""
+    exe = onnxc.compile(model_from_text(text), target, freeze_params=False)
+    y, w = exe.run({"c": np.array(True), "w": B}).values()
+    np.testing.assert_array_equal(y, 2 * B)
+    np.testing.assert_array_equal(w, B)
+    np.testing.assert_array_equal(exe(np.array(False))[0], [-1, -2])
+
+
 # Swapping
 
 

@@ -30,8 +30,9 @@ def _called(model: ModelProto, operators: CustomOperators) -> list[FunctionProto
     opsets = {domain: version for function in model.functions for domain, version in _imports(function)}
     opsets |= imported_opsets(model.opset_import)
     added: list[FunctionProto] = []
-    waiting = list(_keys(model.graph.node))
-    waiting += [key for function in model.functions for key in _keys(function.node)]
+    training = [graph for info in model.training_info for graph in (info.initialization, info.algorithm)]
+    bodies = [graph.node for graph in (model.graph, *training)] + [function.node for function in model.functions]
+    waiting = [key for nodes in bodies for key in _keys(nodes)]
     while waiting:
         key = waiting.pop(0)
         domain, name, overload = key

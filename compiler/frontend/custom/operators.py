@@ -64,7 +64,7 @@ class HostFunction:
 Body = OnnxFunction | Built | HostFunction
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CustomOperator:
     """An operator that a caller brings; `schema` is its interface, which a function of ONNX has itself."""
 
@@ -76,6 +76,9 @@ class CustomOperator:
 
     def __str__(self) -> str:
         return f"{self.domain}.{self.name}-{self.since}"
+
+    def __repr__(self) -> str:
+        return f"<CustomOperator {self}>"
 
 
 @dataclass(frozen=True)
