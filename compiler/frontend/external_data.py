@@ -43,8 +43,6 @@ class ExternalFiles:
     def view(self, entries: Mapping[str, str], wanted: WantedTensor) -> memoryview:
         """The bytes that the external_data entries of a tensor name; TensorError says why there are none."""
         location, size = _location(entries), wanted.size
-        if location.suffix == ".safetensors" and "offset" not in entries:
-            return self._stored(location, entries, wanted)
         offset = _number(entries, "offset", default=0)
         length = _number(entries, "length", default=size)
         if length != size:
@@ -53,6 +51,8 @@ class ExternalFiles:
             )
         data = self._map(location)
         self._check_digest(entries, location, data)
+        if location.suffix == ".safetensors" and "offset" not in entries:
+            return self._stored(location, data, wanted)
         if offset + length > len(data):
             raise TensorError(
                 "external-data-range",
@@ -60,10 +60,8 @@ class ExternalFiles:
             )
         return data[offset : offset + length]
 
-    def _stored(self, location: PurePosixPath, entries: Mapping[str, str], wanted: WantedTensor) -> memoryview:
-        """The bytes of the tensor of that name in a safetensors file."""
-        data = self._map(location)
-        self._check_digest(entries, location, data)
+    def _stored(self, location: PurePosixPath, data: memoryview, wanted: WantedTensor) -> memoryview:
+        """The bytes of the tensor of that name in a safetensors file, whose bytes are `data`."""
         if location not in self._headers:
             try:
                 self._headers[location] = read_header(data)

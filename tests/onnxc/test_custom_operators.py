@@ -12,6 +12,7 @@ import pytest
 import onnxc
 from onnxc.compiler.frontend.custom.face import GraphBuilder, OperatorCall, ResultType
 from onnxc.compiler.frontend.custom.operators import CustomOperator
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Value
 from tests.support import host_functions
 from tests.support.models import model_from_text
@@ -267,7 +268,7 @@ def interrupted(node: OperatorCall, ir: GraphBuilder) -> Value:
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
-        (failing, "custom-operator-failed", "RuntimeError: no such thing"),
+        (failing, "custom-operator-failed", "its body raised RuntimeError: no such thing"),
         (lambda node, ir: node.input("q"), "custom-operator-failed", "Swish has no input 'q', its inputs are x"),
         (lambda node, ir: node.int("beta"), "attribute-type", "attribute beta is not an integer"),
         (lambda node, ir: node.float("gamma"), "missing-attribute", "gamma"),
@@ -355,7 +356,12 @@ def test_an_interrupt_in_a_body_passes() -> None:
         (lambda node: [("f32", (True,))], "custom-operator-result", "gave True as a size"),
         (lambda node: [("f32", "N")], "custom-operator-result", "gave 'N' as a size"),
         (lambda node: [("f32", 4)], "custom-operator-result", "for output 0"),
-        (lambda node: 1 / 0, "custom-operator-failed", "ZeroDivisionError"),
+        (lambda node: 1 / 0, "custom-operator-failed", "its rule of types raised ZeroDivisionError"),
+        (
+            lambda node: [("f32", (Size.symbol("Q"), 4))],
+            "custom-operator-result",
+            "sizes that no input of the node has",
+        ),
         (lambda node: [("f64", node.input("x").shape)], "declared-type", "the element types differ"),
     ],
 )

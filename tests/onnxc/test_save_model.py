@@ -301,6 +301,12 @@ def test_a_tensor_that_a_safetensors_file_has_not(
     assert message in finding.message
 
 
+def test_a_length_that_differs_is_a_finding_in_a_safetensors_file_too(tmp_path: Path) -> None:
+    safetensors_file(tmp_path / "w.safetensors", {"typed": ("F32", 2 * LARGE), "large": ("F32", LARGE)})
+    codes = {finding.code for finding in onnxc.check(model_beside(tmp_path, length="4"))}
+    assert codes == {"external-data-length"}
+
+
 def test_a_file_that_is_no_safetensors_file_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(b"\xff" * 100)
     assert {finding.code for finding in onnxc.check(model_beside(tmp_path))} == {"safetensors-header"}

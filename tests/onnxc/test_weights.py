@@ -118,9 +118,12 @@ def test_swapped_weights_are_saved_and_swapped_again_after_loading(weights: str,
     np.testing.assert_array_equal(onnxc.load(tmp_path / "before.onnxc")(X), X @ W)
 
 
-def test_a_swapped_executable_is_pickled_with_its_weights() -> None:
-    exe = onnxc.compile(layer(), freeze_params=False).with_weights({"b": B})
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(exe))(X), X @ W + B)
+def test_a_swapped_executable_is_pickled_with_its_weights(tmp_path: Path) -> None:
+    exe = onnxc.compile(layer(), freeze_params=False)
+    exe.save(tmp_path / "before.onnxc")
+    for before in (exe, onnxc.load(tmp_path / "before.onnxc")):
+        swapped = before.with_weights({"b": B})
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(swapped))(X), X @ W + B)
 
 
 def test_equal_weights_are_swapped_apart() -> None:

@@ -13,10 +13,11 @@ from onnxc.compiler.frontend.custom.face import ResultType
 from onnxc.compiler.frontend.custom.operators import Built, CustomOperator, HostFunction
 from onnxc.compiler.frontend.operator import Lowering, Node, NodeResults, NotYetSupported
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Attributes, Value
-from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.runtime.errors import ModelError, OnnxcError
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ def lowering_of(operator: CustomOperator) -> Lowering:
 def _built(body: Built, node: Node, ir: Builder) -> NodeResults:
     """What a body made of ops gives, of the operands of the node and nothing else."""
     ops_before = len(ir.ops)
-    made = _called(lambda: body.build(node, CheckedBuilder(ir)), node)
+    made = _called(lambda: body.build(node, CheckedBuilder(ir)), "its body", node)
     results = _results(made, node)
     ops = ir.ops[ops_before:]
     known = {*node.operands, *(result for op in ops for result in op.results)}
@@ -49,7 +50,7 @@ def _built(body: Built, node: Node, ir: Builder) -> NodeResults:
     return results
 
 
-def _called(body: Callable[[], T], node: Node) -> T:
+def _called(body: Callable[[], T], what: str, node: Node) -> T:
     """What a function of the caller gives; whatever it raises that is not ours is a finding at the node."""
     try:
         return body()
@@ -57,7 +58,7 @@ def _called(body: Callable[[], T], node: Node) -> T:
         raise
     except Exception as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
-        message = f"its body raised {type(problem).__name__}: {problem} ({where.filename}, line {where.lineno})"
+        message = f"{what} raised {type(problem).__name__}: {problem} ({where.filename}, line {where.lineno})"
         raise _failed("custom-operator-failed", message, node) from problem
 
 
@@ -85,7 +86,7 @@ def _expect_count(count: int, what: str, node: Node) -> None:
 
 def _host_step(body: HostFunction, node: Node, ir: Builder) -> NodeResults:
     """A step of the host, whose results have the types that the rule gives."""
-    rule = _called(lambda: body.types(node), node)
+    rule = _called(lambda: body.types(node), "its rule of types", node)
     if isinstance(rule, str) or not isinstance(rule, Sequence):
         message = f"its rule of types gave {type(rule).__name__}, expected a sequence of pairs (element type, shape)"
         raise _failed("custom-operator-result", message, node)
@@ -118,6 +119,12 @@ def _wanted_type(given: ResultType, index: int, node: Node) -> tuple[DType, tupl
         if not is_size or isinstance(size, bool):
             message = f"its rule of types gave {size!r} as a size of output {index}, expected a size or None"
             raise _failed("custom-operator-result", message, node)
+    known = frozenset().union(*(type_symbols(value.type) for value in node.operands if value is not None))
+    if not frozenset().union(*(symbols_of(size) for size in sizes if size is not None)) <= known:
+        message = (
+            f"its rule of types gave {list(sizes)} for output {index}, which has sizes that no input of the node has"
+        )
+        raise _failed("custom-operator-result", message, node)
     return _element_type(given[0], index, node), sizes
 
 
