@@ -54,6 +54,8 @@ class Executable:
         self._output_names = tuple(info.name for info in signature.outputs)
         self._has_one_output = len(signature.outputs) == 1
         self._input_count = len(signature.inputs)
+        # What is added to a call by the required inputs alone; it is empty where they are all, or not the first ones.
+        self._trailing = _trailing_defaults(signature, self._defaults)
         self._fast_call = engine.fast_call()
         # The sizes at shapes that were checked before.
         self._sizes: dict[Shapes, tuple[int, ...]] = {}
@@ -131,8 +133,11 @@ class Executable:
         """
         try:
             outputs: Sequence[SlotValue] | None = None
-            if self._fast_call is not None and len(inputs) == self._input_count:
-                outputs = self._fast_call(*inputs)
+            if self._fast_call is not None:
+                if len(inputs) == self._input_count:
+                    outputs = self._fast_call(*inputs)
+                elif len(inputs) + len(self._trailing) == self._input_count:
+                    outputs = self._fast_call(*inputs, *self._trailing)
             if outputs is None:
                 outputs = self._run(self._signature.by_position(inputs))
         except MemoryError as problem:
@@ -166,8 +171,10 @@ class Executable:
 
     def _run_named(self, inputs: Mapping[str, object]) -> Sequence["SlotValue"]:
         # A mapping of another kind may do anything when it is asked.
-        if self._fast_call is not None and type(inputs) is dict and len(inputs) == self._input_count:
-            outputs = self._fast_call(*[inputs.get(name) for name in self._input_names])
+        left_out = self._input_count - len(inputs) if type(inputs) is dict else -1
+        if self._fast_call is not None and left_out in (0, len(self._trailing)):
+            given = [inputs.get(name) for name in self._input_names[: len(inputs)]]
+            outputs = self._fast_call(*given, *self._trailing[:left_out])
             if outputs is not None:
                 return outputs
         return self._run(self._signature.by_name(inputs))
@@ -216,6 +223,15 @@ class Executable:
             state = " that cannot be written to" if isinstance(array, np.ndarray) and array.dtype == info.dtype else ""
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
         return array
+
+
+def _trailing_defaults(signature: Signature, defaults: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The defaults of all inputs behind the required ones; none where others come between, or have no default."""
+    required = len(signature.required)
+    rest = range(required, len(signature.inputs))
+    if signature.required != tuple(range(required)) or any(index not in defaults for index in rest):
+        return ()
+    return tuple(defaults[index] for index in rest)
 
 
 def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) -> bool:

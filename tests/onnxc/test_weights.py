@@ -174,3 +174,16 @@ def test_texts_are_not_swapped() -> None:
     with pytest.raises(onnxc.UnsupportedError, match="holds texts") as caught:
         exe.with_weights({"s": np.array(["b"])})
     assert caught.value.code == "unsupported-option"
+
+
+@TARGETS
+def test_calls_by_name_take_the_required_inputs_or_more(target: str) -> None:
+    exe = onnxc.compile(layer(), target, freeze_params=False)
+    for _ in range(2):
+        np.testing.assert_array_equal(exe.run({"x": X})["y"], X @ W)
+        np.testing.assert_array_equal(exe.run({"x": X, "w": 2 * W, "b": B})["y"], 2 * X @ W + B)
+        np.testing.assert_array_equal(exe.run({"b": B, "x": X})["y"], X @ W + B)
+        for wrong, code in (({"b": B}, "missing-input"), ({"q": X}, "unknown-input"), ({}, "missing-input")):
+            with pytest.raises(onnxc.InputError) as caught:
+                exe.run(wrong)
+            assert caught.value.code == code
