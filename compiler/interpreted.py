@@ -17,6 +17,7 @@ from onnxc.compiler.ir.interpreter import interpret, single_symbol
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.types import ShapedType, TensorType
+from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import run_pipeline
@@ -39,7 +40,8 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     loaded = read_model(source, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
-    lowered = lower_model(checked, options.inputs)
+    with limited_to(options.limits):
+        lowered = lower_model(checked, options.inputs)
     expect_known_specializations(lowered, options.specialize)
     module = run_pipeline(lowered, precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))
