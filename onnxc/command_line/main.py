@@ -108,7 +108,7 @@ for command in (bench_command, doctor_command, profile_command):
     metavar="NAME=1,8",
     help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
 )
-@click.option("--keep-params", is_flag=True, help="Initializers that are also inputs stay inputs.")
+@click.option("--keep-params", is_flag=True, help="Initializers become inputs with a default.")
 @click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
 @click.option("--stop-after", type=click.Choice(STAGES), help="Print what this stage makes, and stop.")
