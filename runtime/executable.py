@@ -259,12 +259,13 @@ class Executable:
 
     def _run_named(self, inputs: object) -> Sequence["SlotValue"]:
         # A mapping of another kind may do anything when it is asked.
-        left_out = self._input_count - len(inputs) if type(inputs) is dict else -1
-        if self._fast_call is not None and left_out in (0, len(self._trailing)):
-            given = [inputs.get(name) for name in self._input_names[: len(inputs)]]
-            outputs = self._fast_call(*given, *self._trailing[:left_out])
-            if outputs is not None:
-                return outputs
+        if self._fast_call is not None and type(inputs) is dict:
+            left_out = self._input_count - len(inputs)
+            if left_out in (0, len(self._trailing)):
+                given = [inputs.get(name) for name in self._input_names[: len(inputs)]]
+                outputs = self._fast_call(*given, *self._trailing[:left_out])
+                if outputs is not None:
+                    return outputs
         return self._run(self._signature.by_name(inputs))
 
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
