@@ -11,6 +11,7 @@ from typing import Union
 import numpy as np
 
 from onnxc.compiler.diagnostics import Diagnostic, Location
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.frontend.devices.annotations import NodeDevices
 from onnxc.compiler.frontend.schemas import Schema
 from onnxc.compiler.ir.dtypes import DType
@@ -55,8 +56,8 @@ class ValueInfo:
 class GraphNode:
     """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults.
 
-    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type. `devices`: what it says
-    of each device configuration that it names.
+    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type. `custom`: the operator,
+    where a caller brought it. `devices`: what it says of each device configuration that it names.
     """
 
     operator: str
@@ -69,6 +70,7 @@ class GraphNode:
     location: Location
     schema: Schema
     is_copy: bool = False
+    custom: CustomOperator | None = None
     devices: tuple[NodeDevices, ...] = ()
 
     def __str__(self) -> str:
