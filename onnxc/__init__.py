@@ -37,9 +37,11 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "from_text",
     "infer",
     "inline",
     "load",
+    "to_text",
     "verify",
 ]
 
@@ -183,6 +185,28 @@ def inline(
         model, functions, limits
     )
     return inlined
+
+
+def to_text(model: "ModelSource", form: str = "onnxtxt") -> str:
+    """The model as a text that `from_text` reads back as exactly this model (docs/text_forms.md).
+
+    form: "onnxtxt", ONNX's own syntax; "textproto", protobuf's text format; or "json".
+
+    Raises ModelError where the model has what no text can say, InputError for an unknown form.
+    """
+    text: str = importlib.import_module("onnxc.compiler.model_texts").text_of_model(model, form)
+    return text
+
+
+def from_text(text: str, form: str = "onnxtxt") -> "ModelProto":
+    """The model that a text is, as a message: `SerializeToString()` gives its bytes. Files are read by their endings.
+
+    form: as for `to_text`.
+
+    Raises ModelError, which tells line and column of what is wrong; InputError for an unknown form.
+    """
+    model: ModelProto = importlib.import_module("onnxc.compiler.model_texts").model_of_text(text, form)
+    return model
 
 
 def __getattr__(name: str) -> object:
