@@ -214,6 +214,10 @@ FUNCTIONS: Rows = {
     ),
     "overload-version": ("a function has an overload before IR version 10", "ONNX IR, functions"),
     "recursive-function": ("a function calls itself, directly or not", "ONNX IR, functions"),
+    "opset-conversion": (
+        "a node cannot be said in the version that a model is converted to",
+        "onnxc.convert_version, docs/versions.md",
+    ),
     "unknown-function": ("there is no function of that name", "onnxc.inline, functions"),
     "unknown-attribute-reference": (
         "an attribute refers to a parameter that the function has not",
@@ -302,6 +306,7 @@ OPTIONS: Rows = {
         "onnxc compile --emit c-library",
     ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
+    "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset"),
     "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),

@@ -37,6 +37,7 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "convert_version",
     "from_text",
     "infer",
     "inline",
@@ -185,6 +186,24 @@ def inline(
         model, functions, limits
     )
     return inlined
+
+
+def convert_version(
+    model: "ModelSource", opset: int, limits: "Limits | Mapping[str, int] | None" = None
+) -> "ModelProto":
+    """The model in another version of ai.onnx, older or newer, as a message: `SerializeToString()` gives its bytes.
+
+    opset: 1 to the newest that onnxc knows. limits: as for `compile`.
+
+    Every node means what it meant, those of functions and of graphs in nodes too, and all else that the model carries
+    is kept (docs/versions.md). Other domains stay in their versions.
+
+    Raises ModelError that names a node which that version cannot say, InputError for an opset that there is not.
+    """
+    converted: ModelProto = importlib.import_module("onnxc.compiler.model_versions").convert_source(
+        model, opset, limits
+    )
+    return converted
 
 
 def to_text(model: "ModelSource", form: str = "onnxtxt") -> str:

@@ -411,15 +411,18 @@ def inline_command(model: Path, output: Path, functions: tuple[str, ...], limits
 @main.command("convert")
 @MODEL
 @click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--opset", type=int, help="The version of ai.onnx to convert to, older or newer.")
+@LIMIT
 @reporting_errors
-def convert_command(model: Path, output: Path) -> None:
+def convert_command(model: Path, output: Path, opset: int | None, limits: Mapping[str, int]) -> None:
     """Write MODEL as OUTPUT, in the form that its ending names.
 
     .onnxtxt is ONNX's own text syntax, .textproto protobuf's text format, .json JSON; all else the binary form. A text
-    is read back as exactly the same model.
+    is read back as exactly the same model. With --opset it is in that version of ai.onnx, and means what it meant.
     """
     with progress(f"converting {model.name}"):
-        write_model(read_model(model).proto, output, model)
+        made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
+        write_model(made, output, model)
 
 
 @main.command("inspect")
