@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.external_data import ExternalFiles
-from onnxc.compiler.frontend.infer import annotate_model, infer_types
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
+from onnxc.compiler.frontend.read import read_model, wrap_model
 from onnxc.compiler.frontend.schemas import newest_opset
 from onnxc.compiler.frontend.tensors import TensorStore
 from onnxc.compiler.frontend.versions.convert_opset import convert_opset
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.options import ModelSource
-from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.compiler.typed_model import typed_model
+from onnxc.runtime.errors import InputError
 
 __all__ = ["convert_source"]
 
@@ -30,15 +30,6 @@ def convert_source(source: ModelSource, opset: int, limits: Limits | Mapping[str
     within = make_limits(limits)
     loaded = read_model(source)
     store = TensorStore(ExternalFiles(loaded.folder), limits=within)
-    converted = convert_opset(loaded.proto, _typed(loaded, within), opset, store)
+    converted = convert_opset(loaded.proto, typed_model(loaded, within), opset, store)
     check_model(wrap_model(converted, loaded.folder), limits=within)
     return converted
-
-
-def _typed(loaded: LoadedModel, limits: Limits) -> ModelProto:
-    """The model with the types of its values; as declared, where a node is not known."""
-    checked = check_model(loaded, limits=limits)
-    try:
-        return annotate_model(loaded, checked, infer_types(checked))
-    except UnsupportedError:
-        return loaded.proto

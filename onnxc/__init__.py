@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from onnxc.compiler.frontend.schemas import Schema
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, DimRange, ModelSource
     from onnxc.runtime.executable import Executable
@@ -38,10 +39,15 @@ __all__ = [
     "check",
     "compile",
     "convert_version",
+    "extract",
     "from_text",
     "infer",
     "inline",
     "load",
+    "merge",
+    "rename",
+    "schemas",
+    "split",
     "to_text",
     "verify",
 ]
@@ -204,6 +210,61 @@ def convert_version(
         model, opset, limits
     )
     return converted
+
+
+def extract(model: "ModelSource", outputs: Sequence[str], inputs: Sequence[str] | None = None) -> "ModelProto":
+    """The part of the model that computes `outputs` from `inputs`, both names of any values of its graph.
+
+    inputs: None means the inputs of the model that are needed. A weight may be one, which then is none any more.
+
+    Weights, functions and all that is said of what stays are kept; training information is not (docs/parts.md).
+
+    Raises ModelError where the model is wrong, InputError where the values make no part.
+    """
+    part: ModelProto = importlib.import_module("onnxc.compiler.model_parts").extract_source(model, inputs, outputs)
+    return part
+
+
+def split(model: "ModelSource", values: Sequence[str]) -> "tuple[ModelProto, ModelProto]":
+    """The model in two: what computes `values`, and what goes on from them to the outputs.
+
+    Raises ModelError where the model is wrong, InputError where the second part needs more of the first one.
+    """
+    parts: tuple[ModelProto, ModelProto] = importlib.import_module("onnxc.compiler.model_parts").split_source(
+        model, values
+    )
+    return parts
+
+
+def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "") -> "ModelProto":
+    """The model with `prefix` before the names of its values and nodes, then with these other `names` of values.
+
+    Raises ModelError where the model is wrong, InputError for a value that there is not, or a name that is taken.
+    """
+    parts = importlib.import_module("onnxc.compiler.model_parts")
+    renamed: ModelProto = parts.rename_source(model, names or {}, prefix)
+    return renamed
+
+
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+
+    The models must not share names (`rename` gives them a prefix), and be in the same versions (`convert_version`).
+
+    Raises ModelError where a model is wrong, InputError for wrong links and shared names, UnsupportedError where the
+    versions differ.
+    """
+    merged: ModelProto = importlib.import_module("onnxc.compiler.model_parts").merge_sources(first, second, links)
+    return merged
+
+
+def schemas(operator: str, domain: str = "") -> "tuple[Schema, ...]":
+    """Every version of an operator, oldest first: its inputs, outputs, attributes and types; none for an unknown one.
+
+    domain: the empty string is ai.onnx.
+    """
+    found: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(domain, operator)
+    return found
 
 
 def to_text(model: "ModelSource", form: str = "onnxtxt") -> str:
