@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
 from onnxc.compiler.frontend.parts.merge import merge_models
 from onnxc.compiler.frontend.parts.rename import rename_values, with_prefix
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
+from onnxc.compiler.model_versions import convert_loaded
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 
@@ -35,9 +37,16 @@ def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str) ->
 
 
 def merge_sources(first: ModelSource, second: ModelSource, links: Mapping[str, str]) -> ModelProto:
-    """Both models as one."""
-    loaded, other = _read(first), _read(second)
-    return _checked(merge_models(loaded.proto, other.proto, links), loaded)
+    """Both models as one; the one in an older version of ai.onnx is converted to that of the other."""
+    pair = _read(first), _read(second)
+    newest = max(_opset(loaded) for loaded in pair)
+    ours, theirs = (convert_loaded(each, newest) if 0 < _opset(each) < newest else each.proto for each in pair)
+    return _checked(merge_models(ours, theirs, links), pair[0])
+
+
+def _opset(loaded: LoadedModel) -> int:
+    """The version of ai.onnx that a model imports, 0 for none."""
+    return imported_opsets(loaded.outline.opset_import).get("", 0)
 
 
 def _read(source: ModelSource) -> LoadedModel:

@@ -249,10 +249,10 @@ def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix:
 def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
     """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
 
-    The models must not share names (`rename` gives them a prefix), and be in the same versions (`convert_version`).
+    The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
 
-    Raises ModelError where a model is wrong, InputError for wrong links and shared names, UnsupportedError where the
-    versions differ.
+    Raises ModelError where a model is wrong or a node cannot be said in that version, InputError for wrong links and
+    shared names, UnsupportedError where versions of another domain differ.
     """
     merged: ModelProto = importlib.import_module("onnxc.compiler.model_parts").merge_sources(first, second, links)
     return merged

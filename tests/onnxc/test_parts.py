@@ -143,6 +143,19 @@ def test_names_that_cannot_be_given(given: dict[str, str], code: str, model: Mod
         onnxc.rename(model, given)
 
 
+def in_own_version_2(model: ModelProto) -> ModelProto:
+    changed = ModelProto.FromString(model.SerializeToString())
+    changed.opset_import[1].version = 2
+    return changed
+
+
+def test_models_are_merged_in_the_newer_version(model: ModelProto) -> None:
+    older = onnxc.convert_version(onnxc.rename(onnxc.extract(model, ["z"]), prefix="b/"), 12)
+    for first, second, links in ((model, older, {"y": "b/x"}), (older, model, {"b/z": "x"})):
+        merged = checked(onnxc.merge(first, second, links))
+        assert [opset.version for opset in merged.opset_import if not opset.domain] == [21]
+
+
 def test_models_that_cannot_be_merged(model: ModelProto) -> None:
     other = onnxc.rename(model, prefix="b/")
     with pytest.raises(InputError, match="merge-links"):
@@ -150,7 +163,7 @@ def test_models_that_cannot_be_merged(model: ModelProto) -> None:
     with pytest.raises(InputError, match="name-taken"):
         onnxc.merge(model, model, {"y": "x"})
     with pytest.raises(UnsupportedError, match="opset-conflict"):
-        onnxc.merge(model, onnxc.convert_version(other, 22), {"y": "b/x"})
+        onnxc.merge(in_own_version_2(model), other, {"y": "b/x"})
     other.metadata_props[0].value = "w"
     with pytest.raises(InputError, match="name-taken"):
         onnxc.merge(model, other, {"y": "b/x"})

@@ -159,6 +159,20 @@ class Change:
         except TensorError as problem:
             self.fail(f"its input {name} cannot be read: {problem}")
 
+    def scalar(self, position: int) -> float | None:
+        """The number of an input, which must be constant and one element; None where it is left out."""
+        elements = self.constant(position)
+        if elements is not None and elements.size != 1:
+            self.fail(f"its input {self.input(position)} has {elements.size} elements")
+        return None if elements is None else float(elements.reshape(())[()])
+
+    def axis(self, axis: int) -> int:
+        """An axis of the first input, counted from the first one."""
+        rank = self.rank()
+        if not -rank <= axis < max(rank, 1):
+            self.fail(f"axis {axis} is outside of rank {rank}")
+        return axis + rank * (axis < 0)
+
     # New nodes
 
     def make(self, operator: str, inputs: Sequence[str], attributes: Mapping[str, Given], hint: str) -> str:

@@ -173,7 +173,7 @@ def _learn(values: Values, node: NodeProto) -> None:
     if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
         values.constants[node.output[0]] = node.attribute[0].t
         _declare(values, node.output[0], node.attribute[0].t)
-    elif node.op_type == "Identity" and node.input[0] in values.constants:
+    elif node.op_type == "Identity" and node.input and node.input[0] in values.constants:
         values.constants[node.output[0]] = values.constants[node.input[0]]
 
 

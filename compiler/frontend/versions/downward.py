@@ -69,9 +69,9 @@ def _dropout_12(change: Change) -> None:
     training = change.constant(2)
     if training is not None and training.any():
         change.fail("it is a step of training, training_mode is true")
-    ratio = change.constant(1)
+    ratio = change.scalar(1)
     if ratio is not None:
-        change.set("ratio", float(ratio.item()))
+        change.set("ratio", ratio)
     change.drop("seed")
     change.keep_inputs(1)
 
@@ -82,15 +82,16 @@ def _batch_normalization_14(change: Change) -> None:
 
 
 def _cast_6(change: Change) -> None:
-    change.set("to", TensorProto.DataType.Name(TensorProto.DataType.ValueType(change.integer("to"))))
+    names = {number: name for name, number in TensorProto.DataType.items()}
+    change.set("to", names.get(change.integer("to"), "UNDEFINED"))
 
 
 def _clip_11(change: Change) -> None:
     if change.element(0) not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
         change.fail("it clips no floats")
     for position, name, default in ((1, "min", -np.inf), (2, "max", np.inf)):
-        bound = change.constant(position)
-        change.set(name, default if bound is None else float(bound.item()))
+        bound = change.scalar(position)
+        change.set(name, default if bound is None else bound)
     change.keep_inputs(1)
 
 
@@ -111,9 +112,8 @@ def _constant_12(change: Change) -> None:
 
 
 def _dft_20(change: Change) -> None:
-    axis, rank = change.constant(2), change.rank(0)
-    index = -2 if axis is None else int(axis.item())
-    change.set("axis", index + rank * (index < 0))
+    axis = change.scalar(2)
+    change.set("axis", change.axis(-2 if axis is None else int(axis)))
     change.keep_inputs(2)
 
 
@@ -137,8 +137,7 @@ def _group_normalization_21(change: Change) -> None:
 
 def _axis_alone(change: Change) -> None:
     """Softmax over one axis; before, the axes from `axis` on were one."""
-    axis, rank = change.integer("axis", -1), change.rank(0)
-    axis += rank * (axis < 0)
+    axis, rank = change.axis(change.integer("axis", -1)), change.rank(0)
     change.set("axis", max(rank - 1, 0))
     if axis < rank - 1:
         order = [*range(rank)]
@@ -169,9 +168,9 @@ def _p_relu_7(change: Change) -> None:
 
 def _pad_11(change: Change) -> None:
     input_to_attribute(change, 1, "pads")
-    value = change.constant(2)
+    value = change.scalar(2)
     if value is not None:
-        change.set("value", float(value.item()))
+        change.set("value", value)
     change.keep_inputs(1)
 
 
@@ -259,10 +258,10 @@ def _split_18(change: Change) -> None:
     """Parts that need not be equal become ones of given sizes."""
     count = change.integer("num_outputs")
     change.drop("num_outputs")
-    shape, axis = change.shape(change.input(0)), change.integer("axis")
     if not count:
         return
-    size = shape[axis] if shape is not None else ""
+    shape, axis = change.shape(change.input(0)), change.axis(change.integer("axis"))
+    size = shape[axis] if shape else ""
     if not isinstance(size, int):
         change.fail("the size that is split is not known")
     if size % count:
@@ -276,9 +275,7 @@ def _tile_6(change: Change) -> None:
 
 
 def _top_k_10(change: Change) -> None:
-    k = change.constant(1)
-    assert k is not None, change.node
-    change.set("k", int(k.item()))
+    change.set("k", int(change.scalar(1) or 0))
     change.keep_inputs(1)
 
 
@@ -324,7 +321,7 @@ def _mod_28(change: Change) -> None:
 def _axes_from_front(change: Change) -> None:
     """Axes that count from the last one become those that count from the first."""
     if change.integer("axis") < 0:
-        change.set("axis", change.integer("axis") + change.rank(0))
+        change.set("axis", change.axis(change.integer("axis")))
     axes = change.integers("axes") or ()
     if any(axis < 0 for axis in axes):
         rank = change.rank(0) + (len(axes) if change.before.name == "Unsqueeze" else 0)

@@ -90,13 +90,12 @@ def _clip_11(change: Change) -> None:
 def _axis_coerced(change: Change) -> None:
     """The axes from `axis` on were one; now it is that axis alone."""
     axis, rank = change.integer("axis", 1), change.rank(0)
-    axis += rank * (axis < 0)
     change.set("axis", -1)
-    if axis == rank - 1 or rank == 0:
+    if rank == 0 or axis in (-1, rank - 1):
         return
     data, hint = change.input(0), change.node.output[0]
     shape = change.make("Shape", [data], {}, f"{hint}/shape")
-    change.set_input(0, change.make("Flatten", [data], {"axis": axis}, f"{hint}/flat"))
+    change.set_input(0, change.make("Flatten", [data], {"axis": axis + rank * (axis < 0)}, f"{hint}/flat"))
     change.follow("Reshape", [shape], {})
 
 
@@ -213,11 +212,9 @@ def _split_18(change: Change) -> None:
 
 
 def _tile_6(change: Change) -> None:
-    tiles, axis = change.constant(1), change.constant(2)
-    if tiles is None or axis is None:
-        change.fail("an input is left out")
+    tiles, axis = change.scalar(1), change.scalar(2)
     repeats = np.ones(change.rank(0), np.int64)
-    repeats[int(axis.item())] = int(tiles.item())
+    repeats[change.axis(int(axis or 0))] = int(tiles or 0)
     change.set_input(1, change.tensor(repeats, "repeats"))
     change.keep_inputs(2)
 
