@@ -112,6 +112,7 @@ def test_a_model_is_merged_with_itself(model: ModelProto) -> None:
     ("arguments", "code", "message"),
     [
         ((["nothing"],), "unknown-value", "the model has no value 'nothing'"),
+        ((["p"],), "unknown-value", "the model has no value 'p'"),
         (([],), "part-values", "at least one output"),
         ((["y", "y"],), "part-values", "each value once"),
         ((["y"], ["b2"]), "unknown-value", "'b2'"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, M
 from typing import TypeVar
 
 from onnxc.compiler.frontend.checks.findings import listed
+from onnxc.compiler.frontend.functions import own_names
 from onnxc.compiler.frontend.parts.rename import expect_values
 from onnxc.compiler.frontend.parts.uses import used_by_node
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -24,7 +25,7 @@ def extract_part(
     typed: the same model with the types of its values declared. Raises InputError for a value that there is not, or
     whose type is not known, and where an output needs an input that is not among `inputs`.
     """
-    expect_values(model, [*(inputs or ()), *outputs])
+    expect_values(own_names(model.graph), [*(inputs or ()), *outputs])
     if not outputs or len({*outputs}) < len(outputs) or len({*(inputs or ())}) < len(inputs or ()):
         raise InputError("a part has at least one output, and each value once", code="part-values")
     graph = model.graph
@@ -59,7 +60,7 @@ def split_model(model: ModelProto, typed: ModelProto, values: Sequence[str]) -> 
     Outputs that need none of the values are the first part's. Raises InputError where the second part needs another
     value of the first one, which it names.
     """
-    expect_values(model, values)
+    expect_values(own_names(model.graph), values)
     outputs = [info.name for info in model.graph.output]
     behind = _behind(model.graph.node, values)
     later = [name for name in outputs if name in behind]

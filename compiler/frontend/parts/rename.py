@@ -17,8 +17,9 @@ def rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
 
     Raises InputError for a value that there is not, or for a name that is taken or empty.
     """
-    expect_values(model, names)
-    taken = set(all_names(model.graph)) - names.keys()
+    known = set(all_names(model.graph))
+    expect_values(known, names)
+    taken = known - names.keys()
     clashes = [name for name, count in Counter(names.values()).items() if name in taken or not name or count > 1]
     if clashes:
         raise InputError(f"names that are empty or taken: {listed(map(repr, clashes))}", code="name-taken")
@@ -42,10 +43,10 @@ def with_prefix(model: ModelProto, prefix: str) -> ModelProto:
     return renamed
 
 
-def expect_values(model: ModelProto, names: Iterable[str]) -> None:
-    """Raises InputError where the model has no value of one of these names, in its graph or in one within."""
-    known = set(all_names(model.graph))
-    unknown = [name for name in names if name not in known or not name]
+def expect_values(known: Iterable[str], names: Iterable[str]) -> None:
+    """Raises InputError where one of the names is none of the values that are known."""
+    values = set(known)
+    unknown = [name for name in names if name not in values or not name]
     if unknown:
         raise InputError(f"the model has no value {listed(map(repr, unknown))}", code="unknown-value")
 

@@ -112,14 +112,8 @@ class _Converter:
         self._body(function, typed, opset, ModelFunction(function).path, values)
         _import(function.opset_import, self.target, is_needed=False)
 
-    def _body(
-        self,
-        holder: GraphProto | FunctionProto,
-        typed: GraphProto | FunctionProto,
-        opset: int,
-        path: str,
-        values: Values,
-    ) -> None:
+    def _body(self, holder: Holder, typed: Holder, opset: int, path: str, values: Values) -> None:
+        """Converts the nodes of a graph or function in their order; `typed` has the same ones."""
         made: list[NodeProto] = []
         for index, (node, known) in enumerate(zip(holder.node, typed.node, strict=True)):
             site = Site(path, index, node)
@@ -132,11 +126,8 @@ class _Converter:
 
     def _node(self, node: NodeProto, version: int, location: Location, values: Values) -> list[NodeProto]:
         """The nodes that a node of an opset becomes in the target."""
-        crossed = (
-            None
-            if normal_domain(node.domain) or node_key(node) in self.functions
-            else _next_change(node, version, self.target)
-        )
+        is_other = normal_domain(node.domain) or node_key(node) in self.functions
+        crossed = None if is_other else _next_change(node, version, self.target)
         if crossed is None:
             return [node]
         is_up = self.target > version
