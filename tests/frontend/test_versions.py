@@ -75,6 +75,7 @@ X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4)
         (11, "ReduceSum <axes = [1], keepdims = 0> (x)", 28, ["Constant", "ReduceSum"]),
         (11, "Squeeze (x)", 28, ["Squeeze"]),
         (10, "Dropout (x)", 28, ["Constant", "Dropout"]),
+        (9, "Pad <pads = [0, 0, 0, 0, 0, 1], value = 2.0> (x)", 20, ["Constant", "Constant", "Pad"]),
         (1, "Relu <consumed_inputs = [0]> (x)", 28, ["Relu"]),
         (1, 'Cast <to = "DOUBLE"> (x)', 28, ["Cast"]),
         (7, "Upsample <scales = [1.0, 2.0, 2.0]> (x)", 28, ["Constant", "Constant", "Resize"]),
