@@ -111,7 +111,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name."""
+    """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name.
+
+    metadata: its metadata_props; about: what else it says of itself, for people.
+    """
 
     graph: Graph
     name: str
@@ -120,6 +123,7 @@ class CheckedModel:
     warnings: tuple[Diagnostic, ...]
     digest: str
     metadata: Mapping[str, str]
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in self.opsets.items())
