@@ -177,8 +177,11 @@ def _ordering(problem: KernelProblem, target: Target) -> Schedule:
     """Long lines that are sorted whole, into dense results, by radix; where only a call tells, if they are long."""
     op = next(op for op in problem.block.ops if op.name in ("sort", "top_k"))
     length, stride = op.operands[0].shape[op.int("axis")], row_major(op.results[0].shape)[op.int("axis")]
-    is_long = not isinstance(length, int) or SHORTEST_RADIX <= length <= LONGEST_RADIX
-    by_radix = op.name == "sort" and stride == 1 and is_long
+    count = length if op.name == "sort" else op.dim("k")
+    is_long = all(not isinstance(size, int) or size >= SHORTEST_RADIX for size in (length, count))
+    fits = not isinstance(length, int) or length <= LONGEST_RADIX
+    is_whole = not (isinstance(length, int) and isinstance(count, int) and count < length)
+    by_radix = stride == 1 and is_long and fits and is_whole
     return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=element_threads(target))
 
 
