@@ -12,6 +12,7 @@ from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, register_type
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
+from onnxc.compiler.codegen_cpu.shuffles import is_shuffled, part_offsets, take_strided
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
@@ -97,6 +98,10 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
                 if self.mask is None
                 else f.masked_load(vector, address, self.mask, passthru=f.constant(vector, 0))
             )
+        elif offset.vector is None and self.mask is None and is_shuffled(offset.step):
+            address = f.gep(pointer, offset.base, memory)
+            parts = [f.load(vector, f.gep(address, start, memory)) for start in part_offsets(self.lanes, offset.step)]
+            loaded = take_strided(f, parts, offset.step)
         else:
             loaded = self._gather(vector, f.gep(pointer, offset.base, memory), self._lane_offsets(offset))
         return from_memory(loaded, value.dtype, f)

@@ -212,7 +212,7 @@ def test_squares_are_shared_by_threads() -> None:
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL, C128], ids=str)
-@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("columns", [2, 3, 4, 7])
 def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target: Target) -> None:
     """Channels moved behind pixels, elements repeated, and a column beside rows."""
 
@@ -228,3 +228,22 @@ def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target
         x, y = signed_sample(dtype, batch, columns, pixels), signed_sample(dtype, batch, pixels)
         for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
             assert found.tobytes() == wanted.tobytes(), (batch, pixels)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL, C128], ids=str)
+@pytest.mark.parametrize("step", [-5, -4, -3, -2, -1, 2, 3, 4, 5])
+def test_elements_some_steps_apart(step: int, dtype: DType, target: Target) -> None:
+    """To the first and the last element of a buffer: what lies beyond is not touched."""
+    lengths = (1, 4, 16, 64, 130)
+    shapes = [(3, (length - 1) * abs(step) + 1) for length in lengths]
+
+    def build(ir: Builder, *operands: Value) -> list[Value]:
+        starts = [0 if step > 0 else shape[1] - 1 for shape in shapes]
+        pairs = zip(operands, starts, lengths, strict=True)
+        return [ir.slice(x, (0, start), (3, length), (1, step)) for x, start, length in pairs]
+
+    native = Native(make([f"{dtype}[3, {columns}]" for _, columns in shapes], build), target)
+    arrays = [signed_sample(dtype, *shape) for shape in shapes]
+    for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
+        assert found.tobytes() == wanted.tobytes(), wanted.shape
