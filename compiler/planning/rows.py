@@ -7,9 +7,9 @@ from functools import cached_property
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.domain import is_uniform
 from onnxc.compiler.planning.fuse_kernels import element_cost
+from onnxc.compiler.planning.merged_axes import merged_axes
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,12 @@ class Rows:
 
     @cached_property
     def merged(self) -> int:
-        """How many of the last axes are folded and gone through as one: in memory all of them follow each other."""
-        count, rank = 1, len(self.shape)
-        while self.axes[-count - 1 :] == tuple(range(rank - count - 1, rank)) and self._go_through_as_one(count + 1):
-            count += 1
-        return count
-
-    def _go_through_as_one(self, count: int) -> bool:
-        run = tuple(range(len(self.shape) - count, len(self.shape)))
-        whole = [fold.operands[0] for fold in self.folds]
-        return all(_goes_on(value, run) for value in (*whole, self.root) if value.shape == self.shape)
+        """How many of the last axes, all of them folded, are gone through as one."""
+        first = len(self.shape)
+        while first - 1 in self.axes:
+            first -= 1
+        values = [*(fold.operands[0] for fold in self.folds), *((self.root,) if self.root.shape == self.shape else ())]
+        return merged_axes(values, first)
 
     def row_values(self, root: Value, known: Value | None = None) -> dict[Value, None]:
         """The values of whole rows that `root` is computed from, itself first; folds are not looked through.
@@ -128,26 +124,6 @@ class Rows:
             return False
         is_needed = any(value in self.row_values(root) for root in later)
         return is_needed and not any(before in self.row_values(root, value) for root in later)
-
-
-def _goes_on(value: Value, run: tuple[int, ...]) -> bool:
-    """Whether an index that leaves the last axis of a `run` of axes means the elements that follow along the run."""
-    op = value.op
-    if is_uniform(value):
-        return True
-    if op is None:
-        return run == tuple(range(value.rank - len(run), value.rank))
-    if PRIMITIVES[op.name].kind == "pointwise":
-        return all(_goes_on(operand, run) for operand in op.operands)
-    if op.name != "broadcast":
-        return False
-    axes, (operand,) = op.ints("axes"), op.operands
-    repeated = [axis not in axes or operand.shape[axes.index(axis)] == 1 for axis in run]
-    if all(repeated):
-        return True
-    if any(axis not in axes or operand.shape[axes.index(axis)] != value.shape[axis] for axis in run):
-        return False
-    return _goes_on(operand, tuple(axes.index(axis) for axis in run))
 
 
 def fold_axes(op: Op) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F32, F64, I8, I64, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.target import Target
@@ -132,6 +132,30 @@ def test_gathers(target: Target) -> None:
         indices = np.arange(-min(rows, count), count - min(rows, count), dtype=np.int64) % (2 * rows) - rows
         places = np.random.default_rng(0).integers(0, 20, (rows, picked))
         native.check(sample(F32, rows, 20), indices, places, bound=1e-6)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, I8, I64], ids=str)
+def test_rows_of_several_axes_are_picked_and_joined(dtype: DType, target: Target) -> None:
+    """To the bit, and each index is looked at for every row."""
+
+    def build(ir: Builder, x: Value, rows: Value) -> list[Value]:
+        moved = ir.transpose(x, (1, 0, 2))
+        picked = ir.gather(x, ir.wrap_negative(rows, N), 0)
+        return [
+            picked,
+            ir.gather(x, ir.wrap_negative(rows, M), 1),
+            ir.gather(picked, ir.constant(np.array([[1, 0]], np.int64)), 0),
+            ir.concatenate([x, ir.slice(x, (1, 0, 0), (1, M, 7)), ir.gather(x, rows, 0)], 0),
+            ir.concatenate([x, ir.transpose(moved, (1, 0, 2)), ir.slice(x, (0, 1, 0), (N, 2, 7))], 1),
+            ir.concatenate([moved, moved, ir.slice(moved, (0, 0, 1), (M, N, 2))], 2),
+        ]
+
+    native = Native(make([f"{dtype}[N, M, 7]", "i64[K]"], build), target)
+    for rows, columns in [(2, 3), (5, 40), (3, 1301)]:
+        x, indices = signed_sample(dtype, rows, columns, 7), np.array([1, 0, 1], np.int64)
+        for found, wanted in zip(native(x, indices), native.interpreted(x, indices), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (rows, columns)
 
 
 def test_indices_of_an_empty_axis_give_zeros_and_are_reported() -> None:

@@ -12,8 +12,12 @@ from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tile
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis, is_crossed
+from onnxc.compiler.planning.indices import gathered_index
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.merged_axes import merged_axes
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
 from onnxc.compiler.planning.views import row_major
@@ -30,11 +34,39 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     if schedule.algorithm == "short":
         assert domain is not None, kernel
         return emit_short_rows(frame, domain, schedule.block)
-    shape = domain.shape if domain is not None else frame.root.shape
-    strides = domain.output if domain is not None else row_major(shape)
-    units, grain = write_rows(frame, shape, schedule.block, lambda e, index: _store(frame, e, domain, strides, index))
+    units, grain = _emit_rows(frame, domain, schedule.block)
     frame.f.ret()
     return KernelCode(name, (frame.f,), units, grain)
+
+
+def _emit_rows(frame: KernelFrame, domain: Domain | None, row_block: int) -> tuple[Dim, Dim]:
+    """Rows of the domain, or of the result, its last axes as one where that can be; (units, grain) of the work."""
+    if domain is not None:
+        return write_rows(frame, domain.shape, row_block, lambda e, i: _store(frame, e, domain, domain.output, i))
+    shape = frame.root.shape
+    kept = len(shape) - merged_axes([frame.root], 0)
+    strides, merged = row_major(shape), (Index(),) * (len(shape) - kept - 1)
+
+    def write(e: Evaluator, index: Sequence[Index]) -> None:
+        _store(frame, e, None, strides, (*index[:kept], *merged, *index[kept:]))
+
+    def prepare(e: Evaluator, outer: Sequence[Index]) -> None:
+        _find_positions(e, frame.root, (*outer, *merged, Index(0, 1)))
+
+    return write_rows(frame, (*shape[:kept], product(shape[kept:])) if shape else (), row_block, write, prepare)
+
+
+def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
+    """Finds what indices that are data say of a row: once, and not for each of its vectors."""
+    op = value.op
+    if op is None or value.rank != len(index):
+        return
+    if PRIMITIVES[op.name].kind == "pointwise":
+        for operand in op.operands:
+            _find_positions(e, operand, index)
+    if op.name == "gather" and op.int("axis") + op.operands[1].rank < value.rank:
+        position, _ = gathered_index(op, index, e.position, e.fixed)
+        _find_positions(e, op.operands[0], position)
 
 
 def _store(
@@ -117,11 +149,15 @@ class _Square:
 
 
 def write_rows(
-    frame: KernelFrame, shape: Sequence[Dim], row_block: int, write: Callable[[Evaluator, Sequence[Index]], None]
+    frame: KernelFrame,
+    shape: Sequence[Dim],
+    row_block: int,
+    write: Callable[[Evaluator, Sequence[Index]], None],
+    prepare: Callable[[Evaluator, Sequence[Index]], None] | None = None,
 ) -> tuple[Dim, Dim]:
     """Loops over a box, vectors along its last axis, a masked one at the end of a row; (units, grain) of the work.
 
-    row_block: the most elements of a row in a unit.
+    row_block: the most elements of a row in a unit. prepare: evaluates at the first axes what rows have in common.
     """
     f = frame.f
     rows, length = tuple(shape[:-1]), shape[-1] if shape else 1
@@ -132,7 +168,15 @@ def write_rows(
         outer = tuple(Index(coordinate) for coordinate in frame.split(row, rows))
         start = f.mul(block, row_block)
         stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, row_block), frame.size(length))
-        write_row(frame, start, stop, lambda e, column: write(e, (*outer, column) if shape else ()))
+        common = frame.evaluator()
+        if prepare is not None and shape:
+            prepare(common, outer)
+
+        def vector(e: Evaluator, column: Index) -> None:
+            e.positions.update(common.positions)
+            write(e, (*outer, column) if shape else ())
+
+        write_row(frame, start, stop, vector)
 
     f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
     return product(rows) * blocks, frame.grain(minimum(length, row_block))
