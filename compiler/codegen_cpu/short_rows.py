@@ -26,15 +26,12 @@ def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCod
     f, (*outer, rows, columns) = frame.f, domain.shape
     assert isinstance(columns, int), domain
     blocks = floordiv(rows + block - 1, block)
-    short = _ShortRows(frame, domain, columns)
+    short = ShortRows(frame, domain, columns)
 
     def unit(ordinal: Reg) -> None:
         *coordinates, number = frame.split(ordinal, (*outer, blocks))
         start = f.mul(number, block)
-        stop = f.smin(f.add(start, block), frame.size(rows))
-        whole = f.add(start, f.mul(f.sdiv(f.sub(stop, start), frame.lanes), frame.lanes))
-        f.loop(start, whole, frame.lanes, lambda row: short.write_whole((*coordinates, row)))
-        f.loop(whole, stop, short.together, lambda row: short.write_left((*coordinates, row), f.sub(stop, row)))
+        short.write(coordinates, start, f.smin(f.add(start, block), frame.size(rows)))
 
     f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
     f.ret()
@@ -42,8 +39,8 @@ def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCod
 
 
 @dataclass(frozen=True)
-class _ShortRows:
-    """The kernel: rows of so many `columns`."""
+class ShortRows:
+    """A kernel whose rows have so many `columns`."""
 
     frame: KernelFrame
     domain: Domain
@@ -54,7 +51,14 @@ class _ShortRows:
         """How many whole rows are in a vector, whose last lanes may be empty."""
         return self.frame.lanes // self.columns
 
-    def write_whole(self, index: Sequence[Int]) -> None:
+    def write(self, outer: Sequence[Int], start: Int, stop: Int) -> None:
+        """The rows from `start` to `stop` at the coordinates of the axes before."""
+        f, lanes = self.frame.f, self.frame.lanes
+        whole = f.add(start, f.mul(f.sdiv(f.sub(stop, start), lanes), lanes))
+        f.loop(start, whole, lanes, lambda row: self._write_whole((*outer, row)))
+        f.loop(whole, stop, self.together, lambda row: self._write_left((*outer, row), f.sub(stop, row)))
+
+    def _write_whole(self, index: Sequence[Int]) -> None:
         """The vectors of as many rows as there are lanes."""
         frame, lanes, load = self.frame, self.frame.lanes, self.frame.evaluator()
         loaded = {value: self._dense_rows(load, view, index) for value, view in self.domain.leaves.items()}
@@ -86,7 +90,7 @@ class _ShortRows:
         ]
         return from_memory(pick_lanes(e.f, loaded, picks), value.dtype, e.f)
 
-    def write_left(self, index: Sequence[Int], left: Int) -> None:
+    def _write_left(self, index: Sequence[Int], left: Int) -> None:
         """The elements of a vector of whole rows, or of the `left` ones."""
         frame, f = self.frame, self.frame.f
         used = f.mul(f.smin(left, self.together), self.columns)

@@ -229,6 +229,23 @@ def test_pointwise_ops_read_what_is_turned_beside_what_is_not(shape: tuple[int, 
     native.check(x, sample(F32, batch, columns, rows), z, sample(F32, rows), bound=1e-6)
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, C128], ids=str)
+def test_few_columns_that_a_call_decides_are_no_squares(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value, y: Value, rows: Value) -> list[Value]:
+        moved = ir.transpose(x, (1, 2, 0))
+        repeated = ir.broadcast(rows, (0,), moved.shape)
+        return [moved, ir.select(ir.equal(moved, y), repeated, moved)]
+
+    native = Native(make([f"{dtype}[N, M, 20]", f"{dtype}[M, 20, N]", f"{dtype}[M]"], build), target)
+    assert "squares" in schedules(native) or dtype == C128
+    for columns, rows in [(0, 3), (1, 3), (1, 500), (2, 9), (3, 1), (4, 70), (5, 70), (65, 5), (2, 0)]:
+        x, y = signed_sample(dtype, columns, rows, 20), signed_sample(dtype, rows, 20, columns)
+        arrays = (x, y, signed_sample(dtype, rows))
+        for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (columns, rows)
+
+
 def test_squares_are_shared_by_threads() -> None:
     native = Native(make(["f32[N, M]"], lambda ir, x: ir.transpose(x, (1, 0))), threads=2)
     native.check(sample(F32, 700, 500))
