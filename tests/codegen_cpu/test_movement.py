@@ -158,6 +158,21 @@ def test_rows_of_several_axes_are_picked_and_joined(dtype: DType, target: Target
             assert found.tobytes() == wanted.tobytes(), (rows, columns)
 
 
+@pytest.mark.parametrize("dtype", [F32, BF16, I8, BOOL, I64, C128], ids=str)
+def test_long_rows_are_copied(dtype: DType) -> None:
+    """Around the length from which memcpy takes them, and at the ends of what there is."""
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        part = ir.slice(x, (1, 1), (N - 1, M - 2))
+        return [ir.broadcast(x, (0, 2), (N, 3, M)), ir.reverse(x, 0), part, ir.concatenate([x, ir.reverse(x, 0)], 1)]
+
+    native = Native(make([f"{dtype}[N, M]"], build))
+    for bytes_of_row in (64, 4096, 4112, 40000):
+        x = signed_sample(dtype, 3, bytes_of_row // dtype.itemsize)
+        for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (wanted.shape, bytes_of_row)
+
+
 def test_indices_of_an_empty_axis_give_zeros_and_are_reported() -> None:
     native = Native(make(["f32[N, 20]", "i64[K]"], lambda ir, x, i: ir.gather(x, i, 0)))
     assert_near(native(sample(F32, 0, 20), np.zeros(3, np.int64))[0], np.zeros((3, 20), np.float32))

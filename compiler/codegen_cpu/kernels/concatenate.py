@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
@@ -14,7 +15,7 @@ from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.merged_axes import merged_axes
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.views import operand_view, row_major
 from onnxc.compiler.target import Target
 
 
@@ -79,6 +80,7 @@ def _kept(size: Int, f: FunctionBuilder) -> Int:
 def _write_part(frame: KernelFrame, part: _Part, axis: int, outer: Sequence[Reg | int], strides: Sequence[Int]) -> None:
     """One operand within one outer row."""
     f, operand = frame.f, part.operand
+    view = operand_view(operand)
     inner = operand.shape[axis : -part.merged]
     before = tuple(Index(coordinate) for coordinate in outer)
     after = (Index(),) * (part.merged - 1)
@@ -90,6 +92,16 @@ def _write_part(frame: KernelFrame, part: _Part, axis: int, outer: Sequence[Reg 
 
     def row(number: Reg) -> None:
         middle = tuple(Index(coordinate) for coordinate in frame.split(number, inner))
-        write_row(frame, 0, part.columns, lambda e, column: write(e, middle, column))
+
+        def vectors() -> None:
+            write_row(frame, 0, part.columns, lambda e, column: write(e, middle, column))
+
+        if view is None or view.strides[-1] != 1:
+            vectors()
+            return
+        e, start = frame.evaluator(), (*before, *middle, *after, Index())
+        source = Span(e.pointers[view.base], e.strided(start, view.strides, view.offset).base)
+        target = Span(frame.output, e.linear(start, strides, part.offset).base)
+        copy_row(f, operand.dtype, source, target, part.columns, vectors)
 
     f.loop(0, part.rows, 1, row)

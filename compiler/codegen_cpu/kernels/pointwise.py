@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
@@ -21,7 +22,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.merged_axes import merged_axes
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
 
 LARGEST_FEW_COLUMNS = 4
@@ -45,19 +46,47 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
 
 def _emit_rows(frame: KernelFrame, domain: Domain | None, row_block: int) -> tuple[Dim, Dim]:
     """Rows of the domain, or of the result, its last axes as one where that can be; (units, grain) of the work."""
-    if domain is not None:
-        return write_rows(frame, domain.shape, row_block, lambda e, i: _store(frame, e, domain, domain.output, i))
+    if domain is None:
+        return _emit_picked_rows(frame, row_block)
+    view = domain.leaves.get(frame.root)
+    if view is not None and domain.shape and view.strides[-1] == 1:
+        return _emit_copies(frame, domain, view, row_block)
+    return write_rows(frame, domain.shape, row_block, lambda e, i: _store(frame, e, domain, domain.output, i))
+
+
+def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int) -> tuple[Dim, Dim]:
+    """Rows that are copied as they lie in memory."""
+
+    def copy(outer: Sequence[Index], start: Int, stop: Int) -> None:
+        e, index = frame.evaluator(), (*outer, Index(start))
+        source = Span(e.pointers[view.base], e.strided(index, view.strides, view.offset).base)
+        target = Span(frame.output, e.strided(index, domain.output).base)
+
+        def vectors() -> None:
+            write_row(frame, start, stop, lambda e, i: _store(frame, e, domain, domain.output, (*outer, i)))
+
+        copy_row(frame.f, frame.root.dtype, source, target, frame.f.sub(stop, start), vectors)
+
+    return write_parts(frame, domain.shape, row_block, copy)
+
+
+def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
+    """Rows of the result; what indices that are data say of a row is found once."""
     shape = frame.root.shape
     kept = len(shape) - merged_axes([frame.root], 0)
     strides, merged = row_major(shape), (Index(),) * (len(shape) - kept - 1)
 
-    def write(e: Evaluator, index: Sequence[Index]) -> None:
-        _store(frame, e, None, strides, (*index[:kept], *merged, *index[kept:]))
+    def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
+        common = frame.evaluator()
+        _find_positions(common, frame.root, (*outer, *merged, Index(0, 1)))
 
-    def prepare(e: Evaluator, outer: Sequence[Index]) -> None:
-        _find_positions(e, frame.root, (*outer, *merged, Index(0, 1)))
+        def vector(e: Evaluator, column: Index) -> None:
+            e.positions.update(common.positions)
+            _store(frame, e, None, strides, (*outer, *merged, column))
 
-    return write_rows(frame, (*shape[:kept], product(shape[kept:])) if shape else (), row_block, write, prepare)
+        write_row(frame, start, stop, vector)
+
+    return write_parts(frame, (*shape[:kept], product(shape[kept:])), row_block, write)
 
 
 def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
@@ -185,16 +214,23 @@ class _Square:
 
 
 def write_rows(
-    frame: KernelFrame,
-    shape: Sequence[Dim],
-    row_block: int,
-    write: Callable[[Evaluator, Sequence[Index]], None],
-    prepare: Callable[[Evaluator, Sequence[Index]], None] | None = None,
+    frame: KernelFrame, shape: Sequence[Dim], row_block: int, write: Callable[[Evaluator, Sequence[Index]], None]
 ) -> tuple[Dim, Dim]:
     """Loops over a box, vectors along its last axis, a masked one at the end of a row; (units, grain) of the work.
 
-    row_block: the most elements of a row in a unit. prepare: evaluates at the first axes what rows have in common.
+    row_block: the most elements of a row in a unit.
     """
+
+    def part(outer: Sequence[Index], start: Int, stop: Int) -> None:
+        write_row(frame, start, stop, lambda e, column: write(e, (*outer, column) if shape else ()))
+
+    return write_parts(frame, shape, row_block, part)
+
+
+def write_parts(
+    frame: KernelFrame, shape: Sequence[Dim], row_block: int, write: Callable[[Sequence[Index], Int, Int], None]
+) -> tuple[Dim, Dim]:
+    """write(outer, start, stop) for parts of the rows of a box, a unit of work each, and the coordinates before."""
     f = frame.f
     rows, length = tuple(shape[:-1]), shape[-1] if shape else 1
     blocks = floordiv(length + row_block - 1, row_block)
@@ -204,15 +240,7 @@ def write_rows(
         outer = tuple(Index(coordinate) for coordinate in frame.split(row, rows))
         start = f.mul(block, row_block)
         stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, row_block), frame.size(length))
-        common = frame.evaluator()
-        if prepare is not None and shape:
-            prepare(common, outer)
-
-        def vector(e: Evaluator, column: Index) -> None:
-            e.positions.update(common.positions)
-            write(e, (*outer, column) if shape else ())
-
-        write_row(frame, start, stop, vector)
+        write(outer, start, stop)
 
     f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
     return product(rows) * blocks, frame.grain(minimum(length, row_block))
