@@ -25,7 +25,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 
 # In r², minimax on [0, (π/4)²]: (sin(r) / r - 1) / r² and (cos(r) - 1) / r² with sin and cos within 2^-27, and
-# (tan(r) / r - 1) / r² with tan within 2^-25.
+# (tan(r) / r - 1) / r² with tan within 2^-25. Those of f64 within 2^-57.
 _SIN = {
     "float": (-0.16666653752326965, 0.008332106284797192, -0.00019507882825564593),
     "double": (
@@ -67,7 +67,7 @@ def sin(f: FunctionBuilder, x: Reg) -> Reg:
         r, n = _reduce(f, a)
         return _flip_sign(f, _sin_of_reduced(f, r, n), f.xor(_second_bit_to_sign(f, n), to_bits(f, x)))
 
-    return _of_large(f, "sin", x, small)
+    return _of_any(f, "sin", x, small)
 
 
 def cos(f: FunctionBuilder, x: Reg) -> Reg:
@@ -78,11 +78,11 @@ def cos(f: FunctionBuilder, x: Reg) -> Reg:
         n = f.add(n, 1)
         return _flip_sign(f, _sin_of_reduced(f, r, n), _second_bit_to_sign(f, n))
 
-    return _of_large(f, "cos", x, small)
+    return _of_any(f, "cos", x, small)
 
 
-def _of_large(f: FunctionBuilder, name: str, x: Reg, small: Callable[[Reg], Reg]) -> Reg:
-    """small(|x|), but where f64 lanes are large, or no numbers, what the C library says of these."""
+def _of_any(f: FunctionBuilder, name: str, x: Reg, small: Callable[[Reg], Reg]) -> Reg:
+    """small(|x|), and of lanes of f64 that are large or no numbers what the C library says."""
     a = absolute(f, x)
     if x.element == "float":
         return small(a)
@@ -119,6 +119,7 @@ def _is_odd(f: FunctionBuilder, n: Reg) -> Reg:
 
 
 def _second_bit_to_sign(f: FunctionBuilder, n: Reg) -> Reg:
+    """The bit of two quarters of a turn where the sign is."""
     return f.shl(n, {"i32": 30, "i64": 62}[n.element])
 
 
