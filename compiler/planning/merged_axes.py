@@ -13,7 +13,10 @@ Run = tuple[int, ...]
 
 
 def merged_axes(values: Sequence[Value], first: int) -> int:
-    """How many of the last axes of `values`, of one shape, are gone through as one; none is before the axis `first`."""
+    """How many of the last axes of `values`, of one shape, are gone through as one; none is before the axis `first`.
+
+    At least 1; the values have axes.
+    """
     count, rank = 1, values[0].rank
     while rank - count > first and all(_goes_on(value, tuple(range(rank - count - 1, rank))) for value in values):
         count += 1

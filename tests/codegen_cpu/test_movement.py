@@ -179,6 +179,11 @@ def test_indices_of_an_empty_axis_give_zeros_and_are_reported() -> None:
     assert native.status[:4].tolist() == [1, 0, 0, 0]
 
 
+def test_one_element_is_picked() -> None:
+    native = Native(make(["f32[N]", "i64[]"], lambda ir, x, i: [ir.gather(x, i, 0), ir.neg(ir.gather(x, i, 0))]))
+    native.check(sample(F32, 5), np.array(3, np.int64))
+
+
 def test_gather_reads_any_integer_as_an_index() -> None:
     native = Native(make(["bool[5, 3]", "i8[K]"], lambda ir, x, i: ir.gather(x, ir.wrap_negative(i, 5), 0)))
     native.check(sample(BOOL, 5, 3), np.array([-5, 4, 0], np.int8))

@@ -73,6 +73,8 @@ def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int)
 def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
     """Rows of the result; what indices that are data say of a row is found once."""
     shape = frame.root.shape
+    if not shape:
+        return write_rows(frame, shape, row_block, lambda e, index: _store(frame, e, None, shape, index))
     kept = len(shape) - merged_axes([frame.root], 0)
     strides, merged = row_major(shape), (Index(),) * (len(shape) - kept - 1)
 
