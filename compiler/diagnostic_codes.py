@@ -12,6 +12,11 @@ __all__ = ["CODES", "SECTIONS"]
 Rows = Mapping[str, tuple[str, str]]
 
 FILES: Rows = {
+    "external-data-name": (
+        "external data is to be written to what is no file beside the model",
+        "onnxc.save_model, external_data",
+    ),
+    "model-unwritable": ("the model cannot be written", "the file system"),
     "bad-path": ("what is given as a path can be none: of another type, with a NUL, or too long", "the file system"),
     "empty-model": ("the model file or text has no bytes", "protobuf"),
     "file-not-found": ("there is no such file", "the file system"),
@@ -135,6 +140,11 @@ TENSORS: Rows = {
     "external-data-without-folder": ("the model has external data and came from no file", "ONNX IR, external data"),
     "sparse-index-order": ("indices of a sparse tensor do not ascend", "ONNX IR, SparseTensorProto"),
     "sparse-index-range": ("an index of a sparse tensor is outside its shape", "ONNX IR, SparseTensorProto"),
+    "safetensors-header": ("a file named as one of safetensors is none", "safetensors, the format"),
+    "safetensors-tensor": (
+        "a safetensors file has no tensor of that name, or one of another type or shape",
+        "safetensors, the format; ONNX IR, external data",
+    ),
     "sparse-indices": ("the indices are missing, not int64 or of another shape", "ONNX IR, SparseTensorProto"),
     "sparse-shape": (
         "a stored sparse tensor has no axis, or an empty one; the shape of one that a call passes is none",
@@ -294,6 +304,11 @@ OPTIONS: Rows = {
         "the model needs the host, or has inputs or outputs that are no tensors of numbers",
         "onnxc compile --emit c-library",
     ),
+    "custom-operator": ("a custom operator is declared in a way that cannot be", "onnxc.custom_operator"),
+    "duplicate-custom-operator": (
+        "two custom operators have one domain, name and version",
+        "onnxc.register; onnxc.compile, operators",
+    ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
@@ -308,12 +323,14 @@ OPTIONS: Rows = {
     "unknown-dim": ("dims or specialize names a size that no input has", "onnxc.compile, dims, specialize"),
     "unknown-dtype": ("dtypes names what is no element type", "onnxc.compile, dtypes"),
     "unknown-precision": ("there is no such precision", "onnxc.compile, precision"),
+    "no-profile": ("the target has no kernels whose times are recorded", "Executable.profile"),
     "unsupported-device": ("the official test runner asks for another device", "onnxc.backend"),
     "unsupported-precision": ("the target has no arithmetic of that precision", "onnxc.compile, precision"),
     "unsupported-option": ("the option is known and not supported yet", "onnxc.compile"),
 }
 
 CALLS: Rows = {
+    "call-count": ("a profile of no call, or of a number of calls that is none", "Executable.profile"),
     "declared-shape": ("a value has another shape than is declared, as data tells", "ONNX IR, value_info"),
     "frozen-input": ("a call passes an input that is compiled in as a constant", "onnxc.compile, freeze_params"),
     "illegal-data": ("the data of an input is outside what an operator takes", "the operator"),
@@ -325,6 +342,7 @@ CALLS: Rows = {
     "input-range": ("a Python number does not fit the element type", "Executable"),
     "input-rank": ("an input has another rank", "Executable"),
     "input-shape": ("an axis of an input has another size than is declared", "Executable"),
+    "input-twice": ("an input comes by position and by name", "Executable"),
     "input-type": ("an input is no array, sparse tensor, sequence or map", "Executable"),
     "out-of-memory": ("the sizes of the inputs ask for more memory than there is", "Executable"),
     "output-mapping": ("out is no mapping from names", "Executable.run, out"),
@@ -334,6 +352,17 @@ CALLS: Rows = {
     "sizes-disagree": ("two axes that must be equal are not", "the model's signature"),
     "stream-without-device": ("a stream is passed to code for the CPU", "Executable"),
     "unknown-input": ("there is no input of that name", "Executable.run"),
+    "custom-operator-failed": (
+        "the body or the rule of types of a custom operator raised an exception",
+        "onnxc.custom_operator",
+    ),
+    "custom-operator-result": (
+        "the body or the rule of types of a custom operator gave what does not fit what is declared",
+        "onnxc.custom_operator",
+    ),
+    "unknown-weight": ("with_weights names what is no input with a default", "Executable.with_weights"),
+    "weight-shape": ("a weight is given in another shape", "Executable.with_weights"),
+    "weights-mapping": ("with_weights is given what is no mapping from names", "Executable.with_weights"),
     "unknown-output": ("there is no output of that name", "Executable.run, out"),
     "absent-optional": ("an optional that is empty is taken out", "ONNX OptionalGetElement"),
     "complex-signal": ("the axis of complex numbers does not have two elements", "ONNX DFT"),
@@ -350,6 +379,10 @@ ARTIFACTS: Rows = {
     "artifact-malformed": ("the artifact breaks its own format", "onnxc.load"),
     "artifact-unwritable": ("the artifact cannot be written", "the file system"),
     "artifact-version": ("the artifact is of another version of onnxc", "onnxc.load"),
+    "custom-function-missing": (
+        "the function of a custom operator cannot be imported where the model is loaded",
+        "onnxc.custom_operator, host",
+    ),
     "image-architecture": ("the code is for another architecture", "onnxc.load"),
     "image-features": ("the code needs what this processor has not", "onnxc.load"),
     "image-load": ("the system does not map the code", "onnxc.load"),
@@ -405,6 +438,7 @@ OPERANDS: Rows = {
     "scan-lengths": ("there is not one length for each batch", "ONNX Scan-8, sequence_lens"),
     "scatter-updates": ("the updates have not the shape that the indices ask for", "ONNX ScatterND, updates"),
     "sizes-differ": ("two sizes that must be equal are not", "ONNX, shapes of inputs"),
+    "slice-range": ("the body of a custom operator slices elements that there are not", "onnxc.custom_operator, build"),
     "tile-repeats": ("there is not one number for each axis", "ONNX Tile, repeats"),
     "window-size": ("a window has a negative number of elements", "ONNX HannWindow, size"),
 }

@@ -1,33 +1,42 @@
-"""A model without compiling it: every finding about it, the types of its values, its functions expanded."""
+"""A model without compiling it: every finding about it, the types of its values, functions expanded, a file of it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.frontend.infer import annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.frontend.save import save_model
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
-from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
+from onnxc.runtime.plain_files import AnyPath
 
-__all__ = ["declare_types", "expand_functions", "find_all"]
+__all__ = ["declare_types", "expand_functions", "find_all", "write_model"]
 
 
-def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = None) -> tuple[Diagnostic, ...]:
+def find_all(
+    source: ModelSource,
+    limits: Limits | Mapping[str, int] | None = None,
+    operators: Sequence[CustomOperator] = (),
+    allow_links: bool = False,
+) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference.
 
-    Nodes that cannot be compiled yet are one warning. Raises InputError for limits that cannot be.
+    Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
-    within = make_limits(limits)
+    within, brought = make_limits(limits), custom_operators(operators)
     findings: tuple[Diagnostic, ...] = ()
     try:
-        loaded = _read(source)
-        findings = collect_findings(loaded, limits=within)
+        loaded = _read(source, allow_links=allow_links)
+        findings = collect_findings(loaded, limits=within, operators=brought)
         if not any(finding.severity == "error" for finding in findings):
-            return (*findings, *infer_types(check_model(loaded, limits=within)).warnings)
+            checked = check_model(loaded, limits=within, operators=brought)
+            return (*findings, *infer_types(checked).warnings)
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
     except ModelError as problem:
@@ -39,10 +48,10 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
     return findings
 
 
-def _read(source: ModelSource) -> LoadedModel:
+def _read(source: ModelSource, *, allow_links: bool) -> LoadedModel:
     """The model; that there is no file of one is a finding as any other."""
     try:
-        return read_model(source)
+        return read_model(source, allow_links=allow_links)
     except InputError as problem:
         message = str(problem).removeprefix(f"error[{problem.code}]: ")
         raise model_error([error(problem.code, message)]) from problem
@@ -50,17 +59,25 @@ def _read(source: ModelSource) -> LoadedModel:
 
 def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
     """The model with the type of every value declared."""
-    loaded = read_model(source)
-    checked = check_model(loaded)
+    loaded = read_model(source, allow_links=options.allow_links)
+    checked = check_model(loaded, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     return annotate_model(loaded, checked, infer_types(checked, options.inputs))
 
 
 def expand_functions(
-    source: ModelSource, functions: Collection[str] | None = None, limits: Limits | Mapping[str, int] | None = None
+    source: ModelSource,
+    functions: Collection[str] | None = None,
+    limits: Limits | Mapping[str, int] | None = None,
+    allow_links: bool = False,
 ) -> ModelProto:
     """The model with its functions, or those of these names, expanded where they are called."""
     within = make_limits(limits)
-    loaded = read_model(source)
+    loaded = read_model(source, allow_links=allow_links)
     check_model(loaded, limits=within)
     return inline_functions(loaded.proto, functions)
+
+
+def write_model(source: ModelSource, path: AnyPath, external_data: str | None, allow_links: bool) -> None:
+    """Writes the model, with the large initializers in a file beside it where that has a name."""
+    save_model(read_model(source, allow_links=allow_links), path, external_data)

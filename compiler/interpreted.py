@@ -37,7 +37,8 @@ __all__ = ["interpret_model"]
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
-    checked = check_model(read_model(source), limits=options.limits)
+    loaded = read_model(source, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     with limited_to(options.limits):
         lowered = lower_model(checked, options.inputs)

@@ -10,16 +10,22 @@ Importing this loads neither NumPy nor the compiler; compiling loads the compile
 
 import importlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarning, OnnxcError, UnsupportedError
 
 if TYPE_CHECKING:
+    __version__: str
     import numpy.typing as npt
 
     from onnxc.compiler.diagnostics import Diagnostic
+    from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
+    from onnxc.compiler.frontend.custom.operators import CustomOperator
+    from onnxc.compiler.frontend.custom.registered import Registration
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from onnxc.compiler.frontend.read import SupportsSerialize
+    from onnxc.compiler.frontend.schemas import Default
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, DimRange, ModelSource
     from onnxc.runtime.executable import Executable
@@ -37,9 +43,12 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "custom_operator",
     "infer",
     "inline",
     "load",
+    "register",
+    "save_model",
     "verify",
 ]
 
@@ -59,6 +68,8 @@ def compile(
     cache: "CacheOption" = None,
     limits: "Limits | Mapping[str, int] | None" = None,
     strict: bool = False,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -71,7 +82,10 @@ def compile(
     inputs and outputs keep their types. "tf32" is for GPUs.
     specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
     others are served as before. At most 16 combinations; the interpreter takes it without effect.
-    freeze_params: False keeps initializers that are also inputs as inputs with a default.
+    freeze_params: False makes initializers inputs with a default, behind those of the model, so that a call may pass
+    others and `Executable.with_weights` swaps them; nothing is computed from them or packed beforehand, which makes
+    calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
+    the model declares it as an input (docs/weights.md).
     config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
@@ -80,6 +94,10 @@ def compile(
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
     strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
     the value has the shape that its node gives.
+    operators: those of the caller's own that the model may use, as `custom_operator` makes them, beside those that are
+    registered (docs/custom_operators.md).
+    allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
+    such a file is then read wherever it is (docs/weights.md).
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -97,6 +115,8 @@ def compile(
         cache,
         limits,
         strict,
+        operators,
+        allow_links,
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -138,12 +158,18 @@ def verify(path: str | os.PathLike[str]) -> None:
     importlib.import_module("onnxc.runtime.load").verify_artifact(path)
 
 
-def check(model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None) -> "tuple[Diagnostic, ...]":
+def check(
+    model: "ModelSource",
+    limits: "Limits | Mapping[str, int] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
+) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
-    limits: as for `compile`.
+    limits, operators, allow_links: as for `compile`.
     """
-    findings: tuple[Diagnostic, ...] = importlib.import_module("onnxc.compiler.inspect_model").find_all(model, limits)
+    inspect = importlib.import_module("onnxc.compiler.inspect_model")
+    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators, allow_links)
     return findings
 
 
@@ -152,12 +178,18 @@ def infer(
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
+    operators, allow_links: as for `compile`.
+
     Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
     """
-    options = importlib.import_module("onnxc.compiler.options").make_options("interpreter", dims, shapes, dtypes)
+    options = importlib.import_module("onnxc.compiler.options").make_options(
+        "interpreter", dims, shapes, dtypes, operators=operators, allow_links=allow_links
+    )
     typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
 
@@ -166,12 +198,13 @@ def inline(
     model: "ModelSource",
     functions: Collection[str] | None = None,
     limits: "Limits | Mapping[str, int] | None" = None,
+    allow_links: bool = False,
 ) -> "ModelProto":
     """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
 
     functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
     None means all. The others stay, with calls in their bodies expanded.
-    limits: as for `compile`.
+    limits, allow_links: as for `compile`.
 
     All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
     on to its nodes (docs/inlining.md).
@@ -180,15 +213,108 @@ def inline(
     UnsupportedError where no version of an operator set serves all nodes that come together.
     """
     inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
-        model, functions, limits
+        model, functions, limits, allow_links
     )
     return inlined
 
 
+def save_model(
+    model: "ModelSource",
+    path: str | os.PathLike[str],
+    external_data: str | None = None,
+    allow_links: bool = False,
+) -> None:
+    """Writes the model to a file; of its initializers the large ones may go into a file beside it (docs/weights.md).
+
+    external_data: the name of that file, which a model of more than 2 GiB needs; None puts all into the model, what it
+    has in other files included. What is written is streamed: it may be larger than memory.
+    allow_links: as for `compile`.
+
+    Whoever reads a path meanwhile sees the old file or the new one. Raises ModelError, InputError, DeviceError.
+    """
+    importlib.import_module("onnxc.compiler.inspect_model").write_model(model, path, external_data, allow_links)
+
+
+def custom_operator(
+    name: str = "",
+    domain: str = "",
+    *,
+    since: int = 1,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
+    defaults: "Mapping[str, Default] | None" = None,
+    function: "SupportsSerialize | None" = None,
+    build: "BuildBody | None" = None,
+    host: Callable[..., object] | str | None = None,
+    types: "TypeRule | None" = None,
+) -> "CustomOperator":
+    """An operator of the caller's own, for `compile(..., operators=[...])` or `register` (docs/custom_operators.md).
+
+    name, domain, since: what nodes call; it holds from version `since` of the domain to the next one that is given.
+    inputs, outputs: names in order; "bias?" may be left out, "rest..." is any number, at the end.
+    attributes: the kind of each, "int", "float", "string", "ints", "floats", "strings" or "tensor"; "axes?" may be left
+    out, and so may those that have a value in `defaults`.
+
+    One of these is its body:
+    function: a FunctionProto, which says name, domain, inputs, outputs and attributes itself.
+    build: a function of the node and a builder that makes the outputs of ops, with the methods that
+    onnxc.compiler.frontend.custom.face lists.
+    host: a function that is called with NumPy arrays and the attributes by name, or its path "package.module:name".
+    `types` then says the type of each output: a function of the node that gives a list of pairs of an element type and
+    a shape, in which None is a size that only the call decides.
+
+    Raises InputError.
+    """
+    make = importlib.import_module("onnxc.compiler.frontend.custom.operators").custom_operator
+    made: CustomOperator = make(
+        name,
+        domain,
+        since=since,
+        inputs=inputs,
+        outputs=outputs,
+        attributes=attributes,
+        defaults=defaults,
+        function=function,
+        build=build,
+        host=host,
+        types=types,
+    )
+    return made
+
+
+def register(*operators: "CustomOperator") -> "Registration":
+    """Lets every `compile`, `check` and `infer` of this process see the operators, until they are unregistered.
+
+    `with onnxc.register(op): ...` does so for a while; else keep what is returned and call its `unregister()`.
+
+    Raises InputError where one of the same domain, name and version is registered.
+    """
+    made: Registration = importlib.import_module("onnxc.compiler.frontend.custom.registered").register(operators)
+    return made
+
+
 def __getattr__(name: str) -> object:
-    """The classes DeviceArray, of arrays on a GPU, and SparseTensor; only who asks for one loads it."""
+    """The version, and the classes DeviceArray (arrays on a GPU) and SparseTensor; only who asks for one loads it."""
+    if name == "__version__":
+        return _version()
     if name == "DeviceArray":
         return importlib.import_module("onnxc.runtime.gpu.arrays").DeviceArray
     if name == "SparseTensor":
         return importlib.import_module("onnxc.runtime.sparse_tensor").SparseTensor
     raise AttributeError(f"module 'onnxc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is for callers."""
+    return sorted([*__all__, "__version__"])
+
+
+def _version() -> str:
+    """The version that is installed; that of a source tree without an installation is 0.0.0+source."""
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        version: str = metadata.version("onnxc")
+    except metadata.PackageNotFoundError:
+        return "0.0.0+source"
+    return version

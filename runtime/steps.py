@@ -84,12 +84,16 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class ExecutionContext(Generic[W]):
-    """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked."""
+    """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked.
+
+    observed: what a step becomes where somebody watches it; else steps are as they are.
+    """
 
     symbols: Sequence[Symbol]
     constant: Callable[[Constant], "SlotValue"]
     prepare_launch: Callable[[Launch], RunStep[W]]
     stack: Callable[[Sequence["SlotValue"], W], "SlotValue"]
+    observed: Callable[[Step, RunStep[W]], RunStep[W]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +115,8 @@ def prepare_body(body: Body, around: ExecutionContext[W], known: frozenset[int])
     known |= _symbols_of(body.bindings)
     steps = []
     for step in body.steps:
-        steps.append(_prepare_step(step, around, known))
+        run = _prepare_step(step, around, known)
+        steps.append(run if around.observed is None else around.observed(step, run))
         known |= _bound_by(step)
     bind = _prepare_parameters(body.parameters, body.bindings, body.checks)
     return PreparedBody(template, body.parameters, body.results, bind, tuple(steps))
@@ -191,6 +196,7 @@ def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
 
 
 def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
+    _expect_imported(step)
     function, attributes = _host_function(step.function), compile_attributes(step.attributes)
     bindings = _new_bindings(step.bindings, known)
 
@@ -207,6 +213,14 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
         _bind(bindings, slots, symbols)
 
     return run
+
+
+def _expect_imported(step: Host) -> None:
+    """A function of a caller's own is looked for when the program is loaded, not at the first call."""
+    if step.function == "custom_operator":
+        importlib.import_module("onnxc.runtime.host.functions.custom_operators").imported(
+            str(step.attributes.get("path"))
+        )
 
 
 def _expect_room(attributes: Mapping[str, object]) -> None:

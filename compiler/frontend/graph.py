@@ -11,6 +11,7 @@ from typing import Union
 import numpy as np
 
 from onnxc.compiler.diagnostics import Diagnostic, Location
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.frontend.schemas import Schema
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import Type
@@ -54,7 +55,8 @@ class ValueInfo:
 class GraphNode:
     """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults.
 
-    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type.
+    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type. `custom`: the operator,
+    where a caller brought it.
     """
 
     operator: str
@@ -67,6 +69,7 @@ class GraphNode:
     location: Location
     schema: Schema
     is_copy: bool = False
+    custom: CustomOperator | None = None
 
     def __str__(self) -> str:
         attributes = [f"{name} = {_attribute_text(value)}" for name, value in self.attributes.items()]

@@ -49,6 +49,8 @@ class SupportsSerialize(Protocol):
 class LoadedModel:
     """A parsed model; `folder` is where its external data is, None where it came from no file.
 
+    `allow_links`: whether links in that folder are followed.
+
     `outline` is the model with tokens in place of the raw_data of large tensors, `lifted` what the tokens stand for.
     """
 
@@ -57,6 +59,7 @@ class LoadedModel:
     lifted: Mapping[bytes, memoryview] = field(repr=False)
     folder: Path | None
     digest: str
+    allow_links: bool = False
 
     @cached_property
     def proto(self) -> ModelProto:
@@ -66,8 +69,10 @@ class LoadedModel:
 
 def read_model(
     source: str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize,
+    *,
+    allow_links: bool = False,
 ) -> LoadedModel:
-    """The model that `source` is, or is the path of.
+    """The model that `source` is, or is the path of; `allow_links` is for its external data.
 
     Raises InputError where the path leads to no plain file, MissingFileError where to none; ModelError where the bytes
     are not a model.
@@ -78,7 +83,7 @@ def read_model(
     outline, lifted = _outline(data, source)
     if not outline.HasField("graph") and not outline.HasField("ir_version"):
         raise _not_a_model(data, source, "it has neither a graph nor an IR version")
-    return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest())
+    return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest(), allow_links)
 
 
 def wrap_model(model: ModelProto, folder: Path | None) -> LoadedModel:

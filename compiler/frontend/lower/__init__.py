@@ -22,6 +22,7 @@ from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.walk import lower_graph
+from onnxc.compiler.frontend.lower.weights import weight_names
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
@@ -103,6 +104,11 @@ def _inputs(
             raise UnsupportedError(message, code="sparse-default")
         if tensor is not None:
             defaults[info.name] = tensor.array()
+    for name in () if options.freeze_params else weight_names(graph):
+        tensor = graph.initializers[name]
+        scope[name] = parameter = ir.parameter(name, TensorType(tensor.dtype, tensor.shape))
+        parameters.append(parameter)
+        defaults[name] = tensor.array()
     return parameters, scope, defaults
 
 
