@@ -127,6 +127,25 @@ _CURRENT_ROUNDING = 4
 """What instructions of AVX-512 call the rounding that is in force."""
 
 
+_LEAST_NORMAL_EXP = {"float": -86.6, "double": -707.9}
+"""Above it the exponent that e^x is rounded to is one of a normal number."""
+
+
+def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
+    """e^x for x <= 0 within 2 + |x| / 2 units in the last place; 0 where it is subnormal, or nearly so; NaN stays.
+
+    For weights of a softmax, whose sum is at least 1. Finite masks of exporters make subnormal ones, and products of
+    these take a processor a hundred times as long: swin_tiny took 203 ms with them and 156 ms without.
+    """
+    format, low = format_of(x), _LEAST_NORMAL_EXP[x.element]
+    bounded = at_least(f, x, low)
+    rounding = format.rounding + format.bias
+    shifted = multiply_add(f, bounded, LOG2_E, rounding)
+    u = multiply_add(f, bounded, LOG2_E, f.fsub(rounding, shifted))
+    power = f.fmul(polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)))
+    return f.select(f.fcmp("ole", x, low), 0.0, power)
+
+
 def scale_by_power(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
     """x 2^k, rounded once, for the integers n = k + 2 bias in the low bits, whose k need be no exponent of a number.
 
