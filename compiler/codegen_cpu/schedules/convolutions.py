@@ -1,6 +1,7 @@
 """Convolutions on a CPU: which are computed by rows, how large their tiles are, and what keeps others from it."""
 
 from collections.abc import Sequence
+from math import gcd
 
 from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     byte_convolution,
@@ -98,13 +99,8 @@ def _unfit(op: Op) -> str:
         return f"the filters are {w.type}"
     if not isinstance(w.shape[0], int) and op.int("groups") > 1:
         return "the number of filters of a group is not known"
-    return "" if _has_whole_phases(op) else "the input is dilated, and the windows are too or have steps"
-
-
-def _has_whole_phases(op: Op) -> bool:
-    """Whether along each axis either the elements of the image are neighbours, or windows and taps are."""
-    rows = zip(op.ints("input_dilations"), op.ints("strides"), op.ints("dilations"), strict=True)
-    return all(spread == 1 or (step, dilation) == (1, 1) for spread, step, dilation in rows)
+    has_steps = any(min(row) > 1 for row in zip(op.ints("input_dilations"), op.ints("strides"), strict=True))
+    return "the input is dilated, and windows have steps" if has_steps else ""
 
 
 def _no_fast_convolution(op: Op) -> str:
@@ -131,8 +127,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     packing = None
     if packed:
         layout = PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order)
-        spread = op.ints("input_dilations")
-        packing = Packing(parameter, PackedPhases(layout, spread) if sums.spread else layout)
+        packing = Packing(parameter, PackedPhases(layout, _tap_phases(op)) if sums.spread else layout)
     return ConvolutionSchedule(
         algorithm="rows",
         tile=Tile(CHUNK_PIXELS, vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
@@ -143,6 +138,12 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
         small_image=0 if _fits_cache(op) else CACHED_BYTES // op.dtype().itemsize,
         why="filters are packed when it is compiled" if packed else "filters are packed on the way",
     )
+
+
+def _tap_phases(op: Op) -> tuple[int, ...]:
+    """Of how many phases the taps along each spatial axis are."""
+    rows = zip(op.ints("input_dilations"), op.ints("dilations"), strict=True)
+    return tuple(spread // gcd(spread, dilation) for spread, dilation in rows)
 
 
 def _fits_cache(op: Op) -> bool:
