@@ -10,6 +10,7 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
 )
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
+from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedule, reads_plane, why_no_planes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
@@ -59,6 +60,8 @@ CACHED_BYTES = 1 << 20
 def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
     """By rows, or one filter for each channel; for what neither is written for, the general kernel."""
     op = next(op for op in problem.block.ops if op.name == "convolution")
+    if is_planar(op):
+        return (_planes(op, problem, target),)
     in_bytes = byte_convolution(op, problem, target) if convolves_bytes(op) else None
     if in_bytes is not None:
         return (in_bytes,)
@@ -74,6 +77,8 @@ def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[S
 
 def reads_image(op: Op, view: View) -> bool:
     """Whether the fast kernels read the image as `view`: runs are long, or nearly as long as those of a dense one."""
+    if is_planar(op):
+        return reads_plane(op, view)
     if convolves_bytes(op):
         return reads_bytes_of_image(view)
     if _unfit(op):
@@ -114,6 +119,12 @@ def _no_fast_convolution(op: Op) -> str:
     if is_depthwise(op):
         return "" if x.strides[-1] == 1 else "the channels do not lie side by side"
     return "" if find_sums(op, x) is not None else "no two products of a sum lie side by side"
+
+
+def _planes(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+    """Results with channels before pixels."""
+    reason = why_no_planes(op, problem)
+    return _general(op, target, reason) if reason else planes_schedule(op, problem, target)
 
 
 def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
