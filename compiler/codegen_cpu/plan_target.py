@@ -9,7 +9,11 @@ from onnxc.compiler.codegen_cpu.schedules import trees
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
-from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.convolutions import (
+    convolution_candidates,
+    convolution_measures,
+    reads_image,
+)
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
@@ -29,7 +33,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
-                return convolution_candidates(problem, target)
+                return convolution_candidates(problem, case, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -40,7 +44,12 @@ def cpu_plan_target(target: Target) -> PlanTarget:
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
-    return contraction_measures(problem) if problem.kind == "contraction" else {}
+    match problem.kind:
+        case "contraction":
+            return contraction_measures(problem)
+        case "convolution":
+            return convolution_measures(problem)
+    return {}
 
 
 def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
