@@ -143,6 +143,9 @@ def why_no_planes(op: Op, problem: KernelProblem) -> str:
     sizes = op.operands[1].shape
     if not all(isinstance(size, int) for size in sizes) or product(sizes) == 0:
         return f"the filters are {op.operands[1].type}"
+    order = parse_dimensions(op.text("dimensions")).w.order
+    if order != tuple(range(len(order))):
+        return f"the axes lie as {op.text('dimensions')}"
     if max(op.ints("input_dilations")) > 1:
         return "the input is dilated"
     x, w = map(operand_view, op.operands)
