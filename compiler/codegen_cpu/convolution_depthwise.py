@@ -1,5 +1,7 @@
 """Depthwise convolution: each filter reads one channel; lanes are neighbouring channels, which lie side by side.
 
+So are those of groups with as few channels as filters: of each channel of a group all lanes of it take the element.
+
 A unit of work is a part of a line of the result. Neighbouring columns of it are summed at once: what their windows
 share of a line of the image is loaded once, where the window is not too wide for that. Where zeros stand between the
 elements of the image, tiles have columns of each phase, and each column the taps that meet elements.
@@ -86,15 +88,23 @@ class _Depthwise:
         return known_sizes(self.op.operands[1].shape[2:])
 
     @cached_property
-    def filter_strides(self) -> tuple[Int, ...]:
-        """The strides of filters, and of taps along each axis, in elements."""
+    def group(self) -> int:
+        """The channels that each filter reads; if several, there are as many filters in a group."""
+        return known_sizes(self.op.operands[1].shape[1:2])[0]
+
+    @cached_property
+    def _strides(self) -> tuple[Int, ...]:
+        """Those of the filters [o, i, *taps], in elements."""
         packing = self.schedule.packing
         if packing is None:
-            strides = tuple(self.frame.size(stride) for stride in self.w.strides)
-        else:
-            assert isinstance(packing.layout, Permuted), packing
-            strides = packing.layout.strides
-        return (strides[0], *strides[2:])
+            return tuple(self.frame.size(stride) for stride in self.w.strides)
+        assert isinstance(packing.layout, Permuted), packing
+        return packing.layout.strides
+
+    @cached_property
+    def filter_strides(self) -> tuple[Int, ...]:
+        """The strides of filters, and of taps along each axis."""
+        return (self._strides[0], *self._strides[2:])
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, columns running fastest."""
@@ -110,7 +120,7 @@ class _Depthwise:
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        work = minimum(shape[-2], length) * self.channels
+        work = minimum(shape[-2], length) * (self.channels * self.group)
         return KernelCode(name, (f,), product(shape[:-2]) * parts, frame.grain(work))
 
     # Tiles
@@ -265,6 +275,21 @@ class _Depthwise:
         totals: Sequence[Reg],
     ) -> Sequence[Reg]:
         """`totals` with the products of the taps that are written one by one: each column of the image read once."""
+        sums = list(totals)
+        for ordinal in range(self.group):
+            weights = self.frame.f.add(offsets[1], self.frame.f.mul(self._strides[1], ordinal))
+            sums = self._products_of(ordinal, inside, lanes, (offsets[0], weights), sums)
+        return sums
+
+    def _products_of(
+        self,
+        ordinal: int,
+        inside: Mapping[int, Reg],
+        lanes: tuple[Int, Reg | None],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> list[Reg]:
+        """`totals` with the products of one channel of each group."""
         f, frame, (channel, mask) = self.frame.f, self.frame, lanes
         e, step = frame.evaluator(frame.lanes, mask), self.filter_strides[0]
         last = self.filter_strides[-1]
@@ -273,11 +298,13 @@ class _Depthwise:
             self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w)
             for tap in range(self.unrolled)
         ]
+        taken = [lane // self.group * self.group + ordinal for lane in range(frame.lanes)]
         sums = list(totals)
         for offset, meeting in self._offsets.items():
             reader = e if not inside else self._evaluator(mask, inside[offset])
             place = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
             read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, place, channel)), x)
+            read = read if self.group == 1 else f.shuffle(read, None, taken)
             for column, tap in meeting:
                 sums[column] = f.fma(read, factors[tap], sums[column])
         return sums
@@ -292,7 +319,7 @@ class _Depthwise:
 
     def _channels(self, e: Evaluator, offset: Int, channel: Int) -> Index:
         """Where the channels lie that a vector of filters from `channel` on reads."""
-        f, multiplier = self.frame.f, self.channels // self.op.int("groups")
+        f, multiplier = self.frame.f, self.channels // self.op.int("groups") // self.group
         if multiplier == 1:
             return Index(f.add(offset, channel), 1)
         filters = e.as_values(Index(channel, 1))

@@ -2,6 +2,7 @@
 
 from onnxc.compiler.codegen_cpu.schedules.elements import element_threads
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
@@ -17,10 +18,18 @@ MOST_COLUMNS = 8
 WIDEST_UNROLLED = 8
 """Wider windows are a loop over their columns: the filters of more would not fit the registers beside the sums."""
 
+SMALL_GROUPS = (2, 4)
+"""Channels of a group of f32: within the 128 bits that every processor exchanges at once."""
+
 
 def is_depthwise(op: Op) -> bool:
-    """Whether each filter reads one channel of several; the phases of a line, if it has several, are written out."""
-    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2 and _has_short_phases(op)
+    """Whether filters of several groups read one channel each, or as few as there are filters in a group.
+
+    The phases of a line, if it has several, are written out.
+    """
+    channels, groups = op.operands[1].shape[1], op.int("groups")
+    is_square = channels in SMALL_GROUPS and op.operands[1].shape[0] == channels * groups and op.dtype() == F32
+    return groups > 1 and op.result.rank > 2 and (channels == 1 or is_square) and _has_short_phases(op)
 
 
 def _has_short_phases(op: Op) -> bool:
@@ -47,7 +56,7 @@ def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> Convol
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         workers=Threads(target.vector_bits // op.dtype().bits, element_threads(target).grain),
         packing=packing,
-        why="one filter for each channel",
+        why="filters of each channel" if op.operands[1].shape[1] == 1 else "groups of few filters",
     )
 
 
