@@ -108,6 +108,14 @@ def test_filters_that_are_an_input_have_a_kernel() -> None:
     native.check(_whole(F32, 2, 4, 5, 6), _whole(F32, 3, 4, 3, 3, seed=1))
 
 
+def test_windows_that_are_too_much_for_the_stack_have_a_kernel() -> None:
+    case = Convolution("general", (N, 2000, 4, 5), (1, 2000, 3, 3), ONES, ONES, ONES, ONES)
+    w = _whole(F32, *case.w)
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: _convolve(ir, case, x, ir.constant(w), False)))
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "general"
+    native.check(_whole(F32, 1, 2000, 4, 5))
+
+
 def test_a_view_with_neither_axis_dense_is_written_first() -> None:
     case = FORMS[0]
 

@@ -74,6 +74,9 @@ PAIRS = {
     "many products for each result": Pair(
         (f32(2, 20, 20, 64),), lambda b, x: b.transpose(_convolve(b, x, 64), FIRST)
     ),
+    "windows of more channels than the stack has room for": Pair(
+        (f32(1, 6, 5, 2000),), lambda b, x: b.transpose(_convolve(b, x, 4), FIRST)
+    ),
     "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
 }  # fmt: skip
 

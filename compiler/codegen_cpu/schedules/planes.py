@@ -47,6 +47,9 @@ MOST_ELEMENTS = 1 << 18
 SMALLEST_COLUMNS = 48
 """Columns of a unit if lines are that long: of fewer most of what is copied is beside them."""
 
+MOST_LANES = 16
+"""Those of a vector of f32 of the widest processors: so many channels there is room for where they are turned."""
+
 COPYING = 4
 """An element is copied in the time of so many products."""
 
@@ -153,7 +156,7 @@ def why_no_planes(op: Op, problem: KernelProblem) -> str:
         return "an operand does not lie in strides"
     if not problem.is_constant(problem.block.parameters.index(w.base)) or not is_dense(w):
         return "the filters are no constant"
-    smallest = plane_window(op, problem.block, x, 1, (1, SMALLEST_COLUMNS))
+    smallest = plane_window(op, problem.block, x, MOST_LANES, (1, SMALLEST_COLUMNS))
     return "" if _elements(smallest) <= MOST_ELEMENTS else "a line of windows is too much for the stack"
 
 

@@ -28,6 +28,9 @@ WINDOW_LIMIT = 1 << 18
 UNIT_COLUMNS = 64
 """More columns than that of which it has at least."""
 
+MOST_LANES = 16
+"""Channels that the kernel has room for come in so many."""
+
 MOST_STEPS = 2
 """Wider steps make parts of so few elements that copying them takes longest."""
 
@@ -139,4 +142,4 @@ def _window_elements(op: Op) -> int:
     reaches = [(count - 1) * step for count, step in zip(taps, op.ints("dilations"), strict=True)]
     *steps, last = op.ints("strides")
     lines = prod(reach + step for reach, step in zip(reaches[:-1], steps, strict=True))
-    return channels * lines * (reaches[-1] + last * UNIT_COLUMNS)
+    return -(-channels // MOST_LANES) * MOST_LANES * lines * (reaches[-1] + last * UNIT_COLUMNS)
