@@ -24,9 +24,16 @@ FILES: Rows = {
     "model-too-large": ("a model without external data is more than one message holds", "protobuf, 2 GiB"),
     "not-a-plain-file": ("the path leads to a device, a FIFO, a socket or a folder", "the file system"),
     "not-a-model": ("the bytes are no protobuf message, or not one of a model", "ONNX IR, ModelProto"),
+    "json-syntax": ("JSON text is malformed, or is not the JSON of a model", "protobuf, the JSON mapping"),
     "text-file": ("a file object was opened as text", "Python, open"),
+    "text-syntax": ("a text is not in ONNX's text syntax", "ONNX, docs/Syntax.md"),
+    "textproto-syntax": ("a text is not a model in protobuf's text format", "protobuf, the text format"),
     "truncated-model": ("the bytes end within a field", "protobuf, the wire format"),
     "unreadable-file": ("the file cannot be opened or read", "the file system"),
+    "unwritable-text": (
+        "a text form cannot say all of a model: text that is not UTF-8, or fields that no standard knows",
+        "docs/text_forms.md",
+    ),
     "unserializable-model": ("SerializeToString of the object fails", "protobuf, 2 GiB"),
 }
 
@@ -217,6 +224,10 @@ FUNCTIONS: Rows = {
     ),
     "overload-version": ("a function has an overload before IR version 10", "ONNX IR, functions"),
     "recursive-function": ("a function calls itself, directly or not", "ONNX IR, functions"),
+    "opset-conversion": (
+        "a node cannot be said in the version that a model is converted to",
+        "onnxc.convert_version, docs/versions.md",
+    ),
     "unknown-function": ("there is no function of that name", "onnxc.inline, functions"),
     "unknown-attribute-reference": (
         "an attribute refers to a parameter that the function has not",
@@ -335,6 +346,12 @@ OPTIONS: Rows = {
         "onnxc.register; onnxc.compile, operators",
     ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
+    "merge-links": ("links lead from no output of one model to no input of the other", "onnxc.merge, links"),
+    "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
+    "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),
+    "unknown-value": ("the model has no value of that name", "onnxc.rename, onnxc.extract, onnxc.split"),
+    "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset"),
+    "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
     "shape-range": ("shapes gives a negative size", "onnxc.compile, shapes"),

@@ -85,6 +85,9 @@ def with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOpt
         "precision": options.precision,
         "frozen_inputs": list(frozen_inputs(model, options.inputs)),
     }
+    # What a model does not say takes no room, and does not change the bytes of its artifact.
+    said = {"metadata": dict(model.metadata), "about": dict(model.about)}
+    provenance |= {key: texts for key, texts in said.items() if texts}
     features = dict.fromkeys(artifact.images, end.host.features)
     return replace(artifact, provenance=provenance, features=features)
 

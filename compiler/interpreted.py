@@ -47,7 +47,8 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     expect_known_specializations(lowered, options.specialize)
     module = run_pipeline(lowered, precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))
-    return Executable(signature, InterpreterEngine(module), report=print_module(module), compilations=1)
+    report, metadata = print_module(module), checked.metadata
+    return Executable(signature, InterpreterEngine(module), report=report, compilations=1, metadata=metadata)
 
 
 class InterpreterEngine:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.custom.registered import Registration
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
     from onnxc.compiler.frontend.read import SupportsSerialize
-    from onnxc.compiler.frontend.schemas import Default
+    from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, DimRange, ModelSource
     from onnxc.runtime.executable import Executable
@@ -43,12 +43,20 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "convert_version",
     "custom_operator",
+    "extract",
+    "from_text",
     "infer",
     "inline",
     "load",
+    "merge",
     "register",
+    "rename",
     "save_model",
+    "schemas",
+    "split",
+    "to_text",
     "verify",
 ]
 
@@ -295,6 +303,101 @@ def register(*operators: "CustomOperator") -> "Registration":
     """
     made: Registration = importlib.import_module("onnxc.compiler.frontend.custom.registered").register(operators)
     return made
+
+
+def convert_version(
+    model: "ModelSource", opset: int, limits: "Limits | Mapping[str, int] | None" = None
+) -> "ModelProto":
+    """The model in another version of ai.onnx, older or newer, as a message: `SerializeToString()` gives its bytes.
+
+    opset: 1 to the newest that onnxc knows. limits: as for `compile`.
+
+    Every node means what it meant, those of functions and of graphs in nodes too, and all else that the model carries
+    is kept (docs/versions.md). Other domains stay in their versions.
+
+    Raises ModelError that names a node which that version cannot say, InputError for an opset that there is not.
+    """
+    converted: ModelProto = importlib.import_module("onnxc.compiler.model_versions").convert_source(
+        model, opset, limits
+    )
+    return converted
+
+
+def extract(model: "ModelSource", outputs: Sequence[str], inputs: Sequence[str] | None = None) -> "ModelProto":
+    """The part of the model that computes `outputs` from `inputs`, both names of any values of its graph.
+
+    inputs: None means the inputs of the model that are needed. A weight may be one, which then is none any more.
+
+    Weights, functions and all that is said of what stays are kept; training information is not (docs/parts.md).
+
+    Raises ModelError where the model is wrong, InputError where the values make no part.
+    """
+    part: ModelProto = importlib.import_module("onnxc.compiler.model_parts").extract_source(model, inputs, outputs)
+    return part
+
+
+def split(model: "ModelSource", values: Sequence[str]) -> "tuple[ModelProto, ModelProto]":
+    """The model in two: what computes `values`, and what goes on from them to the outputs.
+
+    Raises ModelError where the model is wrong, InputError where the second part needs more of the first one.
+    """
+    parts: tuple[ModelProto, ModelProto] = importlib.import_module("onnxc.compiler.model_parts").split_source(
+        model, values
+    )
+    return parts
+
+
+def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "") -> "ModelProto":
+    """The model with `prefix` before the names of its values and nodes, then with these other `names` of values.
+
+    Raises ModelError where the model is wrong, InputError for a value that there is not, or a name that is taken.
+    """
+    parts = importlib.import_module("onnxc.compiler.model_parts")
+    renamed: ModelProto = parts.rename_source(model, names or {}, prefix)
+    return renamed
+
+
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+
+    The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
+
+    Raises ModelError where a model is wrong or a node cannot be said in that version, InputError for wrong links and
+    shared names, UnsupportedError where versions of another domain differ.
+    """
+    merged: ModelProto = importlib.import_module("onnxc.compiler.model_parts").merge_sources(first, second, links)
+    return merged
+
+
+def schemas(operator: str, domain: str = "") -> "tuple[Schema, ...]":
+    """Every version of an operator, oldest first: its inputs, outputs, attributes and types; none for an unknown one.
+
+    domain: the empty string is ai.onnx.
+    """
+    found: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(domain, operator)
+    return found
+
+
+def to_text(model: "ModelSource", form: str = "onnxtxt") -> str:
+    """The model as a text that `from_text` reads back as exactly this model (docs/text_forms.md).
+
+    form: "onnxtxt", ONNX's own syntax; "textproto", protobuf's text format; or "json".
+
+    Raises ModelError where the model has what no text can say, InputError for an unknown form.
+    """
+    text: str = importlib.import_module("onnxc.compiler.model_texts").text_of_model(model, form)
+    return text
+
+
+def from_text(text: str, form: str = "onnxtxt") -> "ModelProto":
+    """The model that a text is, as a message: `SerializeToString()` gives its bytes. Files are read by their endings.
+
+    form: as for `to_text`.
+
+    Raises ModelError, which tells line and column of what is wrong; InputError for an unknown form.
+    """
+    model: ModelProto = importlib.import_module("onnxc.compiler.model_texts").model_of_text(text, form)
+    return model
 
 
 def __getattr__(name: str) -> object:

@@ -51,11 +51,13 @@ class Executable:
         report: JsonValue = "",
         compilations: int = 0,
         again: LoadAgain | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         self._signature, self._engine = signature, engine
         self._artifact, self._compilations = artifact, compilations
         self._report = Report(report) if isinstance(report, Mapping) else report
         self._file, self._again = None if artifact is None else artifact.file, again
+        self._metadata = dict(metadata or ({} if artifact is None else artifact.metadata))
         self._defaults = engine.defaults()
         self._input_names = tuple(info.name for info in signature.inputs)
         self._output_names = tuple(info.name for info in signature.outputs)
@@ -92,6 +94,11 @@ class Executable:
     def frozen_inputs(self) -> tuple[str, ...]:
         """The inputs whose initializers were compiled in as constants: no call may pass them."""
         return self._signature.frozen
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The entries of the model's metadata_props, such as names of classes; a copy for the caller."""
+        return dict(self._metadata)
 
     @property
     def stats(self) -> Stats:

@@ -1,20 +1,26 @@
 """What the CPU asks of planning: which ops have native kernels, how these may be computed, and at what cost."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.codegen_cpu.schedules import trees
+from onnxc.compiler.codegen_cpu.schedules import attention, trees
+from onnxc.compiler.codegen_cpu.schedules.attention import attention_candidates, attention_measures
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
-from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.convolutions import (
+    convolution_candidates,
+    convolution_measures,
+    reads_image,
+)
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
+from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
 from onnxc.compiler.planning.views import View, crosses
@@ -26,21 +32,36 @@ def cpu_plan_target(target: Target) -> PlanTarget:
 
     def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
         match problem.kind:
+            case "attention":
+                return attention_candidates(problem, case, target)
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
-                return convolution_candidates(problem, target)
+                return convolution_candidates(problem, case, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(str(target), is_native, _reads_view, _measures, candidates, cost, compiles_steps=True)
+    return PlanTarget(
+        *(str(target), is_native, _reads_view, _measures, candidates, cost), compiles_steps=True, arranges=_ARRANGES
+    )
+
+
+_ARRANGES: tuple[KernelKind, ...] = ("attention",)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
-    return contraction_measures(problem) if problem.kind == "contraction" else {}
+    measures = _MEASURES.get(problem.kind)
+    return measures(problem) if measures is not None else {}
+
+
+_MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]] = {
+    "attention": attention_measures,
+    "contraction": contraction_measures,
+    "convolution": convolution_measures,
+}
 
 
 def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
@@ -70,6 +91,7 @@ def _sets_or_combines(op: Op) -> bool:
 
 
 _CHECKS = {
+    "attention": attention.is_native,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "tree_ensemble": trees.is_native,

@@ -115,7 +115,8 @@ class Graph:
 class CheckedModel:
     """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name.
 
-    `configurations` are the device configurations, with how many devices each has.
+    metadata: its metadata_props; about: what else it says of itself, for people.
+    configurations: the device configurations, with how many devices each has.
     """
 
     graph: Graph
@@ -125,6 +126,7 @@ class CheckedModel:
     warnings: tuple[Diagnostic, ...]
     digest: str
     metadata: Mapping[str, str]
+    about: Mapping[str, str] = field(default_factory=dict)
     configurations: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnxc.compiler.diagnostics import Diagnostic, error, model_error
+from onnxc.compiler.frontend.about import about_model, free_text
 from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
 from onnxc.compiler.frontend.checks.findings import Site
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
@@ -63,16 +64,12 @@ def resolve_model(
     graph = resolver.graph(model.graph, scope, "main")
     if resolver.errors:
         raise model_error(resolver.errors)
-    metadata = {_text(entry.key): _text(entry.value) for entry in model.metadata_props}
+    metadata = {free_text(entry.key): free_text(entry.value) for entry in model.metadata_props}
     configurations = {entry.name: entry.num_devices for entry in model.configuration}
+    about = about_model(model)
     return CheckedModel(
-        graph, model.graph.name, model.ir_version, opsets, tuple(findings), digest, metadata, configurations
+        graph, model.graph.name, model.ir_version, opsets, tuple(findings), digest, metadata, about, configurations
     )
-
-
-def _text(text: str | bytes) -> str:
-    """Free text, which need not be UTF-8."""
-    return text.decode(errors="replace") if isinstance(text, bytes) else text
 
 
 class _Resolver:

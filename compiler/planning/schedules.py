@@ -214,7 +214,8 @@ class ContractionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSchedule(Schedule):
-    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `bytes`, `tiles` as of
+    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `planes`:
+    pixels side by side, of which each filter makes a plane; `bytes`, `tiles` as of
     contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
@@ -224,7 +225,7 @@ class ConvolutionSchedule(Schedule):
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
 
-    algorithm: Literal["rows", "winograd", "bytes", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "winograd", "planes", "bytes", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
@@ -280,6 +281,8 @@ class OrderingSchedule(Schedule):
 class AttentionSchedule(Schedule):
     """Tiles of queries (rows) by keys (columns), heads padded to `widths` (of queries and keys, of values).
 
+    `tiles`: on tensor cores; `panels`: queries in the lanes of vectors; `lines`: few queries, keys in
+    the lanes.
     split: how many programs share the keys, with all heads of a group in one tile; a second launch joins their parts.
     slice_bytes: what one number of each slice takes.
     """
@@ -289,6 +292,7 @@ class AttentionSchedule(Schedule):
     arithmetic: Arithmetic
     split: int = 1
     slice_bytes: Dim = 0
+    algorithm: Literal["tiles", "panels", "lines"] = "tiles"
 
 
 @dataclass(frozen=True, kw_only=True)

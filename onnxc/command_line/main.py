@@ -48,6 +48,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.infer import infer_types
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
@@ -333,6 +334,23 @@ def inline_command(model: Path, output: Path, functions: tuple[str, ...], limits
     click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
 
 
+@main.command("convert")
+@MODEL
+@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--opset", type=int, help="The version of ai.onnx to convert to, older or newer.")
+@LIMIT
+@reporting_errors
+def convert_command(model: Path, output: Path, opset: int | None, limits: Mapping[str, int]) -> None:
+    """Write MODEL as OUTPUT, in the form that its ending names.
+
+    .onnxtxt is ONNX's own text syntax, .textproto protobuf's text format, .json JSON; all else the binary form. A text
+    is read back as exactly the same model. With --opset it is in that version of ai.onnx, and means what it meant.
+    """
+    with progress(f"converting {model.name}"):
+        made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
+        write_model(made, output, model)
+
+
 @main.command("inspect")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @reporting_errors
@@ -418,8 +436,8 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def write_model(made: ModelProto, output: Path, source: Path) -> None:
-    """Writes a model that was made from the file `source`; says so where it leaves weights behind."""
-    output.write_bytes(made.SerializeToString())
+    """Writes a model that was made from the file `source`, as its ending tells; says where it leaves weights behind."""
+    output.write_bytes(file_bytes(made, output.name))
     is_elsewhere = output.absolute().parent != source.absolute().parent
     if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
         click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)
