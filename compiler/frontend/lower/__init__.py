@@ -21,6 +21,7 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
+from onnxc.compiler.frontend.lower.overrides import AsDeclared, as_declared, with_free_types, without_overrides
 from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
@@ -42,10 +43,12 @@ takes 301; two with MatMul, 3,226; Where of three operands of any rank, 3,661; t
 class Lowered:
     """The module, and each type that was found for an ONNX value: one for each time that the value was lowered.
 
-    warnings: what is wrong in the model and does not keep it from being compiled.
+    graph: what was lowered, without the declared types that the options overrule. warnings: what is wrong in the model
+    and does not keep it from being compiled.
     """
 
     module: Module
+    graph: Graph
     types: Sequence[FoundType]
     warnings: Sequence[Diagnostic]
 
@@ -69,19 +72,46 @@ def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Low
 
 
 def _lowered(model: CheckedModel, options: InputOptions, *, types_all: bool) -> Lowered:
-    ir, attempt, graph = Builder(), Attempt(), model.graph
+    expect_known_inputs(options, model.graph)
+    record = as_declared(model.graph, options)
+    if record is None:
+        return _lowered_graph(model.graph, options, _session(model.graph, types_all=types_all))
+    graph = _freed_graph(model.graph, options, record)
+    return _lowered_graph(graph, options, replace(_session(graph, types_all=types_all), before=record))
+
+
+def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> Graph:
+    """The graph without the declared types that follow from what is overridden; `record` gets it as it is declared."""
+    attempt, session = Attempt(), replace(_session(graph, types_all=True), record=record)
+    _lower_main(graph, without_overrides(graph, options), session, attempt)
+    return with_free_types(graph, attempt.types, keeps_elements=not options.dtypes)
+
+
+def _session(graph: Graph, *, types_all: bool) -> Session:
+    return Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in _nodes(graph)), types_all)
+
+
+def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Lowered:
+    attempt = Attempt()
+    module = _lower_main(graph, options, session, attempt)
+    if options.strict:
+        attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
+    if session.before is not None:
+        shown = session.before.shown
+        attempt.findings = [replace(finding, values=(*finding.values, *shown)) for finding in attempt.findings]
+    attempt.raise_objections()
+    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)))
+
+
+def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: Attempt) -> Module:
+    """The module; where the attempt holds objections, not all of it."""
+    ir = Builder()
     parameters, scope, defaults = _inputs(graph, options, ir)
-    expect_known_inputs(options, graph)
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())
-    session = Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in _nodes(graph)), types_all)
     outcome = lower_graph(Frame((graph,), scope, ir, attempt, session))
-    if options.strict:
-        attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
-    attempt.raise_objections()
-    found = tuple(dict.fromkeys(attempt.warnings))
-    return Lowered(_module(graph, parameters, outcome, defaults, ir), attempt.types, found)
+    return _module(graph, parameters, outcome, defaults, ir)
 
 
 def _inputs(

@@ -7,6 +7,7 @@ from onnxc.compiler.frontend.case_split import CaseKey, CaseSplit, ConditionSpli
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
+from onnxc.compiler.frontend.lower.overrides import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 
@@ -45,13 +46,16 @@ class Session:
     """What all attempts of one lowering share.
 
     types_all: whether graphs that never run are typed too. walked: the paths of the graphs lowered so far. work_left:
-    how much may still be done to find out which cases there are. computations: by the path of a graph.
+    how much may still be done to find out which cases there are. computations: by the path of a graph. record: where
+    the lowering of the graph as declared is noted. before: what was noted, where options override sizes.
     """
 
     work_left: int
     types_all: bool = False
     walked: set[str] = field(default_factory=set)
     computations: dict[str, Computation] = field(default_factory=dict)
+    record: AsDeclared | None = None
+    before: AsDeclared | None = None
 
     @property
     def is_spent(self) -> bool:

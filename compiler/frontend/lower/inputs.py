@@ -40,11 +40,7 @@ def _overridden_shape(
     shape: list[Dim] = []
     for axis, size in enumerate(given):
         known = declared[axis] if declared is not None else Size.symbol(f"{name}_dim{axis}")
-        chosen: Dim = known if size is None else Size.symbol(size) if isinstance(size, str) else size
-        if isinstance(known, int) and chosen != known:
-            message = f"shapes gives axis {axis} of input {name} as {size}, the model declares {known}"
-            raise InputError(message, code="shape-contradiction")
-        shape.append(chosen)
+        shape.append(known if size is None else Size.symbol(size) if isinstance(size, str) else size)
     return tuple(shape)
 
 

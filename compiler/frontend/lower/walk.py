@@ -2,15 +2,17 @@
 
 from functools import partial
 
-from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.frontend.case_split import ConditionSplit, RankSplit
+from onnxc.compiler.diagnostics import DiagnosedModelError, Location
+from onnxc.compiler.frontend.case_split import CaseKey, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
 from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
 from onnxc.compiler.frontend.lower.nodes import call_operator, without_lowering
+from onnxc.compiler.frontend.lower.renewed_operands import renewed_operands
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
 from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import SparseTensorType
 
 
@@ -53,13 +55,29 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
         return (None,) * len(node.outputs)
     ops_before = len(frame.ir.ops)
     subgraphs, key = Subgraphs(node, frame, lower_graph, lower_node), frame.key_of(node)
+    operands = _as_overridden(node, operands, key, frame)
     assumed = frame.assumptions.conditions.get(key)
     made = call_operator(Node(node, operands, subgraphs, key, may_split_by_condition(frame), assumed), frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
+    if frame.session.record is not None and not isinstance(made, RankSplit | ConditionSplit):
+        frame.session.record.note(key, operands, made, frame.ir)
     if frame.session.types_all and not isinstance(made, RankSplit | ConditionSplit):
         subgraphs.type_what_never_runs()
     return made
+
+
+def _as_overridden(
+    node: GraphNode, operands: tuple[Value | None, ...], key: CaseKey, frame: Frame
+) -> tuple[Value | None, ...]:
+    """The operands with sizes that options override in the place of the declared ones."""
+    if frame.session.before is None:
+        return operands
+    try:
+        return renewed_operands(node, operands, frame.session.before, key, frame.ir)
+    except DiagnosedModelError as problem:
+        frame.attempt.findings += problem.diagnostics
+        return operands
 
 
 def _bind(node: GraphNode, results: Values, frame: Frame) -> None:

@@ -1,0 +1,140 @@
+"""What options override: the sizes and element types that inputs declare, and what followed from them.
+
+The graph is lowered as it is declared first. What it has there, node by node, tells which constants held sizes that
+the options replace, and which declared types say what the graph as declared gives, so that they give way.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnxc.compiler.frontend.case_split import CaseKey
+from onnxc.compiler.frontend.graph import Graph, GraphNode, ValueInfo
+from onnxc.compiler.frontend.input_options import InputOptions
+from onnxc.compiler.frontend.lower.attempt import FoundType
+from onnxc.compiler.frontend.lower.declared import contradiction
+from onnxc.compiler.frontend.lower.inputs import input_type
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import ANY_SIZE, ShapedType, TensorType, Type
+
+__all__ = ["AsDeclared", "Seen", "as_declared", "with_free_types", "without_overrides"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A value as it was in the graph as declared: its type, and the elements of a vector of integers, where known."""
+
+    type: Type
+    known: tuple[Dim | None, ...] | None
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """The sizes of a tensor of known rank."""
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+
+@dataclass(frozen=True)
+class AsDeclared:
+    """The graph as declared: the operands and results of its nodes, and the sizes that are overridden, (old, new).
+
+    `shown` says what is overridden, for people.
+    """
+
+    overridden: tuple[tuple[Dim, Dim], ...]
+    shown: tuple[str, ...]
+    operands: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
+    results: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
+
+    def note(
+        self, key: CaseKey, operands: Sequence[Value | None], results: Sequence[Value | None], ir: Builder
+    ) -> None:
+        """Notes one lowering of a node."""
+        self.operands[key] = tuple(_seen(value, ir) for value in operands)
+        self.results[key] = tuple(_seen(value, ir) for value in results)
+
+
+def _seen(value: Value | None, ir: Builder) -> Seen | None:
+    """What is to be remembered of a value."""
+    if value is None:
+        return None
+    is_integer = isinstance(value.type, TensorType) and value.dtype.is_integer and value.type.shape is not None
+    is_short = is_integer and value.rank <= 1 and isinstance(value.tensor.elements, int)
+    return Seen(value.type, partly_known(value, ir) if is_short else None)
+
+
+def _chosen_types(graph: Graph, options: InputOptions) -> Iterator[tuple[ValueInfo, ShapedType, ShapedType]]:
+    """The inputs with the types that they declare, and those that they have with the options."""
+    for info in graph.inputs:
+        chosen = input_type(info, options, Builder())
+        if isinstance(info.type, ShapedType) and isinstance(chosen, ShapedType):
+            yield info, info.type, chosen
+
+
+def as_declared(graph: Graph, options: InputOptions) -> AsDeclared | None:
+    """An empty record of the graph as declared; None where the options override nothing."""
+    sizes: dict[tuple[Dim, Dim], None] = {}
+    shown: list[str] = []
+    for info, declared, chosen in _chosen_types(graph, options):
+        pairs = zip(declared.shape or (), chosen.shape or (), strict=False)
+        changed = [(old, new) for old, new in pairs if isinstance(old, int) and old != new]
+        if changed or declared.dtype != chosen.dtype:
+            sizes |= dict.fromkeys(changed)
+            shown.append(f'input "{info.name}" : {declared} is overridden by {chosen}')
+    return AsDeclared(tuple(sizes), tuple(shown)) if shown else None
+
+
+def without_overrides(graph: Graph, options: InputOptions) -> InputOptions:
+    """The options without what contradicts the declarations of the inputs."""
+    declared = {info.name: info.type for info in graph.inputs}
+    shapes = {name: _undisputed(given, declared.get(name)) for name, given in options.shapes.items()}
+    return replace(options, shapes=shapes, dtypes={})
+
+
+def _undisputed(given: Sequence[int | str | None], declared: Type | None) -> Sequence[int | str | None]:
+    shape = declared.shape if isinstance(declared, ShapedType) else None
+    if shape is None:
+        return given
+    return tuple(None if isinstance(old, int) else new for old, new in zip(shape, given, strict=True))
+
+
+# Declared types
+
+
+def with_free_types(graph: Graph, found: Sequence[FoundType], *, keeps_elements: bool) -> Graph:
+    """The graph without the declared sizes that what was found in it as declared agrees with, those of inputs aside.
+
+    Nor with the element types, unless `keeps_elements`. What contradicts the graph as declared stays, to be reported.
+    """
+    types = {(type.path, type.name): type.type for type in found}
+
+    def freed(info: ValueInfo) -> ValueInfo:
+        known = types.get((path, info.name))
+        if info.type is None or known is None or contradiction(info.type, known) is not None:
+            return info
+        return replace(info, type=_free_type(info.type) if keeps_elements else None)
+
+    path = graph.path
+    return replace(
+        graph,
+        inputs=graph.inputs if path == "main" else tuple(map(freed, graph.inputs)),
+        outputs=tuple(map(freed, graph.outputs)),
+        value_infos={name: freed(info) for name, info in graph.value_infos.items()},
+        nodes=tuple(_with_free_subgraphs(node, found, keeps_elements) for node in graph.nodes),
+    )
+
+
+def _with_free_subgraphs(node: GraphNode, found: Sequence[FoundType], keeps_elements: bool) -> GraphNode:
+    inner = {
+        name: with_free_types(value, found, keeps_elements=keeps_elements)
+        for name, value in node.attributes.items()
+        if isinstance(value, Graph)
+    }
+    return replace(node, attributes={**node.attributes, **inner}) if inner else node
+
+
+def _free_type(type: Type) -> Type:
+    if isinstance(type, ShapedType) and type.shape is not None:
+        return type.with_shape((ANY_SIZE,) * len(type.shape))
+    return type
