@@ -21,7 +21,13 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
-from onnxc.compiler.frontend.lower.overrides import AsDeclared, as_declared, with_free_types, without_overrides
+from onnxc.compiler.frontend.lower.overrides import (
+    AsDeclared,
+    as_declared,
+    restrictions,
+    with_free_types,
+    without_overrides,
+)
 from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
@@ -97,6 +103,8 @@ def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Low
     if options.strict:
         attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
     if session.before is not None:
+        if not attempt.objection_count:
+            attempt.findings += restrictions(module, session.before.overridden)
         shown = session.before.shown
         attempt.findings = [replace(finding, values=(*finding.values, *shown)) for finding in attempt.findings]
     attempt.raise_objections()

@@ -7,6 +7,7 @@ the options replace, and which declared types say what the graph as declared giv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from onnxc.compiler.diagnostics import Diagnostic, error
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import Graph, GraphNode, ValueInfo
 from onnxc.compiler.frontend.input_options import InputOptions
@@ -15,11 +16,14 @@ from onnxc.compiler.frontend.lower.declared import contradiction
 from onnxc.compiler.frontend.lower.inputs import input_type
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Module, Value, walk
 from onnxc.compiler.ir.types import ANY_SIZE, ShapedType, TensorType, Type
 
-__all__ = ["AsDeclared", "Seen", "as_declared", "with_free_types", "without_overrides"]
+__all__ = ["ADVICE", "AsDeclared", "Seen", "as_declared", "restrictions", "with_free_types", "without_overrides"]
+
+ADVICE = "export the model with this size left open, or compute it by Shape"
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,16 @@ class Seen:
 class AsDeclared:
     """The graph as declared: the operands and results of its nodes, and the sizes that are overridden, (old, new).
 
-    `shown` says what is overridden, for people.
+    `shown` says what is overridden, for people. `inner` are declared sizes of axes that overridden ones have come into
+    as the faster index.
     """
 
     overridden: tuple[tuple[Dim, Dim], ...]
     shown: tuple[str, ...]
     operands: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
     results: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
+
+    inner: set[Dim] = field(default_factory=set)
 
     def note(
         self, key: CaseKey, operands: Sequence[Value | None], results: Sequence[Value | None], ir: Builder
@@ -97,6 +104,20 @@ def _undisputed(given: Sequence[int | str | None], declared: Type | None) -> Seq
     if shape is None:
         return given
     return tuple(None if isinstance(old, int) else new for old, new in zip(shape, given, strict=True))
+
+
+def restrictions(module: Module, overridden: Sequence[tuple[Dim, Dim]]) -> Iterator[Diagnostic]:
+    """An error for each node that takes but one of the sizes that a symbol in the place of a number may have."""
+    symbols = frozenset().union(*(symbols_of(new) for _, new in overridden))
+    for function in module.functions:
+        for op in walk(function.body):
+            if op.name != "guard" or op.text("relation") == "at_least":
+                continue
+            sides = (op.dim("left"), op.dim("right"))
+            names = symbols_of(sides[0]) | symbols_of(sides[1])
+            if names and names <= symbols and any(isinstance(side, int) for side in sides):
+                message = f"{op.text('message')}: of the sizes {', '.join(sorted(names))} it takes one only; {ADVICE}"
+                yield error("overridden-size", message, op.location, (), "onnxc.compile, shapes")
 
 
 # Declared types

@@ -5,104 +5,20 @@ declared. A rule changes what certainly followed from an overridden size, and re
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from dataclasses import replace
 
-from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.lower.overrides import AsDeclared, Seen
+from onnxc.compiler.frontend.lower.batched_indices import batch_along, gathered, gathered_by_tuples
+from onnxc.compiler.frontend.lower.overrides import AsDeclared
+from onnxc.compiler.frontend.lower.renewal import Operands, Renewal, ShapePair
+from onnxc.compiler.frontend.lower.repeated_batches import repeated_for_batch
 from onnxc.compiler.frontend.lower.reshaped_sizes import ratio_of, renewed_target
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.types import TensorType
 
-__all__ = ["renewed_operands"]
-
-Operands = tuple[Value | None, ...]
-Pair = tuple[tuple[Dim, ...], tuple[Dim, ...]]
-"""A shape as declared, and now."""
-
-_ADVICE = "export the model with this size left open, or compute it by Shape"
-
-
-@dataclass(frozen=True)
-class _Renewal:
-    """A node that is lowered again: its operands now and as declared, and its results as declared."""
-
-    node: GraphNode
-    operands: Operands
-    before: tuple[Seen | None, ...]
-    results: tuple[Seen | None, ...]
-    overridden: tuple[tuple[Dim, Dim], ...]
-    ir: Builder
-
-    def shapes(self, index: int) -> Pair | None:
-        """The shape of an operand as declared and now, where both are known and of one rank."""
-        if index >= len(self.operands) or index >= len(self.before):
-            return None
-        value, seen = self.operands[index], self.before[index]
-        if value is None or seen is None or not isinstance(value.type, TensorType):
-            return None
-        old, new = seen.shape, value.type.shape
-        return (old, new) if old is not None and new is not None and len(old) == len(new) else None
-
-    def changed(self, index: int) -> tuple[int, ...]:
-        """The axes of an operand whose sizes became others."""
-        shapes = self.shapes(index)
-        return (
-            ()
-            if shapes is None
-            else tuple(axis for axis, (old, new) in enumerate(zip(*shapes, strict=True)) if old != new)
-        )
-
-    def numbers(self, index: int) -> tuple[int | None, ...] | None:
-        """The elements of an operand that the model holds as numbers, None for others; None where it is no vector."""
-        shapes = self.shapes(index)
-        if shapes is None or len(shapes[0]) > 1 or shapes[0] != shapes[1]:
-            return None
-        seen, value = self.before[index], self.operands[index]
-        if seen is None or value is None or seen.known is None or not isinstance(value.tensor.elements, int):
-            return None
-        now = partly_known(value, self.ir)
-        return tuple(b if isinstance(b, int) and a == b else None for a, b in zip(seen.known, now, strict=True))
-
-    def with_sizes(self, index: int, sizes: Mapping[int, Dim]) -> Operands:
-        """The operands, where in that at `index` some elements are these sizes."""
-        value = self.operands[index]
-        assert value is not None, index
-        if not sizes:
-            return self.operands
-        ir, scalars = self.ir, []
-        for at in range(len(self.numbers(index) or ())):
-            old = ir.slice(value, (at,), (1,))
-            scalars.append(ir.sizes((sizes[at],), value.dtype) if at in sizes else old)
-        renewed = ir.concatenate(scalars, 0)
-        return (*self.operands[:index], renewed, *self.operands[index + 1 :])
-
-    def repeated(self, index: int, sizes: Mapping[int, Dim]) -> Operands:
-        """The operands, where that at `index` is repeated along axes along which it still has size 1."""
-        shapes = self.shapes(index)
-        if shapes is None:
-            return self.operands
-        value, shape = self.operands[index], list(shapes[1])
-        assert value is not None, index
-        for axis, size in sizes.items():
-            if shape[axis] == 1:
-                shape[axis] = size
-        return (*self.operands[:index], self.ir.broadcast_to(value, shape), *self.operands[index + 1 :])
-
-    def axis(self, index: int) -> int:
-        """The attribute `axis`, counted from the start of the axes of an operand."""
-        axis, shapes = self.node.attributes.get("axis"), self.shapes(index)
-        return axis % len(shapes[0]) if isinstance(axis, int) and shapes is not None and shapes[0] else 0
-
-    def refuse(self, message: str) -> NoReturn:
-        """ModelError: the node holds the old size in a way that cannot be followed."""
-        rule = f"onnxc.compile, shapes, {self.node.operator}"
-        raise model_error([error("overridden-size", f"{message}; {_ADVICE}", self.node.location, (), rule)])
+__all__ = ["expect_batch_kept", "renewed_operands"]
 
 
 def renewed_operands(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Operands:
@@ -113,10 +29,31 @@ def renewed_operands(node: GraphNode, operands: Operands, before: AsDeclared, ke
     rule = _RULES.get(node.operator) if not node.domain else None
     if rule is None or key not in before.operands:
         return operands
-    return rule(_Renewal(node, operands, before.operands[key], before.results.get(key, ()), before.overridden, ir))
+    return rule(_renewal(node, operands, before, key, ir))
 
 
-def _reshape(at: _Renewal) -> Operands:
+def expect_batch_kept(
+    node: GraphNode, operands: Operands, made: Operands, before: AsDeclared, key: CaseKey, ir: Builder
+) -> None:
+    """ModelError where what the node gives has no batch as it had none, though an operand has one now.
+
+    So a constant in it holds what was meant for one. Operators that fold axes, or look at shapes, may end a batch.
+    """
+    if key not in before.operands or node.operator.startswith(_FOLDING):
+        return
+    at = _renewal(node, operands, before, key, ir)
+    batches = [batch_along(at, index, axis) for index in range(len(operands)) for axis in at.changed(index)]
+    types = [None if value is None else value.type for value in made]
+    were = [None if result is None else result.type for result in at.results]
+    if any(batch is not None for batch in batches) and types == were:
+        at.refuse(f"{node.operator} gives {', '.join(map(str, types))} for a batch as it did for one")
+
+
+def _renewal(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Renewal:
+    return Renewal(node, operands, before.operands[key], before.results.get(key, ()), before, ir)
+
+
+def _reshape(at: Renewal) -> Operands:
     """data, shape: the numbers of `shape` that changed sizes of `data` have become part of."""
     shapes, numbers = at.shapes(0), at.numbers(1)
     result = at.results[0].shape if at.results and at.results[0] is not None else None
@@ -126,18 +63,18 @@ def _reshape(at: _Renewal) -> Operands:
     now = _without_followed(at, shapes, numbers, result)
     if now is None:
         return at.operands
-    target = renewed_target(shapes[0], now, result, free, at.overridden)
+    target = renewed_target(shapes[0], now, result, free, at.declared.overridden)
     if target is None:
         was, given = (f"[{', '.join(map(str, shape))}]" for shape in shapes)
         message = f"Reshape to {list(numbers)} was made for {was}, and the shape for {given} cannot be told"
         at.refuse(message)
-    return at.with_sizes(
-        1, {axis: target[axis] for axis in free if numbers[axis] != -1 and target[axis] != result[axis]}
-    )
+    at.declared.inner.update(result[axis] for axis in target.inner)
+    renewed = {axis: target.shape[axis] for axis in free if numbers[axis] != -1}
+    return at.with_sizes(1, {axis: size for axis, size in renewed.items() if size != result[axis]})
 
 
 def _without_followed(
-    at: _Renewal, shapes: Pair, numbers: Sequence[int | None], result: Sequence[Dim]
+    at: Renewal, shapes: ShapePair, numbers: Sequence[int | None], result: Sequence[Dim]
 ) -> tuple[Dim, ...] | None:
     """The sizes of the data, but as declared where the shape follows already, copied or computed; None: cannot tell."""
     old, now = shapes[0], list(shapes[1])
@@ -155,7 +92,7 @@ def _without_followed(
     return tuple(now)
 
 
-def _expand(at: _Renewal) -> Operands:
+def _expand(at: Renewal) -> Operands:
     """input, shape: numbers that are the size of the axis that they are for."""
     shapes, numbers = at.shapes(0), at.numbers(1)
     if shapes is None or numbers is None:
@@ -165,7 +102,7 @@ def _expand(at: _Renewal) -> Operands:
     return at.with_sizes(1, {i: size for i, size in sizes.items() if numbers[i] == shapes[0][i - lead]})
 
 
-def _slice(at: _Renewal) -> Operands:
+def _slice(at: Renewal) -> Operands:
     """data, starts, ends, axes, steps: ends that are the size of their axis, so that all up to its end is taken."""
     shapes, ends = at.shapes(0), at.numbers(2)
     if shapes is None or ends is None:
@@ -179,7 +116,7 @@ def _slice(at: _Renewal) -> Operands:
     return at.with_sizes(2, sizes)
 
 
-def _split(at: _Renewal) -> Operands:
+def _split(at: Renewal) -> Operands:
     """input, split: the only part is all there is."""
     axis, shapes, parts = at.axis(0), at.shapes(0), at.numbers(1)
     if shapes is None or parts is None or len(parts) != 1 or axis not in at.changed(0) or parts[0] != shapes[0][axis]:
@@ -187,7 +124,7 @@ def _split(at: _Renewal) -> Operands:
     return at.with_sizes(1, {0: shapes[1][axis]})
 
 
-def _resize(at: _Renewal) -> Operands:
+def _resize(at: Renewal) -> Operands:
     """X, roi, scales, sizes: sizes of axes that are not resized."""
     shapes, sizes = at.shapes(0), at.numbers(3)
     if shapes is None or sizes is None:
@@ -202,15 +139,7 @@ def _resize(at: _Renewal) -> Operands:
     return at.with_sizes(3, renewed)
 
 
-def _gather(at: _Renewal) -> Operands:
-    """data, indices: what took the only element of an axis may have meant each, or the first."""
-    axis, shapes = at.axis(0), at.shapes(0)
-    if shapes is not None and axis in at.changed(0) and shapes[0][axis] == 1 and at.numbers(1) is not None:
-        at.refuse(f"Gather takes elements of axis {axis}, which had size 1 and now has {shapes[1][axis]}")
-    return at.operands
-
-
-def _gather_elements(at: _Renewal) -> Operands:
+def _gather_elements(at: Renewal) -> Operands:
     """data, indices: the indices are the same for all along axes that were of size 1."""
     axis, shapes, indices = at.axis(0), at.shapes(0), at.shapes(1)
     if shapes is None or indices is None or len(shapes[0]) != len(indices[0]):
@@ -220,7 +149,17 @@ def _gather_elements(at: _Renewal) -> Operands:
     )
 
 
-def _concat(at: _Renewal) -> Operands:
+def _elementwise(at: Renewal) -> Operands:
+    """Operands that are broadcast: what each element of a batch has in common is repeated for each."""
+    return repeated_for_batch(at, inner_axes=0)
+
+
+def _matmul(at: Renewal) -> Operands:
+    """A, B: as elementwise, but for the axes that are multiplied."""
+    return repeated_for_batch(at, inner_axes=2)
+
+
+def _concat(at: Renewal) -> Operands:
     """inputs: floats that do not depend on what is overridden are the same for all along axes that were of size 1.
 
     Integers are left: they may be indices, which differ along the axis.
@@ -239,7 +178,7 @@ def _concat(at: _Renewal) -> Operands:
     return operands
 
 
-def _recurrent(at: _Renewal) -> Operands:
+def _recurrent(at: Renewal) -> Operands:
     """X, W, R, B, sequence_lens, initial_h, initial_c: what all sequences begin with, and their one length."""
     layout = at.node.attributes.get("layout")
     batch, shapes = (0 if layout == 1 else 1), at.shapes(0)
@@ -251,12 +190,34 @@ def _recurrent(at: _Renewal) -> Operands:
     return operands
 
 
-_RULES: Mapping[str, Callable[[_Renewal], Operands]] = {
+_FOLDING = (
+    "Arg",
+    "Einsum",
+    "Gemm",
+    "If",
+    "Loop",
+    "MatMul",
+    "Negative",
+    "Non",
+    "Reduce",
+    "Scan",
+    "Shape",
+    "Size",
+    "Softmax",
+)
+"""How the names of operators begin that sum or choose over axes, tell shapes, or run graphs."""
+
+_ELEMENTWISE = "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mul Or Pow Sub Sum Where Xor"
+
+_RULES: Mapping[str, Callable[[Renewal], Operands]] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+    "MatMul": _matmul,
     "Concat": _concat,
     "Expand": _expand,
     "GRU": _recurrent,
-    "Gather": _gather,
+    "Gather": gathered,
     "GatherElements": _gather_elements,
+    "GatherND": gathered_by_tuples,
     "LSTM": _recurrent,
     "RNN": _recurrent,
     "Reshape": _reshape,

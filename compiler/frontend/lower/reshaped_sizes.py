@@ -11,7 +11,7 @@ from math import gcd
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 
-__all__ = ["Ratio", "ratio_of", "renewed_target"]
+__all__ = ["Ratio", "Target", "originals", "ratio_of", "renewed_target"]
 
 _STAND_INS = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 1_000_117, 1_000_121)
 """Large primes in the place of symbols: products of them are equal where those of the symbols are."""
@@ -23,6 +23,14 @@ class Ratio:
 
     times: Dim
     over: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """The shape of a result; `inner` are the axes of it into which something has come behind what they held."""
+
+    shape: tuple[Dim, ...]
+    inner: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,17 +63,23 @@ def _scaled(size: Dim, ratio: Ratio) -> Dim | None:
     return None if _content(size) % ratio.over else floordiv(size, ratio.over) * ratio.times
 
 
+def originals(ratio: Ratio, overridden: Sequence[tuple[Dim, Dim]]) -> set[Dim]:
+    """The sizes that were overridden by what is `ratio` times as large."""
+    return {old for old, new in overridden if ratio_of(new, old) == ratio}
+
+
 def renewed_target(
     before: Sequence[Dim],
     now: Sequence[Dim],
     result: Sequence[Dim],
     free: Sequence[int],
     overridden: Sequence[tuple[Dim, Dim]],
-) -> tuple[Dim, ...] | None:
+) -> Target | None:
     """The shape that a Reshape to `result` means where its operand is `now` and was `before`; None where that is open.
 
     free: the axes of the result whose sizes the model holds as numbers. overridden: old and new sizes of inputs.
     """
+    inner: list[int] = []
     stand_ins = _stand_ins((*before, *result))
     if len(before) != len(now) or stand_ins is None:
         return None
@@ -77,7 +91,7 @@ def renewed_target(
             return None
         if old == new:
             continue
-        literals = {size for size, given in overridden if ratio_of(given, size) == ratio}
+        literals = originals(ratio, overridden)
         if old in literals and axis in free and spans[axis] == old_spans[axis]:
             home: int | None = axis
         else:
@@ -86,7 +100,9 @@ def renewed_target(
         if home is None or grown is None:
             return None
         target[home] = grown
-    return tuple(target) if product(target) == product(now) else None
+        if spans[home].begin < old_spans[axis].begin:
+            inner.append(home)
+    return Target(tuple(target), tuple(inner)) if product(target) == product(now) else None
 
 
 def _stand_ins(sizes: Iterable[Dim]) -> dict[str, int] | None:

@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condit
 from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
 from onnxc.compiler.frontend.lower.nodes import call_operator, without_lowering
-from onnxc.compiler.frontend.lower.renewed_operands import renewed_operands
+from onnxc.compiler.frontend.lower.renewed_operands import expect_batch_kept, renewed_operands
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.module import Value
@@ -60,6 +60,8 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     made = call_operator(Node(node, operands, subgraphs, key, may_split_by_condition(frame), assumed), frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
+    if not isinstance(made, RankSplit | ConditionSplit):
+        made = _expect_batch_kept(node, operands, made, key, frame)
     if frame.session.record is not None and not isinstance(made, RankSplit | ConditionSplit):
         frame.session.record.note(key, operands, made, frame.ir)
     if frame.session.types_all and not isinstance(made, RankSplit | ConditionSplit):
@@ -78,6 +80,18 @@ def _as_overridden(
     except DiagnosedModelError as problem:
         frame.attempt.findings += problem.diagnostics
         return operands
+
+
+def _expect_batch_kept(node: GraphNode, operands: Values, made: Values, key: CaseKey, frame: Frame) -> Values:
+    """What the node gives, unless it lost the batch that the options ask for."""
+    if frame.session.before is None or None in made:
+        return made
+    try:
+        expect_batch_kept(node, tuple(operands), tuple(made), frame.session.before, key, frame.ir)
+    except DiagnosedModelError as problem:
+        frame.attempt.findings += problem.diagnostics
+        return (None,) * len(made)
+    return made
 
 
 def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
