@@ -185,11 +185,14 @@ NODES: Rows = {
     "type-mismatch": ("two operands of one type constraint differ", "the operator's schema"),
     "unknown-attribute": ("the operator or function has no such attribute", "the operator's schema"),
     "unknown-domain": (
-        "no operator set of the domain is known; a warning where nothing calls it",
+        "no operator set of the domain is known; a warning where it is imported, or nothing calls it",
         "ONNX IR, operators",
     ),
     "unknown-element-type": ("an attribute names an element type that there is not", "TensorProto.DataType"),
-    "unknown-operator": ("the operator set has no such operator, in any version", "ONNX IR, operators"),
+    "unknown-operator": (
+        "the operator set has no such operator, in any version; a warning where it is not the standard's",
+        "ONNX IR, operators",
+    ),
     "unsupported-node": ("the node is legal and cannot be compiled yet", "onnxc"),
 }
 
@@ -295,9 +298,14 @@ OPTIONS: Rows = {
         "onnxc compile --emit c-library",
     ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
+    "opset-contradiction": ("opset is another than the model imports", "onnxc.compile, opset"),
+    "opset-range": ("opset is no positive number of 31 bits", "onnxc.compile, opset"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
-    "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
     "shape-range": ("shapes gives a negative size", "onnxc.compile, shapes"),
+    "overridden-size": (
+        "a node holds a size that shapes overrides, and what it means with the new one cannot be told",
+        "onnxc.compile, shapes",
+    ),
     "shape-rank": ("shapes gives another rank than the model declares", "onnxc.compile, shapes"),
     "sparse-default": ("a sparse input with a default is to stay an input", "onnxc.compile, freeze_params"),
     "specialize-fixed": ("specialize names a size that dims fixes", "onnxc.compile, specialize"),

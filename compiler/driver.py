@@ -46,7 +46,7 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     end: another back end than the one for the options.
     """
     end = back_end(options) if end is None else end
-    loaded = read_model(source)
+    loaded = read_model(source, options.opset)
     yield "read", loaded
     checked = check_model(loaded, limits=options.limits)
     expect_known_dims(checked, options.inputs)

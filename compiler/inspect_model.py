@@ -1,22 +1,26 @@
 """A model without compiling it: every finding about it, the types of its values, its functions expanded."""
 
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
-from onnxc.compiler.frontend.infer import annotate_model, infer_types
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.options import CompileOptions, ModelSource
-from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
 
-__all__ = ["declare_types", "expand_functions", "find_all"]
+__all__ = ["declare_types", "expand_functions", "find_all", "find_types"]
 
 
-def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = None) -> tuple[Diagnostic, ...]:
+def find_all(
+    source: ModelSource, limits: Limits | Mapping[str, int] | None = None, opset: int | None = None
+) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference.
 
     Nodes that cannot be compiled yet are one warning. Raises InputError for limits that cannot be.
@@ -24,10 +28,11 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
     within = make_limits(limits)
     findings: tuple[Diagnostic, ...] = ()
     try:
-        loaded = _read(source)
+        loaded = _read(source, opset)
         findings = collect_findings(loaded, limits=within)
         if not any(finding.severity == "error" for finding in findings):
-            return (*findings, *infer_types(check_model(loaded, limits=within)).warnings)
+            types = infer_types(check_model(loaded, limits=within))
+            return (*findings, *types.warnings, *types.unknown)
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
     except ModelError as problem:
@@ -39,10 +44,10 @@ def find_all(source: ModelSource, limits: Limits | Mapping[str, int] | None = No
     return findings
 
 
-def _read(source: ModelSource) -> LoadedModel:
+def _read(source: ModelSource, opset: int | None) -> LoadedModel:
     """The model; that there is no file of one is a finding as any other."""
     try:
-        return read_model(source)
+        return read_model(source, opset)
     except InputError as problem:
         message = str(problem).removeprefix(f"error[{problem.code}]: ")
         raise model_error([error(problem.code, message)]) from problem
@@ -50,17 +55,38 @@ def _read(source: ModelSource) -> LoadedModel:
 
 def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
     """The model with the type of every value declared."""
-    loaded = read_model(source)
-    checked = check_model(loaded)
+    loaded, checked, types = _inferred(source, options)
+    return annotate_model(loaded, checked, types)
+
+
+def find_types(source: ModelSource, options: CompileOptions) -> InferredTypes:
+    """The type of every value of the model; nodes of operators of others are a ModelWarning."""
+    return _inferred(source, options)[-1]
+
+
+def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
+    loaded = read_model(source, options.opset)
+    checked = check_model(loaded, limits=options.limits)
     expect_known_dims(checked, options.inputs)
-    return annotate_model(loaded, checked, infer_types(checked, options.inputs))
+    types = infer_types(checked, options.inputs)
+    _warn(types.unknown)
+    return loaded, checked, types
+
+
+def _warn(findings: Iterable[Diagnostic]) -> None:
+    for finding in findings:
+        warnings.warn(str(finding), ModelWarning, stacklevel=2)
 
 
 def expand_functions(
-    source: ModelSource, functions: Collection[str] | None = None, limits: Limits | Mapping[str, int] | None = None
+    source: ModelSource,
+    functions: Collection[str] | None = None,
+    limits: Limits | Mapping[str, int] | None = None,
+    opset: int | None = None,
 ) -> ModelProto:
     """The model with its functions, or those of these names, expanded where they are called."""
     within = make_limits(limits)
-    loaded = read_model(source)
-    check_model(loaded, limits=within)
+    loaded = read_model(source, opset)
+    checked = check_model(loaded, limits=within)
+    _warn(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
     return inline_functions(loaded.proto, functions)

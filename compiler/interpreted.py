@@ -36,7 +36,7 @@ __all__ = ["interpret_model"]
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
-    checked = check_model(read_model(source), limits=options.limits)
+    checked = check_model(read_model(source, options.opset), limits=options.limits)
     expect_known_dims(checked, options.inputs)
     lowered = lower_model(checked, options.inputs)
     expect_known_specializations(lowered, options.specialize)

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Literal
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarning, OnnxcError, UnsupportedError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
     from onnxc.compiler.limits import Limits
-    from onnxc.compiler.options import CacheOption, DimRange, ModelSource
+    from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
     from onnxc.runtime.sparse_tensor import SparseTensor
@@ -49,7 +47,7 @@ def compile(
     target: str = "cpu",
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
-    dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    dtypes: "DTypesOption" = None,
     precision: str = "fp32",
     specialize: Mapping[str, Sequence[int]] | None = None,
     freeze_params: bool = True,
@@ -59,6 +57,7 @@ def compile(
     cache: "CacheOption" = None,
     limits: "Limits | Mapping[str, int] | None" = None,
     strict: bool = False,
+    opset: int | None = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -66,7 +65,9 @@ def compile(
     target: "cpu" is this machine, "cpu:x86-64-v3" another processor, "cuda" the GPU of this machine, "cuda:sm_90" a
     kind of GPU that need not be here (then the result can be saved, not called), "interpreter" needs no native code.
     dims: for a symbolic size a fixed one, or a range (least, greatest or None).
-    shapes, dtypes: for an input what to take in place of what the model declares.
+    shapes, dtypes: for an input what to take in place of what the model declares, numbers too. What followed from them
+    gives way, and constants that held a declared size hold the new one. One element type alone is for all floats of
+    the model, its weights among them (docs/overrides.md).
     precision: "bf16" and "fp16" store and multiply f32 in 16 bits where that does little harm (docs/precision.md);
     inputs and outputs keep their types. "tf32" is for GPUs.
     specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
@@ -80,6 +81,7 @@ def compile(
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
     strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
     the value has the shape that its node gives.
+    opset: the version of the standard's operators, for a model that does not say.
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -97,6 +99,7 @@ def compile(
         cache,
         limits,
         strict,
+        opset,
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -138,12 +141,15 @@ def verify(path: str | os.PathLike[str]) -> None:
     importlib.import_module("onnxc.runtime.load").verify_artifact(path)
 
 
-def check(model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None) -> "tuple[Diagnostic, ...]":
+def check(
+    model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None, opset: int | None = None
+) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
-    limits: as for `compile`.
+    limits, opset: as for `compile`.
     """
-    findings: tuple[Diagnostic, ...] = importlib.import_module("onnxc.compiler.inspect_model").find_all(model, limits)
+    inspect_model = importlib.import_module("onnxc.compiler.inspect_model")
+    findings: tuple[Diagnostic, ...] = inspect_model.find_all(model, limits, opset)
     return findings
 
 
@@ -151,13 +157,20 @@ def infer(
     model: "ModelSource",
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
-    dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    dtypes: "DTypesOption" = None,
+    limits: "Limits | Mapping[str, int] | None" = None,
+    opset: int | None = None,
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
+    dims, shapes, dtypes, limits, opset: as for `compile`; constants of the model stay as they are. What nodes of
+    operators of others give is known as far as it is declared; a ModelWarning lists them.
+
+    Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """
-    options = importlib.import_module("onnxc.compiler.options").make_options("interpreter", dims, shapes, dtypes)
+    options = importlib.import_module("onnxc.compiler.options").make_options(
+        "interpreter", dims, shapes, dtypes, limits=limits, opset=opset
+    )
     typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
 
@@ -166,12 +179,13 @@ def inline(
     model: "ModelSource",
     functions: Collection[str] | None = None,
     limits: "Limits | Mapping[str, int] | None" = None,
+    opset: int | None = None,
 ) -> "ModelProto":
     """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
 
     functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
     None means all. The others stay, with calls in their bodies expanded.
-    limits: as for `compile`.
+    limits, opset: as for `compile`.
 
     All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
     on to its nodes (docs/inlining.md).
@@ -180,7 +194,7 @@ def inline(
     UnsupportedError where no version of an operator set serves all nodes that come together.
     """
     inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
-        model, functions, limits
+        model, functions, limits, opset
     )
     return inlined
 

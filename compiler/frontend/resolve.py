@@ -38,7 +38,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     ValueInfoProto,
 )
 from onnxc.compiler.frontend.read import LoadedModel
-from onnxc.compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema
+from onnxc.compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema, unknown_schema
 from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
 from onnxc.compiler.frontend.value_types import TypeReader
 
@@ -141,8 +141,7 @@ class _Resolver:
         proto = site.node
         domain = normal_domain(proto.domain)
         opset = scope.opsets[domain]
-        chosen = schema(domain, proto.op_type, opset)
-        assert chosen is not None, site
+        chosen = schema(domain, proto.op_type, opset) or unknown_schema(domain, proto.op_type, opset)
         site = site.of_schema(chosen)
         inputs = [scope.find(name) for name in proto.input]
         attributes = self._attributes(site, chosen, scope)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
-from onnxc.compiler.diagnostics import Diagnostic
+from onnxc.compiler.diagnostics import Diagnostic, unknown_nodes
 from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
@@ -50,13 +50,14 @@ class Lowered:
     """The module, and each type that was found for an ONNX value: one for each time that the value was lowered.
 
     graph: what was lowered, without the declared types that the options overrule. warnings: what is wrong in the model
-    and does not keep it from being compiled.
+    and does not keep it from being compiled. unknown: one finding of all nodes of operators of others.
     """
 
     module: Module
     graph: Graph
     types: Sequence[FoundType]
     warnings: Sequence[Diagnostic]
+    unknown: Sequence[Diagnostic] = ()
 
 
 def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Module:
@@ -73,7 +74,10 @@ def lower_model(model: CheckedModel, options: InputOptions | None = None) -> Mod
 
 
 def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Lowered:
-    """As `lower_model`, with the types of the ONNX values, also of those in branches that are never taken."""
+    """As `lower_model`, with the types of the ONNX values, also of those in branches that are never taken.
+
+    What nodes of operators of others give has the type that is declared, if any, and the module cannot run.
+    """
     return _lowered(model, options or InputOptions(), types_all=True)
 
 
@@ -83,18 +87,20 @@ def _lowered(model: CheckedModel, options: InputOptions, *, types_all: bool) -> 
     if record is None:
         return _lowered_graph(model.graph, options, _session(model.graph, types_all=types_all))
     graph = _freed_graph(model.graph, options, record)
-    return _lowered_graph(graph, options, replace(_session(graph, types_all=types_all), before=record))
+    return _lowered_graph(
+        graph, options, replace(_session(graph, types_all=types_all), before=record, floats=options.floats)
+    )
 
 
 def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> Graph:
     """The graph without the declared types that follow from what is overridden; `record` gets it as it is declared."""
     attempt, session = Attempt(), replace(_session(graph, types_all=True), record=record)
     _lower_main(graph, without_overrides(graph, options), session, attempt)
-    return with_free_types(graph, attempt.types, keeps_elements=not options.dtypes)
+    return with_free_types(graph, attempt.types, keeps_elements=not options.dtypes and options.floats is None)
 
 
 def _session(graph: Graph, *, types_all: bool) -> Session:
-    return Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in _nodes(graph)), types_all)
+    return Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in _nodes(graph)), types_all, goes_on=types_all)
 
 
 def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Lowered:
@@ -108,7 +114,8 @@ def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Low
         shown = session.before.shown
         attempt.findings = [replace(finding, values=(*finding.values, *shown)) for finding in attempt.findings]
     attempt.raise_objections()
-    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)))
+    unknown = unknown_nodes(tuple(dict.fromkeys(attempt.unknown)))
+    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown)
 
 
 def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: Attempt) -> Module:

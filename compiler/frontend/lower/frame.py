@@ -9,6 +9,7 @@ from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.overrides import AsDeclared
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 
 Values = Sequence[Value | None]
@@ -47,7 +48,8 @@ class Session:
 
     types_all: whether graphs that never run are typed too. walked: the paths of the graphs lowered so far. work_left:
     how much may still be done to find out which cases there are. computations: by the path of a graph. record: where
-    the lowering of the graph as declared is noted. before: what was noted, where options override sizes.
+    the lowering of the graph as declared is noted. before: what was noted, where options override sizes. goes_on:
+    behind nodes of operators of others, for types alone. floats: the element type of all floats, where it is chosen.
     """
 
     work_left: int
@@ -56,6 +58,8 @@ class Session:
     computations: dict[str, Computation] = field(default_factory=dict)
     record: AsDeclared | None = None
     before: AsDeclared | None = None
+    goes_on: bool = False
+    floats: DType | None = None
 
     @property
     def is_spent(self) -> bool:

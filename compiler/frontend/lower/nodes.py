@@ -1,6 +1,6 @@
 """One node handed to the function of its operator: what comes back, and what speaks against the node."""
 
-from onnxc.compiler.diagnostics import DiagnosedModelError, Location, error
+from onnxc.compiler.diagnostics import DiagnosedModelError, error
 from onnxc.compiler.frontend.advice import advice
 from onnxc.compiler.frontend.case_split import CasesNeeded, CaseSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
@@ -8,6 +8,7 @@ from onnxc.compiler.frontend.lower.cases import TOO_MANY, may_split_by_rank
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
 from onnxc.compiler.frontend.operator import OPERATORS, Node, NodeResults, NotYetSupported, OperatorKey
+from onnxc.compiler.frontend.schemas import is_standard
 from onnxc.runtime.errors import InputError
 
 
@@ -15,7 +16,7 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     """The values of the outputs of `node`, or the cases that it asks for."""
     lowering = OPERATORS.get(_key(node.graph_node))
     if lowering is None:
-        frame.attempt.unsupported += without_lowering(node.graph_node)
+        note_without_lowering(node.graph_node, frame)
         return (None,) * node.output_count
     findings = operand_findings(node.graph_node, node.operands)
     if findings:
@@ -26,6 +27,8 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     except CasesNeeded as asked:
         return _admitted(asked.split, node, frame)
     except NotYetSupported as reason:
+        if frame.attempt.unknown and not frame.attempt.objection_count:
+            return (None,) * node.output_count
         return _unsupported(node, frame, str(reason))
     except DiagnosedModelError as found:
         frame.attempt.findings += map(node.described, found.diagnostics)
@@ -37,9 +40,15 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     return (None,) * node.output_count
 
 
-def without_lowering(node: GraphNode) -> tuple[tuple[Location, str], ...]:
-    """The node with advice, where its operator version has no lowering; nothing where it has one."""
-    return () if _key(node) in OPERATORS else ((node.location, advice(node.domain, node.operator)),)
+def note_without_lowering(node: GraphNode, frame: Frame) -> None:
+    """Notes the node with advice where its operator version has no lowering, and those in its graphs."""
+    if _key(node) not in OPERATORS:
+        goes_on = frame.session.goes_on and not is_standard(node.domain)
+        noted = frame.attempt.unknown if goes_on else frame.attempt.unsupported
+        noted.append((node.location, advice(node.domain, node.operator)))
+    for graph in node.subgraphs():
+        for inner in graph.nodes:
+            note_without_lowering(inner, frame)
 
 
 def _key(node: GraphNode) -> OperatorKey:

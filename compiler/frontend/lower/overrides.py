@@ -14,6 +14,7 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import FoundType
 from onnxc.compiler.frontend.lower.declared import contradiction
 from onnxc.compiler.frontend.lower.inputs import input_type
+from onnxc.compiler.frontend.lower.reshaped_sizes import Merged
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -43,8 +44,7 @@ class Seen:
 class AsDeclared:
     """The graph as declared: the operands and results of its nodes, and the sizes that are overridden, (old, new).
 
-    `shown` says what is overridden, for people. `inner` are declared sizes of axes that overridden ones have come into
-    as the faster index.
+    `shown` says what is overridden, for people. `merged` tells axes that a batch, of one before, has come into.
     """
 
     overridden: tuple[tuple[Dim, Dim], ...]
@@ -52,7 +52,7 @@ class AsDeclared:
     operands: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
     results: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
 
-    inner: set[Dim] = field(default_factory=set)
+    merged: Merged = field(default_factory=Merged)
 
     def note(
         self, key: CaseKey, operands: Sequence[Value | None], results: Sequence[Value | None], ir: Builder
@@ -89,6 +89,8 @@ def as_declared(graph: Graph, options: InputOptions) -> AsDeclared | None:
         if changed or declared.dtype != chosen.dtype:
             sizes |= dict.fromkeys(changed)
             shown.append(f'input "{info.name}" : {declared} is overridden by {chosen}')
+    if options.floats is not None:
+        shown.append(f"all floats are overridden by {options.floats}")
     return AsDeclared(tuple(sizes), tuple(shown)) if shown else None
 
 
@@ -96,7 +98,7 @@ def without_overrides(graph: Graph, options: InputOptions) -> InputOptions:
     """The options without what contradicts the declarations of the inputs."""
     declared = {info.name: info.type for info in graph.inputs}
     shapes = {name: _undisputed(given, declared.get(name)) for name, given in options.shapes.items()}
-    return replace(options, shapes=shapes, dtypes={})
+    return replace(options, shapes=shapes, dtypes={}, floats=None)
 
 
 def _undisputed(given: Sequence[int | str | None], declared: Type | None) -> Sequence[int | str | None]:

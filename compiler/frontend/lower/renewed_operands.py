@@ -9,14 +9,15 @@ from dataclasses import replace
 
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.lower.batched_indices import batch_along, gathered, gathered_by_tuples
+from onnxc.compiler.frontend.lower.batched_indices import batch_along, gathered, gathered_by_tuples, scattered
 from onnxc.compiler.frontend.lower.overrides import AsDeclared
 from onnxc.compiler.frontend.lower.renewal import Operands, Renewal, ShapePair
 from onnxc.compiler.frontend.lower.repeated_batches import repeated_for_batch
-from onnxc.compiler.frontend.lower.reshaped_sizes import ratio_of, renewed_target
+from onnxc.compiler.frontend.lower.reshaped_sizes import originals, ratio_of, renewed_target
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.types import TensorType, Type
 
 __all__ = ["expect_batch_kept", "renewed_operands"]
 
@@ -47,6 +48,17 @@ def expect_batch_kept(
     were = [None if result is None else result.type for result in at.results]
     if any(batch is not None for batch in batches) and types == were:
         at.refuse(f"{node.operator} gives {', '.join(map(str, types))} for a batch as it did for one")
+    for was, type in zip(were, types, strict=True):
+        if at.declared.merged.inner and _batch_axes(was, type, before) > 1:
+            at.refuse(f"{node.operator} gives {type} for what was {was}: the batch has come into two axes")
+
+
+def _batch_axes(was: Type | None, type: Type | None, before: AsDeclared) -> int:
+    """How many axes of a tensor have grown by a batch, of one before."""
+    if not isinstance(was, TensorType) or not isinstance(type, TensorType) or was.shape is None or type.shape is None:
+        return 0
+    ratios = [ratio_of(new, old) for old, new in zip(was.shape, type.shape, strict=False) if new != old]
+    return sum(ratio is not None and originals(ratio, before.overridden) == {1} for ratio in ratios)
 
 
 def _renewal(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Renewal:
@@ -63,13 +75,12 @@ def _reshape(at: Renewal) -> Operands:
     now = _without_followed(at, shapes, numbers, result)
     if now is None:
         return at.operands
-    target = renewed_target(shapes[0], now, result, free, at.declared.overridden)
+    target = renewed_target(shapes[0], now, result, free, at.declared.overridden, at.declared.merged)
     if target is None:
         was, given = (f"[{', '.join(map(str, shape))}]" for shape in shapes)
         message = f"Reshape to {list(numbers)} was made for {was}, and the shape for {given} cannot be told"
         at.refuse(message)
-    at.declared.inner.update(result[axis] for axis in target.inner)
-    renewed = {axis: target.shape[axis] for axis in free if numbers[axis] != -1}
+    renewed = {axis: target[axis] for axis in free if numbers[axis] != -1}
     return at.with_sizes(1, {axis: size for axis, size in renewed.items() if size != result[axis]})
 
 
@@ -162,7 +173,7 @@ def _matmul(at: Renewal) -> Operands:
 def _concat(at: Renewal) -> Operands:
     """inputs: floats that do not depend on what is overridden are the same for all along axes that were of size 1.
 
-    Integers are left: they may be indices, which differ along the axis.
+    Integers may be indices, which differ along the axis.
     """
     axis = at.axis(0)
     wanted: dict[int, Dim] = {}
@@ -173,8 +184,11 @@ def _concat(at: Renewal) -> Operands:
         wanted |= {other: shapes[1][other] for other in at.changed(index) if other != axis and shapes[0][other] == 1}
     operands = at.operands
     for index, value in enumerate(operands):
-        if value is not None and value.dtype.is_float:
-            operands = replace(at, operands=operands).repeated(index, wanted)
+        if value is None or all(value.shape[other] == size for other, size in wanted.items()):
+            continue
+        if not value.dtype.is_float:
+            at.refuse(f'Concat joins "{at.node.inputs[index]}" : {value.type}, made for one, with a batch')
+        operands = replace(at, operands=operands).repeated(index, wanted)
     return operands
 
 
@@ -222,6 +236,8 @@ _RULES: Mapping[str, Callable[[Renewal], Operands]] = {
     "RNN": _recurrent,
     "Reshape": _reshape,
     "Resize": _resize,
+    "ScatterElements": scattered,
+    "ScatterND": scattered,
     "Slice": _slice,
     "Split": _split,
 }

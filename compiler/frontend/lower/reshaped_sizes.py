@@ -5,13 +5,13 @@ products of sizes before it and behind it. The axis of the result that lies ther
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 
-__all__ = ["Ratio", "Target", "originals", "ratio_of", "renewed_target"]
+__all__ = ["Merged", "Ratio", "originals", "ratio_of", "renewed_target"]
 
 _STAND_INS = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 1_000_117, 1_000_121)
 """Large primes in the place of symbols: products of them are equal where those of the symbols are."""
@@ -26,11 +26,14 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Target:
-    """The shape of a result; `inner` are the axes of it into which something has come behind what they held."""
+class Merged:
+    """Declared sizes of axes that a batch has come into: as the faster index, or as the slower one.
 
-    shape: tuple[Dim, ...]
-    inner: tuple[int, ...]
+    The type of a value does not tell which; where one size is in both, the axis may be either.
+    """
+
+    inner: set[Dim] = field(default_factory=set)
+    outer: set[Dim] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -74,35 +77,38 @@ def renewed_target(
     result: Sequence[Dim],
     free: Sequence[int],
     overridden: Sequence[tuple[Dim, Dim]],
-) -> Target | None:
+    merged: Merged,
+) -> tuple[Dim, ...] | None:
     """The shape that a Reshape to `result` means where its operand is `now` and was `before`; None where that is open.
 
     free: the axes of the result whose sizes the model holds as numbers. overridden: old and new sizes of inputs.
+    `merged` learns which axes of the result a batch has come into.
     """
-    inner: list[int] = []
     stand_ins = _stand_ins((*before, *result))
     if len(before) != len(now) or stand_ins is None:
         return None
     old_spans, spans = (_spans([evaluate(size, stand_ins) for size in shape]) for shape in (before, result))
+    if product(before) != product(result):
+        return None
     target = list(result)
     for axis, (old, new) in enumerate(zip(before, now, strict=True)):
-        ratio = ratio_of(new, old)
-        if ratio is None:
-            return None
         if old == new:
             continue
-        literals = originals(ratio, overridden)
-        if old in literals and axis in free and spans[axis] == old_spans[axis]:
-            home: int | None = axis
+        ratio = ratio_of(new, old)
+        literals = set() if ratio is None else originals(ratio, overridden)
+        if literals == {1}:
+            home = _home_of_batch(axis, old, old_spans, spans, free, merged)
         else:
-            home = _home(old_spans[axis], spans, free, [at for at in free if result[at] in literals], old in literals)
-        grown = None if home is None else _scaled(target[home], ratio)
+            home = _home(old_spans[axis], spans, free, [at for at in free if result[at] in literals])
+        grown = None if home is None or ratio is None else _scaled(target[home], ratio)
         if home is None or grown is None:
             return None
         target[home] = grown
-        if spans[home].begin < old_spans[axis].begin:
-            inner.append(home)
-    return Target(tuple(target), tuple(inner)) if product(target) == product(now) else None
+        if literals == {1} and result[home] != 1:
+            (merged.inner if spans[home].begin < _point(axis, old, old_spans, merged) else merged.outer).add(
+                result[home]
+            )
+    return tuple(target) if product(target) == product(now) else None
 
 
 def _stand_ins(sizes: Iterable[Dim]) -> dict[str, int] | None:
@@ -118,18 +124,42 @@ def _spans(sizes: Sequence[int]) -> list[_Span]:
     return spans
 
 
-def _home(
-    old: _Span, spans: Sequence[_Span], free: Sequence[int], literals: Sequence[int], is_whole: bool
-) -> int | None:
+def _home(old: _Span, spans: Sequence[_Span], free: Sequence[int], literals: Sequence[int]) -> int | None:
     """The axis of the result that an axis of the operand, which lay at `old`, has become part of; the first that fits.
 
-    `literals` are axes that hold the overridden size as a number: of an operand that holds more than it, they tell
-    most. Between two neighbours what had size 1 belongs to the outer one: the inner one holds features.
+    `literals` are axes that hold the overridden size as a number. Of what it was split into the outermost grows.
     """
     same = [axis for axis in free if spans[axis] == old]
     within = [axis for axis in literals if old.begin <= spans[axis].begin and spans[axis].end <= old.end]
     around = [axis for axis in free if spans[axis].begin <= old.begin and old.end <= spans[axis].end]
-    behind = [axis for axis in around if spans[axis].begin < old.begin or old.end > old.begin]
     parts = [axis for axis in free if old.begin == spans[axis].begin < spans[axis].end <= old.end]
-    ranked = (same, within) if is_whole else (within, same)
-    return next((axes[0] for axes in (*ranked, behind, around, parts) if axes), None)
+    return next((axes[0] for axes in (same, within, around, parts) if axes), None)
+
+
+def _point(axis: int, old: Dim, old_spans: Sequence[_Span], merged: Merged) -> int:
+    """How many elements, of a batch of one, lie before those that the batch counts."""
+    return old_spans[axis].end if old in merged.inner else old_spans[axis].begin
+
+
+def _home_of_batch(
+    axis: int, old: Dim, old_spans: Sequence[_Span], spans: Sequence[_Span], free: Sequence[int], merged: Merged
+) -> int | None:
+    """The axis of the result that a batch, of one before, which an axis of the operand holds, belongs to.
+
+    An axis of size 1 where the batch lies, or that of the same elements, or one that lies around it. Between two axes
+    it joins the inner one where that is a part of what lay behind the batch, such as heads; else the outer one, for
+    the inner one holds features.
+    """
+    if old in merged.inner and old in merged.outer:
+        return None
+    point = _point(axis, old, old_spans, merged)
+    units = [at for at in free if spans[at] == _Span(point, point)]
+    same = [at for at in free if spans[at] == old_spans[axis]]
+    around = [at for at in free if spans[at].begin < point < spans[at].end]
+    if units or same or around:
+        return axis if axis in units else (*units, *same, *around)[0]
+    outer = [at for at in free if spans[at].begin < spans[at].end == point]
+    inner = [at for at in free if point == spans[at].begin < spans[at].end]
+    behind = [span.end for span in old_spans if point == span.begin < span.end]
+    is_part = bool(inner and behind) and spans[inner[0]].end < behind[0]
+    return next(iter((*inner, *outer) if is_part else (*outer[-1:], *inner)), None)

@@ -2,17 +2,16 @@
 
 from functools import partial
 
-from onnxc.compiler.diagnostics import DiagnosedModelError, Location
-from onnxc.compiler.frontend.case_split import CaseKey, ConditionSplit, RankSplit
-from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.diagnostics import Location
+from onnxc.compiler.frontend.case_split import ConditionSplit, RankSplit
+from onnxc.compiler.frontend.graph import GraphNode, ValueInfo
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
-from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse
+from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse, unknown_value
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
-from onnxc.compiler.frontend.lower.nodes import call_operator, without_lowering
-from onnxc.compiler.frontend.lower.renewed_operands import expect_batch_kept, renewed_operands
+from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering
+from onnxc.compiler.frontend.lower.overridden_nodes import overridden_operands, overridden_results
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
 from onnxc.compiler.frontend.operator import Node
-from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import SparseTensorType
 
 
@@ -51,47 +50,20 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     named = (frame.scope[name] if name else None for name in node.inputs)
     operands = tuple(map(frame.assumptions.apply, named))
     if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
-        frame.attempt.unsupported += without_lowering(node)
+        note_without_lowering(node, frame)
         return (None,) * len(node.outputs)
     ops_before = len(frame.ir.ops)
     subgraphs, key = Subgraphs(node, frame, lower_graph, lower_node), frame.key_of(node)
-    operands = _as_overridden(node, operands, key, frame)
+    operands = overridden_operands(node, operands, key, frame)
     assumed = frame.assumptions.conditions.get(key)
     made = call_operator(Node(node, operands, subgraphs, key, may_split_by_condition(frame), assumed), frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
-    if not isinstance(made, RankSplit | ConditionSplit):
-        made = _expect_batch_kept(node, operands, made, key, frame)
-    if frame.session.record is not None and not isinstance(made, RankSplit | ConditionSplit):
-        frame.session.record.note(key, operands, made, frame.ir)
-    if frame.session.types_all and not isinstance(made, RankSplit | ConditionSplit):
-        subgraphs.type_what_never_runs()
-    return made
-
-
-def _as_overridden(
-    node: GraphNode, operands: tuple[Value | None, ...], key: CaseKey, frame: Frame
-) -> tuple[Value | None, ...]:
-    """The operands with sizes that options override in the place of the declared ones."""
-    if frame.session.before is None:
-        return operands
-    try:
-        return renewed_operands(node, operands, frame.session.before, key, frame.ir)
-    except DiagnosedModelError as problem:
-        frame.attempt.findings += problem.diagnostics
-        return operands
-
-
-def _expect_batch_kept(node: GraphNode, operands: Values, made: Values, key: CaseKey, frame: Frame) -> Values:
-    """What the node gives, unless it lost the batch that the options ask for."""
-    if frame.session.before is None or None in made:
+    if isinstance(made, RankSplit | ConditionSplit):
         return made
-    try:
-        expect_batch_kept(node, tuple(operands), tuple(made), frame.session.before, key, frame.ir)
-    except DiagnosedModelError as problem:
-        frame.attempt.findings += problem.diagnostics
-        return (None,) * len(made)
-    return made
+    if frame.session.types_all:
+        subgraphs.type_what_never_runs()
+    return overridden_results(node, operands, made, key, frame)
 
 
 def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
@@ -99,8 +71,17 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
     for name, result in zip(node.outputs, results, strict=False):
         if name:
             declared = frame.graph.value_infos.get(name)
-            frame.scope[name] = value = as_declared(declared, result, frame.ir, frame.attempt)
+            if result is None and frame.session.goes_on:
+                value = unknown_value(declared or _output(name, frame), frame.ir)
+            else:
+                value = as_declared(declared, result, frame.ir, frame.attempt)
+            frame.scope[name] = value
             frame.note(name, value)
+
+
+def _output(name: str, frame: Frame) -> ValueInfo | None:
+    """What is declared of an output of the graph."""
+    return next((info for info in frame.graph.outputs if info.name == name), None)
 
 
 def _outputs(frame: Frame) -> Values:
