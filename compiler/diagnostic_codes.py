@@ -85,6 +85,7 @@ TYPES: Rows = {
         "a value is declared otherwise than what its node gives; of a shape a warning",
         "ONNX IR, value_info",
     ),
+    "value-info-without-value": ("a warning: a type is told of a value that there is not", "ONNX IR, value_info"),
     "duplicate-value-info": ("a value is described twice", "ONNX IR, value_info"),
     "element-type-missing": ("a tensor has no element type", "ONNX IR, TensorProto"),
     "element-type-unknown": ("an element type is a number that ONNX has not given", "TensorProto.DataType"),

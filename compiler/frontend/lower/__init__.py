@@ -21,14 +21,9 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
-from onnxc.compiler.frontend.lower.overrides import (
-    AsDeclared,
-    as_declared,
-    restrictions,
-    with_free_types,
-    without_overrides,
-)
+from onnxc.compiler.frontend.lower.overrides import as_declared, restrictions, with_free_types, without_overrides
 from onnxc.compiler.frontend.lower.walk import lower_graph
+from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols

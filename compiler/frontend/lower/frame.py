@@ -7,7 +7,7 @@ from onnxc.compiler.frontend.case_split import CaseKey, CaseSplit, ConditionSpli
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
-from onnxc.compiler.frontend.lower.overrides import AsDeclared
+from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value

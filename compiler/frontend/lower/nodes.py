@@ -58,6 +58,7 @@ def _key(node: GraphNode) -> OperatorKey:
 def _checked(made: NodeResults, node: Node, frame: Frame) -> NodeOutcome:
     """What the operator gave, held against the schema and the limits of sizes."""
     results = made if isinstance(made, tuple) else (made,)
+    frame.attempt.warnings += node.warnings
     frame.attempt.findings += map(node.described, result_findings(node.graph_node, results))
     beyond = size_findings(node.graph_node, results)
     frame.attempt.findings += map(node.described, beyond)

@@ -5,8 +5,8 @@ from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.chosen_floats import cast_floats, cast_operands
 from onnxc.compiler.frontend.lower.frame import Frame, Values
-from onnxc.compiler.frontend.lower.renewal import Operands
-from onnxc.compiler.frontend.lower.renewed_operands import expect_batch_kept, renewed_operands
+from onnxc.compiler.frontend.overriding.renewal import Operands
+from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, renewed_operands
 
 __all__ = ["overridden_operands", "overridden_results"]
 

@@ -6,8 +6,8 @@ from typing import NoReturn
 
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.lower.overrides import ADVICE, AsDeclared, Seen
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
+from onnxc.compiler.frontend.overriding.as_declared import ADVICE, AsDeclared, Seen
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.lower.batched_indices import batch_along, gathered, gathered_by_tuples, scattered
-from onnxc.compiler.frontend.lower.overrides import AsDeclared
-from onnxc.compiler.frontend.lower.renewal import Operands, Renewal, ShapePair
-from onnxc.compiler.frontend.lower.repeated_batches import repeated_for_batch
-from onnxc.compiler.frontend.lower.reshaped_sizes import originals, ratio_of, renewed_target
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
+from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
+from onnxc.compiler.frontend.overriding.batched_indices import batch_along, gathered, gathered_by_tuples, scattered
+from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal, ShapePair
+from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_batch
+from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of, renewed_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.types import TensorType, Type

@@ -4,8 +4,8 @@ A batch that an axis holds as its slower index shifts the indices by the size th
 Of a result the first axis holds the batch then, as it is that of the indices.
 """
 
-from onnxc.compiler.frontend.lower.renewal import Operands, Renewal
-from onnxc.compiler.frontend.lower.reshaped_sizes import originals, ratio_of
+from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal
+from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64

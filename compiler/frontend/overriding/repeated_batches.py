@@ -4,8 +4,8 @@ Windows of an image, or heads, are merged with the batch: [B, 64, ...] becomes [
 is added. For a larger batch the constant is repeated for each of its elements, which are the slower index.
 """
 
-from onnxc.compiler.frontend.lower.batched_indices import batch_along
-from onnxc.compiler.frontend.lower.renewal import Operands, Renewal
+from onnxc.compiler.frontend.overriding.batched_indices import batch_along
+from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
