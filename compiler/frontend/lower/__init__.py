@@ -21,6 +21,7 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
+from onnxc.compiler.frontend.lower.nodes import without_lowering
 from onnxc.compiler.frontend.lower.overrides import as_declared, restrictions, with_free_types, without_overrides
 from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
@@ -108,8 +109,13 @@ def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Low
             attempt.findings += restrictions(module, session.before.overridden)
         shown = session.before.shown
         attempt.findings = [replace(finding, values=(*finding.values, *shown)) for finding in attempt.findings]
+    if attempt.unsupported or attempt.unknown:
+        # Where one node cannot be lowered, what is behind it is not come to.
+        everywhere = without_lowering(_nodes(graph))
+        attempt.unsupported = [*dict.fromkeys((*everywhere, *attempt.unsupported))] if attempt.unsupported else []
+        attempt.unknown = [*dict.fromkeys((*everywhere, *attempt.unknown))]
     attempt.raise_objections()
-    unknown = unknown_nodes(tuple(dict.fromkeys(attempt.unknown)))
+    unknown = unknown_nodes(attempt.unknown)
     return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown)
 
 

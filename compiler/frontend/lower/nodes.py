@@ -1,6 +1,8 @@
 """One node handed to the function of its operator: what comes back, and what speaks against the node."""
 
-from onnxc.compiler.diagnostics import DiagnosedModelError, error
+from collections.abc import Iterable
+
+from onnxc.compiler.diagnostics import DiagnosedModelError, Location, error
 from onnxc.compiler.frontend.advice import advice
 from onnxc.compiler.frontend.case_split import CasesNeeded, CaseSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
@@ -41,14 +43,15 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
 
 
 def note_without_lowering(node: GraphNode, frame: Frame) -> None:
-    """Notes the node with advice where its operator version has no lowering, and those in its graphs."""
-    if _key(node) not in OPERATORS:
-        goes_on = frame.session.goes_on and not is_standard(node.domain)
-        noted = frame.attempt.unknown if goes_on else frame.attempt.unsupported
-        noted.append((node.location, advice(node.domain, node.operator)))
-    for graph in node.subgraphs():
-        for inner in graph.nodes:
-            note_without_lowering(inner, frame)
+    """Notes the node with advice where its operator version has no lowering."""
+    goes_on = frame.session.goes_on and not is_standard(node.domain)
+    noted = frame.attempt.unknown if goes_on else frame.attempt.unsupported
+    noted += without_lowering([node])
+
+
+def without_lowering(nodes: Iterable[GraphNode]) -> tuple[tuple[Location, str], ...]:
+    """Those of the nodes whose operator version has no lowering, with advice."""
+    return tuple((node.location, advice(node.domain, node.operator)) for node in nodes if _key(node) not in OPERATORS)
 
 
 def _key(node: GraphNode) -> OperatorKey:

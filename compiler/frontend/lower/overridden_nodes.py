@@ -11,8 +11,11 @@ from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kep
 __all__ = ["overridden_operands", "overridden_results"]
 
 
-def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame: Frame) -> Operands:
-    """The operands with sizes and element types that options put in the place of the declared ones."""
+def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame: Frame) -> Operands | None:
+    """The operands with sizes and element types that options put in the place of the declared ones.
+
+    None where the node may hold an old size, and what it means now cannot be told.
+    """
     session = frame.session
     if session.before is None:
         return operands
@@ -20,6 +23,7 @@ def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame
         operands = renewed_operands(node, operands, session.before, key, frame.ir)
     except DiagnosedModelError as problem:
         frame.attempt.findings += problem.diagnostics
+        return None
     return operands if session.floats is None else cast_operands(node, operands, session.floats, frame.ir)
 
 

@@ -54,16 +54,18 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
         return (None,) * len(node.outputs)
     ops_before = len(frame.ir.ops)
     subgraphs, key = Subgraphs(node, frame, lower_graph, lower_node), frame.key_of(node)
-    operands = overridden_operands(node, operands, key, frame)
+    given = overridden_operands(node, operands, key, frame)
+    if given is None:
+        return (None,) * len(node.outputs)
     assumed = frame.assumptions.conditions.get(key)
-    made = call_operator(Node(node, operands, subgraphs, key, may_split_by_condition(frame), assumed), frame)
+    made = call_operator(Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed), frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
     if isinstance(made, RankSplit | ConditionSplit):
         return made
     if frame.session.types_all:
         subgraphs.type_what_never_runs()
-    return overridden_results(node, operands, made, key, frame)
+    return overridden_results(node, given, made, key, frame)
 
 
 def _bind(node: GraphNode, results: Values, frame: Frame) -> None:

@@ -114,17 +114,29 @@ def _expand(at: Renewal) -> Operands:
 
 
 def _slice(at: Renewal) -> Operands:
-    """data, starts, ends, axes, steps: ends that are the size of their axis, so that all up to its end is taken."""
-    shapes, ends = at.shapes(0), at.numbers(2)
-    if shapes is None or ends is None:
+    """data, starts, ends, axes, steps: all of an axis stays all of it; of one with a batch no part is taken."""
+    shapes, starts, ends = at.shapes(0), at.numbers(1), at.numbers(2)
+    result = at.results[0].shape if at.results and at.results[0] is not None else None
+    if shapes is None or starts is None or ends is None or result is None:
         return at.operands
-    axes = at.numbers(3) if len(at.operands) > 3 and at.operands[3] is not None else tuple(range(len(ends)))
+    given = [
+        at.numbers(index) if index < len(at.operands) and at.operands[index] is not None else None for index in (3, 4)
+    ]
+    axes, steps = given[0] or tuple(range(len(ends))), given[1] or (1,) * len(ends)
     rank = len(shapes[0])
-    sizes: dict[int, Dim] = {}
-    for position, (axis, end) in enumerate(zip(axes or (), ends, strict=False)):
-        if axis is not None and -rank <= axis < rank and axis % rank in at.changed(0) and end == shapes[0][axis]:
-            sizes[position] = shapes[1][axis]
-    return at.with_sizes(2, sizes)
+    whole: dict[int, Dim] = {}
+    for position, (axis, end, step) in enumerate(zip(axes, ends, steps, strict=False)):
+        if axis is None or not -rank <= axis < rank or axis % rank not in at.changed(0):
+            continue
+        old, new = (shape[axis] for shape in shapes)
+        if batch_along(at, 0, axis % rank) is None:
+            whole |= {position: new} if end == old and starts[position] == 0 else {}
+        elif result[axis] != old or step is None or step < 0:
+            at.refuse(f"Slice takes a part of axis {axis % rank}, which now holds a batch, or turns it")
+        else:
+            whole[position] = new
+    operands = at.with_sizes(1, dict.fromkeys(whole, 0))
+    return replace(at, operands=operands).with_sizes(2, whole)
 
 
 def _split(at: Renewal) -> Operands:
