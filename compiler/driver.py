@@ -51,7 +51,8 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     checked = check_model(loaded, limits=options.limits)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
-    module = lower_model(checked, options.inputs)
+    with limited_to(options.limits):
+        module = lower_model(checked, options.inputs)
     expect_known_specializations(module, options.specialize)
     yield "lower", module
     with limited_to(options.limits):

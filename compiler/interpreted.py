@@ -17,6 +17,7 @@ from onnxc.compiler.ir.interpreter import interpret, single_symbol
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.types import ShapedType, TensorType
+from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import run_pipeline
@@ -38,7 +39,8 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
     checked = check_model(read_model(source, options.opset), limits=options.limits)
     expect_known_dims(checked, options.inputs)
-    lowered = lower_model(checked, options.inputs)
+    with limited_to(options.limits):
+        lowered = lower_model(checked, options.inputs)
     expect_known_specializations(lowered, options.specialize)
     module = run_pipeline(lowered, precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))

@@ -36,6 +36,7 @@ class Limits:
     folding_bytes: what the constants may take that folding makes; beyond it ops stay for the run.
     lowered_ops: ops of the intermediate representation that the nodes become.
     code_instructions: instructions of all functions for a processor, before LLVM works on them.
+    loop_rounds: rounds of a loop that a condition ends; a call that goes beyond them is given up.
     findings_per_code: findings of one kind that are told apart.
     """
 
@@ -54,6 +55,8 @@ class Limits:
     lowered_ops: int = 50_000
     # LLVM takes about 0.1 ms an instruction; ResNet-50 has 29 000.
     code_instructions: int = 400_000
+    # A round takes some 5 ns or more: beyond it nobody waits for an answer.
+    loop_rounds: int = 1 << 34
     findings_per_code: int = 100
 
 

@@ -13,6 +13,7 @@ from onnxc.compiler.passes.simplify.fold_constants import fold_constants
 from onnxc.runtime.errors import InputError, ModelError
 from tests.frontend.model_texts import IF, model
 from tests.passes.golden import built, text_of
+from tests.support.models import model_from_text
 
 
 def test_the_defaults_hold_where_nothing_is_said() -> None:
@@ -84,3 +85,20 @@ def test_folding_stops_at_its_limits_and_says_so(limits: Limits, name: str) -> N
     assert [note.subject for note in notes] == ["folding-limit"]
     assert name in str(next(iter(notes)))
     assert limits_in_force() is DEFAULT_LIMITS
+
+
+ROUNDS = """<ir_version: 8, opset_import: ["": 17]> m (int64 n, bool go, int64 x) => (int64 y) {
+  y = Loop (n, go, x) <body = b (int64 i, bool c, int64 v) => (bool d, int64 w) { d = Identity (c) w = Add (v, v) }>
+}"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_a_loop_runs_as_many_rounds_as_its_limit_and_no_more(target: str) -> None:
+    exe = onnxc.compile(model_from_text(ROUNDS), target, limits={"loop_rounds": 7})
+    one, yes = np.array(1), np.array(True)
+    for rounds in (-1, 0, 1, 7):
+        assert exe(np.array(rounds), yes, one) == 2 ** max(rounds, 0)
+    for rounds in (8, 2**63 - 1):
+        with pytest.raises(InputError, match=r"the loop goes on after 7 rounds.*loop_rounds(.|\n)*node 0"):
+            exe(np.array(rounds), yes, one)
+    assert exe(np.array(9), np.array(False), one) == 1

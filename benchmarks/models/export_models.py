@@ -1,6 +1,6 @@
 """Exports real architectures with seeded random weights through both torch exporters, with a manifest of their inputs.
 
-    python -m benchmarks.models.export_models --out DIR [--zoo] [NAME ...]
+    python -m benchmarks.models.export_models --out DIR [--set main|wide|zoo] [NAME ...]
 
 Needs torch, transformers and onnxscript (extra `bench`); downloads nothing. NAME.onnx is written by the dynamo
 exporter, NAME.legacy.onnx by the TorchScript one.
@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models import text, vision, zoo
+from benchmarks.models import pictures, sounds, tables, text, vision, zoo
 
 EXPORTERS = {"dynamo": ".onnx", "legacy": ".legacy.onnx"}
 IMAGE_SIZES = {"one": {"batch": 1}, "prime": {"batch": 3}, "large": {"batch": 8}}
@@ -65,7 +65,10 @@ class Row:
     exporters: tuple[str, ...] = ("dynamo", "legacy")
     legacy_opset: int = 17
     example: dict[str, int] = field(
-        default_factory=lambda: {"batch": 2, "sequence": 5, "past": 7, "source": 11, "height": 32, "width": 48}
+        default_factory=lambda: (
+            {"batch": 2, "sequence": 5, "past": 7, "source": 11, "height": 32, "width": 48}
+            | {"time": 40, "nodes": 50, "edges": 70}
+        )
     )
 
     def all_inputs(self) -> tuple[Input, ...]:
@@ -169,6 +172,81 @@ ZOO: dict[str, Row] = {
     "t5_decoder": Row(zoo.t5_decoder, (ids("input_ids", 211), STATES, SOURCE_MASK), LOGITS, ZOO_STATES),
     "whisper_decoder": Row(zoo.whisper_decoder, (ids("input_ids", 211), STATES), HIDDEN, ZOO_STATES),
 }
+
+# Kinds of models that MODELS lacks: the width of the originals, fewer layers where many are alike.
+FRAME_SIZES = {"one": {"batch": 1, "time": 64}, "prime": {"batch": 3, "time": 37}, "large": {"batch": 4, "time": 256}}
+WORDS = (ids("input_ids", 8192), MASK)
+WIDE: dict[str, Row] = {
+    "yolov8n": Row(pictures.Yolo, (image("x", 3, 320, 320),), ("y",), IMAGE_SIZES),
+    "deeplab": Row(pictures.DeepLab, (image("x", 3, 256, 256),), ("y",), IMAGE_SIZES),
+    "style_transfer": Row(pictures.StyleTransfer, (image("x", 3, 256, 256),), ("y",), IMAGE_SIZES),
+    "densenet121": Row(pictures.densenet121, PICTURE, LOGITS, IMAGE_SIZES),
+    "shufflenet_v2": Row(pictures.shufflenet_v2, PICTURE, LOGITS, IMAGE_SIZES),
+    "squeezenet": Row(pictures.squeezenet, PICTURE, LOGITS, IMAGE_SIZES),
+    "mobilenet_v3": Row(pictures.mobilenet_v3, PICTURE, LOGITS, IMAGE_SIZES),
+    "inception": Row(pictures.inception, (image("x", 3, 299, 299),), LOGITS, IMAGE_SIZES),
+    "super_resolution": Row(pictures.super_resolution, (image("x", 1, 160, 240),), ("y",), IMAGE_SIZES),
+    "gan_generator": Row(pictures.gan_generator, (image("z", 100, 1, 1),), ("y",), IMAGE_SIZES),
+    "diffusion_unet": Row(
+        pictures.DiffusionUNet,
+        (image("latent", 4, 32, 32), image("time"), image("words", 77, 768)),
+        ("noise",),
+        IMAGE_SIZES,
+    ),
+    "vae_decoder": Row(pictures.VaeDecoder, (image("latent", 4, 32, 32),), ("y",), IMAGE_SIZES),
+    "volume_unet": Row(pictures.VolumeUNet, (image("x", 1, 32, 48, 48),), ("y",), IMAGE_SIZES),
+    "ocr": Row(pictures.Ocr, (image("x", 1, 32, 160),), ("y",), IMAGE_SIZES),
+    "mixer": Row(pictures.Mixer, PICTURE, LOGITS, IMAGE_SIZES),
+    "segformer_b0": Row(zoo.segformer_b0, PICTURE, LOGITS, IMAGE_SIZES),
+    "mobilevit_s": Row(zoo.mobilevit_s, (image("x", 3, 256, 256),), HIDDEN, IMAGE_SIZES),
+    "clip_text": Row(zoo.clip_text, WORDS, ("text_embeds",), TEXT_SIZES),
+    "clip_image": Row(zoo.clip_image, PICTURE, ("image_embeds",), IMAGE_SIZES),
+    "deberta_v3": Row(zoo.deberta_v3, WORDS, HIDDEN, TEXT_SIZES),
+    "mixtral_prefill": Row(zoo.mixtral_prefill, WORDS, LOGITS, TEXT_SIZES),
+    "qwen2_decode": Row(
+        zoo.qwen2_decode, (ids("input_ids", 8192), PAST_MASK), LOGITS, DECODE_SIZES, 16, ("batch", 2, "past", 64)
+    ),
+    "wav2vec2": Row(zoo.wav2vec2, (image("x", 16000),), HIDDEN, IMAGE_SIZES),
+    "conformer": Row(sounds.Conformer, (image("x", "time", 80),), ("y",), FRAME_SIZES),
+    "vocoder": Row(sounds.vocoder, (image("x", 80, "time"),), ("y",), FRAME_SIZES),
+    "tcn": Row(sounds.temporal_convolutions, (image("x", 8, "time"),), ("y",), FRAME_SIZES),
+    "denoiser": Row(sounds.Denoiser, (image("x", 1, 8192),), ("y",), IMAGE_SIZES),
+    "voice_detector": Row(
+        sounds.VoiceDetector,
+        (image("chunk", 512), Input("state", "float32", (2, "batch", 64))),
+        ("p", "next"),
+        ROW_SIZES,
+    ),
+    "forecaster": Row(sounds.Forecaster, (image("x", "time", 16),), ("y",), FRAME_SIZES),
+    "n_beats": Row(sounds.Residuals, (image("x", 96),), ("y",), ROW_SIZES),
+    "dlrm": Row(
+        tables.Recommender,
+        (image("numbers", 13), Input("categories", "int64", ("batch", 26), "integers", 20_000)),
+        ("p",),
+        ROW_SIZES,
+    ),
+    "deepfm": Row(
+        tables.FactorMachine, (Input("categories", "int64", ("batch", 24), "integers", 100_000),), ("p",), ROW_SIZES
+    ),
+    "graph_net": Row(
+        tables.GraphNet,
+        (Input("nodes", "float32", ("nodes", 64)), Input("edges", "int64", (2, "edges"), "integers", 50)),
+        ("y",),
+        {
+            "one": {"nodes": 50, "edges": 100},
+            "prime": {"nodes": 503, "edges": 2003},
+            "large": {"nodes": 5000, "edges": 20000},
+        },
+    ),
+    "pointnet": Row(
+        tables.PointNet,
+        (image("points", 3, "time"),),
+        ("y",),
+        {"one": {"batch": 1, "time": 1024}, "prime": {"batch": 3, "time": 509}, "large": {"batch": 8, "time": 2048}},
+    ),
+    "radiance": Row(tables.Radiance, (image("points", 3),), ("y",), {**ROW_SIZES, "large": {"batch": 4096}}),
+}
+SETS = {"main": MODELS, "wide": WIDE, "zoo": ZOO}
 
 
 def size_of(size: int | str, values: dict[str, int]) -> int:
@@ -282,10 +360,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to")
-    parser.add_argument("--zoo", action="store_true", help="many small architectures instead of the full-sized ones")
+    parser.add_argument("--set", choices=SETS, default="main", help="wide: many kinds; zoo: many small architectures")
     parser.add_argument("--exporter", choices=EXPORTERS, action="append", help="default: both")
     options = parser.parse_args()
-    models = ZOO if options.zoo else MODELS
+    models = SETS[options.set]
     options.out.mkdir(parents=True, exist_ok=True)
     manifest = options.out / "manifest.json"
     manifest.write_text(json.dumps({name: manifest_entry(name, row) for name, row in models.items()}, indent=1) + "\n")

@@ -140,6 +140,63 @@ def whisper_decoder() -> nn.Module:
     return Fields(made, ("input_ids", "encoder_hidden_states"), ("last_hidden_state",))
 
 
+def segformer_b0() -> nn.Module:
+    """pixel_values f32[N, 3, 224, 224] -> logits f32[N, 150, 56, 56]"""
+    model = hf.SegformerForSemanticSegmentation(hf.SegformerConfig(num_labels=150))
+    return Fields(model, ("pixel_values",), ("logits",))
+
+
+def mobilevit_s() -> nn.Module:
+    """pixel_values f32[N, 3, 256, 256] -> f32[N, 640, 8, 8]"""
+    return Fields(hf.MobileViTModel(hf.MobileViTConfig()), ("pixel_values",), ("last_hidden_state",))
+
+
+def clip_text() -> nn.Module:
+    """input_ids, attention_mask i64[N, S] -> f32[N, 512]"""
+    config = hf.CLIPTextConfig(vocab_size=8192, num_hidden_layers=6, max_position_embeddings=256)
+    return Fields(hf.CLIPTextModelWithProjection(config), ("input_ids", "attention_mask"), ("text_embeds",))
+
+
+def clip_image() -> nn.Module:
+    """pixel_values f32[N, 3, 224, 224] -> f32[N, 512], patches of 32x32"""
+    config = hf.CLIPVisionConfig(num_hidden_layers=6)
+    return Fields(hf.CLIPVisionModelWithProjection(config), ("pixel_values",), ("image_embeds",))
+
+
+def deberta_v3() -> nn.Module:
+    """input_ids, attention_mask i64[N, S] -> f32[N, S, 768], attention to relative places"""
+    config = hf.DebertaV2Config(
+        vocab_size=8192, hidden_size=768, num_attention_heads=12, intermediate_size=3072, num_hidden_layers=4,
+        relative_attention=True, position_buckets=256, pos_att_type=["p2c", "c2p"], share_att_key=True,
+        norm_rel_ebd="layer_norm", max_position_embeddings=512,
+    )  # fmt: skip
+    return Fields(hf.DebertaV2Model(config), ("input_ids", "attention_mask"), ("last_hidden_state",))
+
+
+def mixtral_prefill() -> nn.Module:
+    """input_ids, attention_mask i64[N, S] -> f32[N, S, 8192], two of eight experts for each token"""
+    config = hf.MixtralConfig(
+        vocab_size=8192, hidden_size=512, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=8,
+        num_key_value_heads=2, num_local_experts=8, use_cache=False,
+    )  # fmt: skip
+    return Fields(hf.MixtralForCausalLM(config), ("input_ids", "attention_mask"), ("logits",))
+
+
+def qwen2_decode() -> nn.Module:
+    """ids i64[N, S], mask i64[N, P+S], 16 f32[N, 2, P, 64] -> logits f32[N, S, 8192], 16 f32[N, 2, P+S, 64]"""
+    config = hf.Qwen2Config(
+        vocab_size=8192, hidden_size=896, intermediate_size=4864, num_hidden_layers=8, num_attention_heads=14,
+        num_key_value_heads=2,
+    )  # fmt: skip
+    return WithPast(hf.Qwen2ForCausalLM(config))
+
+
+def wav2vec2() -> nn.Module:
+    """samples f32[N, 16000] -> f32[N, 49, 768], four of the twelve layers"""
+    config = hf.Wav2Vec2Config(num_hidden_layers=4)
+    return Fields(hf.Wav2Vec2Model(config), ("input_values",), ("last_hidden_state",))
+
+
 class EncoderDecoder(nn.Module):
     """The decoder half of a sequence-to-sequence model over given encoder states."""
 

@@ -174,7 +174,11 @@ class _Bytes:
         return f.udiv(f.add(count, GROUP - 1), GROUP)
 
     def _panel_block(self, b: Reg, k: Int, count: Int, first_column: Int) -> Reg:
-        """A block of the panel: part of the packed one, or packed here."""
+        """A block of the panel: part of the packed one, or packed here.
+
+        Tiles read what is behind the last step of a panel packed here. It meets the zeros behind the rows, which are
+        packed as well wherever the depth is not of whole tiles.
+        """
         frame, f, problem = self.frame, self.frame.f, self.problem
         source, k_stride = problem.b.base.dtype, frame.size(problem.b_stride(problem.k))
         if self.panel is None:
@@ -183,14 +187,7 @@ class _Bytes:
         left = f.sub(frame.size(problem.columns), first_column)
         start = f.gep(b, f.mul(k, k_stride), memory_type(source))
         pack_groups(f, Copied(start, self.panel, strides, (count, left)), self.vectors, self.lanes)
-        self._clear_behind(self.panel, self._steps(count), panel_steps(count, f, frame.target))
         return self.panel
-
-    def _clear_behind(self, panel: Reg, steps: Int, whole: Int) -> None:
-        """Zeros for the steps of a panel that are read and have no elements."""
-        f, step = self.frame.f, self.width * GROUP
-        zero = f.constant(vector_type("i8", self.line_lanes), 0)
-        f.loop(f.mul(steps, step), f.mul(whole, step), self.line_lanes, lambda at: f.store(zero, f.gep(panel, at)))
 
     def _product(self, a: Reg, panel: Reg, k: Int, count: Int, rows: Int) -> Product:
         """A block of A, in place or packed, against one of the panel."""

@@ -34,7 +34,9 @@ SIZES = [
     {"b": 2, "h": 1, "m": 3, "k": 0, "n": 4},
     {"b": 1, "h": 0, "m": 0, "k": 4, "n": 4},
     {"b": 1, "h": 1, "m": 7, "k": 64, "n": 65},
+    {"b": 2, "h": 1, "m": 5, "k": 9, "n": 9},
 ]
+"""Shallow ones after deep ones, whose elements are still in the scratch memory."""
 
 
 def all_bytes(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:

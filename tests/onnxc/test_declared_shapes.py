@@ -58,3 +58,16 @@ def test_the_command_prints_the_warning_and_strict_ends_it(tmp_path: Path, capsy
     with pytest.raises(SystemExit):
         main(["compile", str(path), "--strict"], standalone_mode=False)
     assert capsys.readouterr().err.startswith("error[declared-type]")
+
+
+def test_a_declared_rank_decides_between_ranks_that_could_be() -> None:
+    model = model_from_text(f"""{HEADER} m (float[N] x, int64[K] s) => (float y) <float[A, B] turned> {{
+      rows = Reshape (x, s) turned = Transpose (rows) y = Relu (turned)
+    }}""")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exe = onnxc.compile(model)
+    assert [info.shape is not None and len(info.shape) for info in exe.outputs] == [2]
+    x = np.arange(6, dtype=np.float32)
+    assert np.array_equal(np.asarray(exe(x, np.array([2, 3]))), x.reshape(2, 3).T)

@@ -11,12 +11,16 @@ from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from tests.passes.golden import M, N, Pair, check_pair, f32
 
 
-def _convolve(b: Builder, x: Value, low: tuple[Dim, ...], high: tuple[Dim, ...], dilation: int = 1) -> Value:
+def _convolve(
+    b: Builder, x: Value, low: tuple[Dim, ...], high: tuple[Dim, ...], dilation: int = 1, spread: int = 1
+) -> Value:
     rank, channels = x.rank - 2, x.shape[-1]
     assert isinstance(channels, int)
     w = b.constant(np.random.default_rng(0).standard_normal((2, channels, *[3] * rank)).astype(np.float32))
     ones = [1] * rank
-    return b.convolution(x, w, ones, low, high, [dilation] * rank, dimensions=channels_innermost(rank))
+    taps, images = [dilation] * rank, [spread] * rank
+    order = channels_innermost(rank)
+    return b.convolution(x, w, ones, low, high, taps, input_dilations=images, dimensions=order)
 
 
 def _lines(b: Builder, x: Value) -> Value:
@@ -42,6 +46,7 @@ PAIRS = {
     "many channels are a run by themselves": Pair((f32(N, 5, 7, 16),), lambda b, x: _convolve(b, x, (1, 1), (0, 2))),
     "no padding along a line": Pair((f32(N, 5, 7, 3),), lambda b, x: _convolve(b, x, (1, 0), (0, 0))),
     "taps that are no neighbours": Pair((f32(N, 5, 7, 3),), lambda b, x: _convolve(b, x, (1, 1), (0, 2), 2)),
+    "images with zeros between": Pair((f32(N, 5, 7, 3),), lambda b, x: _convolve(b, x, (1, 1), (0, 2), spread=2)),
 }  # fmt: skip
 
 

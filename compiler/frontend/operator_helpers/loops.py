@@ -14,6 +14,7 @@ from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType, Type, type_symbols
+from onnxc.compiler.limits import limits_in_force
 
 BodyBuilder = Callable[[Builder, Value, Sequence[Value]], tuple[Value, ...]]
 """Builds a body from (builder, iteration, carried values): (condition, carried values..., scanned elements...)."""
@@ -70,12 +71,25 @@ def while_loop(
     scans = [_stacked(node, ir, result.type, symbol, inner - outer, outer) for result in results[1 + len(initial) :]]
     after_types = [_outside(ir, type, inner - outer) for type in types]
     entering = [refilled(v, ir, t) if is_never_filled(v) else v for v, t in zip(initial, types, strict=True)]
-    made = ir.while_(limit, condition, entering, captures, closed, [*after_types, *scans], symbol)
+    bounded = _bounded(limit, ir)
+    made = ir.while_(bounded, condition, entering, captures, closed, [*after_types, *scans], symbol)
+    if bounded is not limit:
+        most = limits_in_force().loop_rounds
+        message = f"the loop goes on after {most} rounds, the most that the limit loop_rounds allows"
+        ir.guard(most, Size.symbol(symbol), "at_least", message)
     trips = _known_trips(ir, limit, condition, results[0])
     if trips is None:
         return made
     stacked = [ir.with_shape(value, (trips, *value.shape[1:])) for value in made[len(initial) :]]
     return *made[: len(initial)], *stacked
+
+
+def _bounded(limit: Value, ir: Builder) -> Value:
+    """The limit of a loop, or one more than the rounds that any loop may run."""
+    known, most = ir.known(limit), limits_in_force().loop_rounds
+    if known is not None and isinstance(known[0], int) and known[0] <= most:
+        return limit
+    return ir.min(limit, most + 1)
 
 
 def _known_trips(ir: Builder, limit: Value, condition: Value, kept: Value) -> Dim | None:
