@@ -108,6 +108,10 @@ REFUSED = {
         "m (float[1, 4] x) => (float[1, 4] y) <int64[1, 2] i = {0, 1}, float[1] u = {5}> { y = ScatterND (x, i, u) }",
         "ScatterND writes elements of axis 0",
     ),
+    "parts of an axis": (
+        "m (float[4, 6] x) => (float[2, 2, 6] y) <int64[3] s = {2, 2, 6}> { y = Reshape (x, s) }",
+        "Reshape to [2, 2, 6] was made for [4, 6]",
+    ),
     "a size that is not the batch's": (
         "m (float[2, 6] x) => (float[12] y) <int64[1] s = {12}, float[12] w> { z = Reshape (x, s)  y = Add (z, w) }",
         None,
@@ -140,6 +144,12 @@ def with_weights(text: str) -> ModelProto:
     model.graph.initializer.append(helper.make_tensor("w", 1, [12], [1.0] * 12))
     model.graph.node[1].input[1] = "w"
     return model
+
+
+def test_a_shape_that_data_decides_stays_so() -> None:
+    model = model_from_text(f"{HEADER} m (float[1, 4] x, int64[2] s) => (float[A, C] y) {{ y = Reshape (x, s) }}")
+    exe = onnxc.compile(model, "interpreter", shapes={"x": [8, 4]})
+    assert np.asarray(exe(np.zeros((8, 4), np.float32), np.array([16, 2]))).shape == (16, 2)
 
 
 def test_a_size_of_an_image_may_be_a_symbol() -> None:

@@ -17,7 +17,7 @@ from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_bat
 from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of, renewed_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.types import TensorType, Type, type_symbols
 
 __all__ = ["expect_batch_kept", "renewed_operands"]
 
@@ -46,11 +46,21 @@ def expect_batch_kept(
     batches = [batch_along(at, index, axis) for index in range(len(operands)) for axis in at.changed(index)]
     types = [None if value is None else value.type for value in made]
     were = [None if result is None else result.type for result in at.results]
-    if any(batch is not None for batch in batches) and types == were:
+    if any(batch is not None for batch in batches) and types == were and not _asks_data(operands, made):
         at.refuse(f"{node.operator} gives {', '.join(map(str, types))} for a batch as it did for one")
     for was, type in zip(were, types, strict=True):
         if at.declared.merged.inner and _batch_axes(was, type, before) > 1:
             at.refuse(f"{node.operator} gives {type} for what was {was}: the batch has come into two axes")
+
+
+def _asks_data(operands: Operands, made: Operands) -> bool:
+    """Whether sizes of results are such as only data tells."""
+    known, found = (
+        frozenset().union(*(type_symbols(value.type) for value in values if value is not None))
+        for values in (operands, made)
+    )
+    ranks = [value.type.shape for value in made if value is not None and isinstance(value.type, TensorType)]
+    return not found <= known or None in ranks
 
 
 def _batch_axes(was: Type | None, type: Type | None, before: AsDeclared) -> int:

@@ -127,13 +127,12 @@ def _spans(sizes: Sequence[int]) -> list[_Span]:
 def _home(old: _Span, spans: Sequence[_Span], free: Sequence[int], literals: Sequence[int]) -> int | None:
     """The axis of the result that an axis of the operand, which lay at `old`, has become part of; the first that fits.
 
-    `literals` are axes that hold the overridden size as a number. Of what it was split into the outermost grows.
+    `literals` are axes that hold the overridden size as a number. Which of several parts grows cannot be told.
     """
     same = [axis for axis in free if spans[axis] == old]
     within = [axis for axis in literals if old.begin <= spans[axis].begin and spans[axis].end <= old.end]
     around = [axis for axis in free if spans[axis].begin <= old.begin and old.end <= spans[axis].end]
-    parts = [axis for axis in free if old.begin == spans[axis].begin < spans[axis].end <= old.end]
-    return next((axes[0] for axes in (same, within, around, parts) if axes), None)
+    return next((axes[0] for axes in (same, within, around) if axes), None)
 
 
 def _point(axis: int, old: Dim, old_spans: Sequence[_Span], merged: Merged) -> int:
