@@ -104,6 +104,10 @@ REFUSED = {
         int64[1] t = {-1}> { y = Slice (x, s, e, a, t) }""",
         "Slice takes a part of axis 0",
     ),
+    "an element of each by index": (
+        "m (float[1, 4] x, int64[1, 4] i) => (float[1, 4] y) { y = GatherElements <axis = 0> (x, i) }",
+        "GatherElements takes elements of axis 0",
+    ),
     "written elements": (
         "m (float[1, 4] x) => (float[1, 4] y) <int64[1, 2] i = {0, 1}, float[1] u = {5}> { y = ScatterND (x, i, u) }",
         "ScatterND writes elements of axis 0",

@@ -44,11 +44,8 @@ class Renewal:
     def changed(self, index: int) -> tuple[int, ...]:
         """The axes of an operand whose sizes became others."""
         shapes = self.shapes(index)
-        return (
-            ()
-            if shapes is None
-            else tuple(axis for axis, (old, new) in enumerate(zip(*shapes, strict=True)) if old != new)
-        )
+        sizes = () if shapes is None else enumerate(zip(*shapes, strict=True))
+        return tuple(axis for axis, (old, new) in sizes if old != new)
 
     def numbers(self, index: int) -> tuple[int | None, ...] | None:
         """The elements of an operand that the model holds as numbers, None for others; None where it is no vector."""
@@ -85,7 +82,7 @@ class Renewal:
         value, shape = self.operands[index], list(shapes[1])
         assert value is not None, index
         for axis, size in sizes.items():
-            if shape[axis] == 1:
+            if axis < len(shape) and shape[axis] == 1:
                 shape[axis] = size
         return self.with_operand(index, self.ir.broadcast_to(value, shape))
 

@@ -48,7 +48,7 @@ def expect_batch_kept(
     were = [None if result is None else result.type for result in at.results]
     if any(batch is not None for batch in batches) and types == were and not _asks_data(operands, made):
         at.refuse(f"{node.operator} gives {', '.join(map(str, types))} for a batch as it did for one")
-    for was, type in zip(were, types, strict=True):
+    for was, type in zip(were, types, strict=False):
         if at.declared.merged.inner and _batch_axes(was, type, before) > 1:
             at.refuse(f"{node.operator} gives {type} for what was {was}: the batch has come into two axes")
 
@@ -160,7 +160,7 @@ def _split(at: Renewal) -> Operands:
 def _resize(at: Renewal) -> Operands:
     """X, roi, scales, sizes: sizes of axes that are not resized."""
     shapes, sizes = at.shapes(0), at.numbers(3)
-    if shapes is None or sizes is None:
+    if shapes is None or sizes is None or not at.changed(0):
         return at.operands
     chosen = at.node.attributes.get("axes")
     axes = chosen if isinstance(chosen, tuple) else tuple(range(len(shapes[0])))
@@ -177,6 +177,8 @@ def _gather_elements(at: Renewal) -> Operands:
     axis, shapes, indices = at.axis(0), at.shapes(0), at.shapes(1)
     if shapes is None or indices is None or len(shapes[0]) != len(indices[0]):
         return at.operands
+    if batch_along(at, 0, axis) is not None:
+        at.refuse(f"GatherElements takes elements of axis {axis}, which now holds a batch")
     return at.repeated(
         1, {other: shapes[1][other] for other in at.changed(0) if other != axis and shapes[0][other] == 1}
     )
@@ -199,11 +201,15 @@ def _concat(at: Renewal) -> Operands:
     """
     axis = at.axis(0)
     wanted: dict[int, Dim] = {}
+    ranks = set()
     for index in range(len(at.operands)):
         shapes = at.shapes(index)
         if shapes is None or not shapes[0]:
             return at.operands
+        ranks.add(len(shapes[0]))
         wanted |= {other: shapes[1][other] for other in at.changed(index) if other != axis and shapes[0][other] == 1}
+    if len(ranks) != 1:
+        return at.operands
     operands = at.operands
     for index, value in enumerate(operands):
         if value is None or all(value.shape[other] == size for other, size in wanted.items()):
