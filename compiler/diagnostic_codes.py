@@ -317,12 +317,14 @@ OPTIONS: Rows = {
     "unknown-dim": ("dims or specialize names a size that no input has", "onnxc.compile, dims, specialize"),
     "unknown-dtype": ("dtypes names what is no element type", "onnxc.compile, dtypes"),
     "unknown-precision": ("there is no such precision", "onnxc.compile, precision"),
+    "no-profile": ("the target has no kernels whose times are recorded", "Executable.profile"),
     "unsupported-device": ("the official test runner asks for another device", "onnxc.backend"),
     "unsupported-precision": ("the target has no arithmetic of that precision", "onnxc.compile, precision"),
     "unsupported-option": ("the option is known and not supported yet", "onnxc.compile"),
 }
 
 CALLS: Rows = {
+    "call-count": ("a profile of no call, or of a number of calls that is none", "Executable.profile"),
     "declared-shape": ("a value has another shape than is declared, as data tells", "ONNX IR, value_info"),
     "frozen-input": ("a call passes an input that is compiled in as a constant", "onnxc.compile, freeze_params"),
     "illegal-data": ("the data of an input is outside what an operator takes", "the operator"),
@@ -334,6 +336,7 @@ CALLS: Rows = {
     "input-range": ("a Python number does not fit the element type", "Executable"),
     "input-rank": ("an input has another rank", "Executable"),
     "input-shape": ("an axis of an input has another size than is declared", "Executable"),
+    "input-twice": ("an input comes by position and by name", "Executable"),
     "input-type": ("an input is no array, sparse tensor, sequence or map", "Executable"),
     "out-of-memory": ("the sizes of the inputs ask for more memory than there is", "Executable"),
     "output-mapping": ("out is no mapping from names", "Executable.run, out"),

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarning, OnnxcError, UnsupportedError
 
 if TYPE_CHECKING:
+    __version__: str
+
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
     from onnxc.compiler.limits import Limits
@@ -200,9 +202,26 @@ def inline(
 
 
 def __getattr__(name: str) -> object:
-    """The classes DeviceArray, of arrays on a GPU, and SparseTensor; only who asks for one loads it."""
+    """The version, and the classes DeviceArray (arrays on a GPU) and SparseTensor; only who asks for one loads it."""
+    if name == "__version__":
+        return _version()
     if name == "DeviceArray":
         return importlib.import_module("onnxc.runtime.gpu.arrays").DeviceArray
     if name == "SparseTensor":
         return importlib.import_module("onnxc.runtime.sparse_tensor").SparseTensor
     raise AttributeError(f"module 'onnxc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is for callers."""
+    return sorted([*__all__, "__version__"])
+
+
+def _version() -> str:
+    """The version that is installed; that of a source tree without an installation is 0.0.0+source."""
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        version: str = metadata.version("onnxc")
+    except metadata.PackageNotFoundError:
+        return "0.0.0+source"
+    return version

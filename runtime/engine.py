@@ -19,6 +19,7 @@ from onnxc.runtime.stats import Stats
 from onnxc.runtime.steps import (
     ExecutionContext,
     PreparedBody,
+    RunStep,
     guard_check,
     native_step,
     prepare_body,
@@ -65,7 +66,12 @@ class Engine(Protocol):
 
 
 class ProgramEngine:
-    """Runs a program. `image` and `pool` may only be None where the program has no launch."""
+    """Runs a program. `image` and `pool` may only be None where the program has no launch.
+
+    A class of those that are watched says in `observed` what becomes of each step.
+    """
+
+    observed: Callable[[Step, RunStep[Workspace]], RunStep[Workspace]] | None = None
 
     def __init__(
         self,
@@ -75,7 +81,7 @@ class ProgramEngine:
         weights: np.ndarray,
         locations: Sequence[str] = (),
     ) -> None:
-        self.program, self.weights = program, weights
+        self.program, self.image, self.weights, self.locations = program, image, weights, locations
         # The frame holds the address of the pool's handle: it must live as long.
         self.pool = pool
         body, guards = without_input_guards(program.body)
@@ -147,6 +153,7 @@ class ProgramEngine:
             lambda constant: constant_view(weights, constant),
             lambda step: native_step(step, launches[step]),
             lambda tensors, _: stack_arrays(tensors),
+            self.observed,
         )
         return prepare_body(body, around, frozenset())
 

@@ -1,10 +1,12 @@
 """An executable: a compiled model that can be called, from any number of threads at once."""
 
+import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -14,12 +16,16 @@ from onnxc.runtime.engine import Engine
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 from onnxc.runtime.native.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.report import Report, html_table, measured_report
 from onnxc.runtime.saved_file import SavedFile
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
 from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.profiling.profile import Profile
     from onnxc.runtime.values import SlotValue
 
 __all__ = ["Executable", "LoadAgain", "call_out_of_memory", "copy_into", "expect_outputs"]
@@ -46,7 +52,8 @@ class Executable:
         again: LoadAgain | None = None,
     ) -> None:
         self._signature, self._engine = signature, engine
-        self._artifact, self._report, self._compilations = artifact, report, compilations
+        self._artifact, self._compilations = artifact, compilations
+        self._report = Report(report) if isinstance(report, Mapping) else report
         self._file, self._again = None if artifact is None else artifact.file, again
         self._defaults = engine.defaults()
         self._input_names = tuple(info.name for info in signature.inputs)
@@ -61,6 +68,12 @@ class Executable:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, side)) for side in (self.inputs, self.outputs))
         return f"<Executable ({inputs}) -> ({outputs})>"
+
+    def _repr_html_(self) -> str:
+        """The signature as a table, for notebooks."""
+        sides = (("input", self.inputs), ("output", self.outputs))
+        rows = [(side, info.name, info.text) for side, infos in sides for info in infos]
+        return html_table(("", "name", "type"), rows)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -83,8 +96,27 @@ class Executable:
         return replace(self._engine.stats(), compilations=self._compilations)
 
     def report(self) -> JsonValue:
-        """What was compiled: kernels and their launches."""
+        """What was compiled: kernels and their launches; behind `profile` also what each launch took."""
         return self._report
+
+    def profile(self, /, *inputs: object, calls: int = 20, warmup: int = 3, **named: object) -> "Profile":
+        """Where the time of calls with these inputs goes: for each launch its nodes, algorithm, time and work.
+
+        Inputs come as in a call. Ordinary calls and recorded ones take turns, `calls` of each behind `warmup`. The
+        result has `by_node()`, `by_operator()`, `trace()`, `html()`, `to_json()` and `save(path)`; `report()` has its
+        times from then on. Ordinary calls stay what they are.
+
+        Raises UnsupportedError for targets other than the CPU, else what a call raises.
+        """
+        profiler = importlib.import_module("onnxc.runtime.profiling.profiler")
+        engine = profiler.profiled_engine(self._engine)
+        arranged = self._signature.by_position_and_name(inputs, named)
+        values = self._signature.import_values(arranged, self._defaults)
+        call, sizes = partial(self, *inputs, **named), self._sizes_of(values)
+        found: Profile = profiler.profile_engine(engine, self._report, values, sizes, call, calls, warmup)
+        if isinstance(self._report, Report):
+            self._report = measured_report(self._report, found)
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact that `onnxc.load` reads; the same bytes for the same model and options.
@@ -107,8 +139,9 @@ class Executable:
             raise UnsupportedError(message, code="no-artifact")
         return self._artifact
 
-    def __call__(self, *inputs: object) -> "SlotValue | tuple[SlotValue, ...]":
-        """The output for inputs in the order of the graph; a tuple where there are several outputs, or none.
+    def __call__(self, /, *inputs: object, **named: object) -> "SlotValue | tuple[SlotValue, ...]":
+        """The output for inputs in the order of the graph, by name, or those before by name; a tuple where there are
+        several outputs, or none.
 
         Inputs that have a default may be left out. Sequences come as tuples, maps as dicts, an absent optional as None,
         sparse tensors as `onnxc.SparseTensor`.
@@ -118,26 +151,81 @@ class Executable:
         """
         try:
             outputs: Sequence[SlotValue] | None = None
-            if self._fast_call is not None and len(inputs) == self._input_count:
+            if self._fast_call is not None and len(inputs) == self._input_count and not named:
                 outputs = self._fast_call(*inputs)
             if outputs is None:
-                outputs = self._run(self._signature.by_position(inputs))
+                outputs = self._run(self._signature.by_position_and_name(inputs, named))
         except MemoryError as problem:
             raise call_out_of_memory(problem) from problem
         return outputs[0] if self._has_one_output else tuple(outputs)
 
+    def submit(self, /, *inputs: object, **named: object) -> "Future[SlotValue | tuple[SlotValue, ...]]":
+        """A future of what a call with these inputs gives or raises; it runs in a thread of the process.
+
+        The inputs are read when the call runs: leave them as they are until the future is done.
+        """
+        submit_call = importlib.import_module("onnxc.runtime.submitted_calls").submit_call
+        future: Future[SlotValue | tuple[SlotValue, ...]] = submit_call(partial(self, *inputs, **named))
+        return future
+
+    async def arun(self, /, *inputs: object, **named: object) -> "SlotValue | tuple[SlotValue, ...]":
+        """What a call with these inputs gives, without holding up the event loop."""
+        future = importlib.import_module("asyncio").wrap_future(self.submit(*inputs, **named))
+        outputs: SlotValue | tuple[SlotValue, ...] = await future
+        return outputs
+
+    @overload
+    def run(self, inputs: Sequence[str] | None, out: Mapping[str, object], /) -> list["SlotValue"]: ...
+    @overload
     def run(
         self,
         inputs: Mapping[str, object],
         out: Mapping[str, object] | None = None,
         seed: int | None = None,
         stream: int | None = None,
-    ) -> dict[str, "SlotValue"]:
+    ) -> dict[str, "SlotValue"]: ...
+    def run(
+        self,
+        inputs: Mapping[str, object] | Sequence[str] | None,
+        out: Mapping[str, object] | None = None,
+        seed: int | None = None,
+        stream: int | None = None,
+    ) -> dict[str, "SlotValue"] | list["SlotValue"]:
         """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
 
-        Raises as a call by position does. `seed` is reserved for models that draw numbers, `stream` is for models on a
-        device.
+        As ONNX Runtime has it, `run(["y"], {"x": x})` is the list of the outputs that are named, `run(None, {"x": x})`
+        that of all.
+
+        Raises as a call by position does. `seed` is reserved for models that draw numbers. stream: for models on a
+        device, the handle of a CUDA stream (0: the default one) on which the call is enqueued. It is not waited for,
+        unless an output is to be on the host: outputs are there in the order of the stream, and where the data was not
+        legal (an index out of range), `numpy` or `wait` of an output raises. Without a stream the call is complete, and
+        its outputs are there for every stream, when this returns.
         """
+        if out is None or isinstance(inputs, Mapping):
+            return self._run_by_name(inputs, out, seed, stream)
+        return self._run_listed(inputs, out)
+
+    def _run_listed(self, names: object, feeds: Mapping[str, object]) -> list["SlotValue"]:
+        """The outputs that are named, all for None."""
+        if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
+            message = (
+                f"run takes a mapping from names to values, or names of outputs and then it, {describe(names)} came"
+            )
+            raise InputError(message, code="input-mapping")
+        wanted = self._output_names if names is None else names
+        for name in wanted:
+            self._output_info(name, "run")
+        outputs = self._run_by_name(feeds)
+        return [outputs[name] for name in wanted]
+
+    def _run_by_name(
+        self,
+        inputs: object,
+        out: Mapping[str, object] | None = None,
+        seed: int | None = None,
+        stream: int | None = None,
+    ) -> dict[str, "SlotValue"]:
         if seed is not None:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
         if stream is not None:
@@ -151,7 +239,7 @@ class Executable:
         except MemoryError as problem:
             raise call_out_of_memory(problem) from problem
 
-    def _run_named(self, inputs: Mapping[str, object]) -> Sequence["SlotValue"]:
+    def _run_named(self, inputs: object) -> Sequence["SlotValue"]:
         # A mapping of another kind may do anything when it is asked.
         if self._fast_call is not None and type(inputs) is dict and len(inputs) == self._input_count:
             outputs = self._fast_call(*[inputs.get(name) for name in self._input_names])
@@ -190,9 +278,9 @@ class Executable:
                 outputs[name] = array
         return outputs
 
-    def _output_info(self, name: str) -> TensorInfo:
+    def _output_info(self, name: object, who: str = "out") -> TensorInfo:
         if name not in self._output_names:
-            message = f"out names {name!r}, the outputs are {', '.join(map(str, self.outputs))}"
+            message = f"{who} names {name!r}, the outputs are {', '.join(map(str, self.outputs))}"
             raise InputError(message, code="unknown-output")
         return self.outputs[self._output_names.index(name)]
 

@@ -96,7 +96,7 @@ class Signature:
         arranged[: len(values)] = values
         return arranged
 
-    def by_name(self, values: Mapping[str, object]) -> list[object]:
+    def by_name(self, values: object) -> list[object]:
         """The value of each input, MISSING for those left out."""
         if not isinstance(values, Mapping):
             message = f"run takes a mapping from names to values, {describe(values)} came; {self._listed_inputs()}"
@@ -109,6 +109,17 @@ class Signature:
             if name not in self.names:
                 raise InputError(f"there is no input {name!r}; {self._listed_inputs()}", code="unknown-input")
         return [values.get(info.name, MISSING) for info in self.inputs]
+
+    def by_position_and_name(self, values: Sequence[object], named: Mapping[str, object]) -> list[object]:
+        """The value of each input, MISSING for those left out: the first ones by position, others by name."""
+        if not named or len(values) > len(self.inputs):
+            return self.by_position(values)
+        arranged = self.by_name(named)
+        for ordinal, (info, value) in enumerate(zip(self.inputs, values, strict=False)):
+            if info.name in named:
+                raise InputError(f'input "{info.name}" came by position and by name', code="input-twice")
+            arranged[ordinal] = value
+        return arranged
 
     def import_values(self, values: Sequence[object], defaults: Mapping[int, np.ndarray]) -> tuple["HostValue", ...]:
         """Each value as one of its input's type; defaults for those that are MISSING, or None."""

@@ -84,12 +84,16 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class ExecutionContext(Generic[W]):
-    """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked."""
+    """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked.
+
+    observed: what a step becomes where somebody watches it; else steps are as they are.
+    """
 
     symbols: Sequence[Symbol]
     constant: Callable[[Constant], "SlotValue"]
     prepare_launch: Callable[[Launch], RunStep[W]]
     stack: Callable[[Sequence["SlotValue"], W], "SlotValue"]
+    observed: Callable[[Step, RunStep[W]], RunStep[W]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +115,8 @@ def prepare_body(body: Body, around: ExecutionContext[W], known: frozenset[int])
     known |= _symbols_of(body.bindings)
     steps = []
     for step in body.steps:
-        steps.append(_prepare_step(step, around, known))
+        run = _prepare_step(step, around, known)
+        steps.append(run if around.observed is None else around.observed(step, run))
         known |= _bound_by(step)
     bind = _prepare_parameters(body.parameters, body.bindings, body.checks)
     return PreparedBody(template, body.parameters, body.results, bind, tuple(steps))

@@ -16,11 +16,16 @@ from pathlib import Path
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.errors import DeviceError, InputError
 
-__all__ = ["MAX_WORKERS", "POOL_LAYOUT", "PoolHandle", "PoolState", "available_threads", "pool_handle"]
+__all__ = [
+    "MAX_WORKERS", "POOL_LAYOUT", "RECORDING_THREADS", "PoolHandle", "PoolState", "RecordingMemory",
+    "available_threads", "pool_handle", "recording_handle",
+]  # fmt: skip
 
 # Changes with every change of PoolState, of Handle, or of who may write what when: other images are refused.
-POOL_LAYOUT = 2
+POOL_LAYOUT = 3
 MAX_WORKERS = 255
+# In place of the threads of a handle: its loops are recorded, and run as another handle says.
+RECORDING_THREADS = 0
 
 _SPIN_NANOSECONDS = 50_000
 # For a loop of an abandoned thread to end; threads that are left end with the process, and harm nothing until then.
@@ -56,12 +61,18 @@ class _HandleMemory(ctypes.Structure):
     _fields_ = (("state", ctypes.c_void_p), ("max_threads", ctypes.c_int64))
 
 
+class RecordingMemory(ctypes.Structure):
+    """A handle whose loops run as `inner` says and leave their times in a log (runtime/native/launch_log.py)."""
+
+    _fields_ = (("outer", _HandleMemory), ("log", ctypes.c_void_p), ("inner", _HandleMemory))
+
+
 @dataclass(frozen=True)
 class PoolHandle:
     """The right to use up to `threads` threads of the pool; `address` is the `ptr pool` of generated code."""
 
     threads: int
-    memory: _HandleMemory
+    memory: _HandleMemory | RecordingMemory
 
     @property
     def address(self) -> int:
@@ -95,6 +106,12 @@ def pool_handle(image: Image, threads: int | None = None) -> PoolHandle:
         # A thread that spins would keep the processor from one that has work.
         state.spin_ticks = 0
     return PoolHandle(count, _HandleMemory(ctypes.addressof(state), count))
+
+
+def recording_handle(handle: PoolHandle, log_address: int) -> PoolHandle:
+    """A handle like another one whose loops are recorded in the log at the address, which must live as long."""
+    outer = _HandleMemory(None, RECORDING_THREADS)
+    return PoolHandle(handle.threads, RecordingMemory(outer, log_address, handle.memory))
 
 
 def available_threads() -> int:

@@ -18,9 +18,10 @@ PAGE = ROOT / "docs" / "diagnostics.md"
 PACKAGES = ("compiler", "runtime", "onnxc")
 CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+|cycle")
 
-# Texts of that form that are no codes: names of processors and targets, kinds of GPU calls, a range of letters.
+# Texts of that form that are no codes: names of processors and targets, kinds of GPU calls, a range of letters,
+# scenarios of load, threads.
 OTHER_FILES = ("compiler/target.py", "compiler/codegen_host/machine.py", "compiler/diagnostic_codes.py")
-OTHER_TEXTS = frozenset(("a-z",))
+OTHER_TEXTS = frozenset(("a-z", "multi-stream", "onnxc-call", "single-stream"))
 
 # Every code of these must have a row in the table.
 TABLED = (

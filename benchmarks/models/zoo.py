@@ -177,7 +177,7 @@ def mixtral_prefill() -> nn.Module:
     """input_ids, attention_mask i64[N, S] -> f32[N, S, 8192], two of eight experts for each token"""
     config = hf.MixtralConfig(
         vocab_size=8192, hidden_size=512, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=8,
-        num_key_value_heads=2, num_local_experts=8, use_cache=False,
+        num_key_value_heads=2, num_local_experts=8, use_cache=False, experts_implementation="batched_mm",
     )  # fmt: skip
     return Fields(hf.MixtralForCausalLM(config), ("input_ids", "attention_mask"), ("logits",))
 

@@ -11,6 +11,7 @@ from onnxc.compiler.codegen_host.segments import NativeKernel, write_segment
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
+from onnxc.compiler.planning.reported_launches import variant_ordinals
 from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact
 
@@ -36,8 +37,10 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
     functions = [function for code in codes for function in code.functions]
     functions += [library[name].write(target) for name in sorted(library)]
 
+    ordinals = variant_ordinals(plan)
+
     def write(frame: SegmentFrame, segment: Segment, locations: Mapping[str, int]) -> None:
-        write_segment(frame, segment, natives, locations)
+        write_segment(frame, segment, natives, locations, ordinals)
 
     lengths = [sum(function.length for function in code.functions) for code in codes]
     return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, make_report(plan, target))

@@ -3,11 +3,14 @@
 JSON values throughout; the plan itself, as text, is at the end. Times are estimates of the cost model for one thread.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.schedules.cost_model import CostModel, cost_model
+from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
+from onnxc.compiler.ir.dims import render
 from onnxc.compiler.ir.dtypes import F32
-from onnxc.compiler.planning.kernel_plan import KernelPlan, Launch
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Launch, Variant
+from onnxc.compiler.planning.kernel_work import work_of
 from onnxc.compiler.planning.reported_launches import (
     ReportedLaunch,
     TypicalSizes,
@@ -43,6 +46,12 @@ def make_report(plan: KernelPlan, target: Target) -> JsonValue:
     return {
         "machine": str(target),
         "calibrated_on": model.machine.measured_on,
+        "limits": {
+            # A multiply-add of a vector is two operations in each lane.
+            "flops_per_second": 2 * lanes * model.machine.vector_products_per_second,
+            "memory_bytes_per_second": model.machine.memory_bytes_per_second,
+        },
+        "symbols": list(plan.function.symbols),
         "typical_sizes": dict(sorted(sizes.symbols.items())),
         "totals": totals,
         "launches": [*launches],
@@ -68,15 +77,32 @@ def _launch(
 
 
 def _variants(launch: Launch, plan: KernelPlan) -> Iterator[JsonValue]:
-    """What decided on the kernel of each variant, and when it runs."""
+    """What decided on the kernel of each variant, when it runs, and its work at any sizes of the program."""
+    symbols = list(plan.function.symbols)
     for variant in launch.variants:
-        schedule, when = plan.kernels[variant.kernel].schedule, " and ".join(map(str, variant.guard))
+        kernel = plan.kernels[variant.kernel]
+        schedule, when = kernel.schedule, " and ".join(map(str, variant.guard))
         yield {
             "kernel": f"k{variant.kernel}",
+            "algorithm": str(getattr(schedule, "algorithm", "")),
             "schedule": schedule.brief if hasattr(schedule, "tile") else str(schedule.workers),
+            "work": _work_texts(kernel, variant, symbols),
             **({"when": when} if when else {}),
             **({"why": schedule.why} if schedule.why else {}),
         }
+
+
+def _work_texts(kernel: Kernel, variant: Variant, symbols: Sequence[str]) -> JsonValue:
+    """Bytes and operations as the runtime evaluates sizes, in the symbols of the report; None where data decides."""
+    own, work = dict(zip(kernel.symbols, variant.sizes, strict=True)), work_of(kernel)
+    sizes = {
+        "read_bytes": substitute(work.read_bytes, own),
+        "written_bytes": substitute(work.written_bytes, own),
+        "flops": substitute(work.flops, own),
+    }
+    if any(symbols_of(size) - set(symbols) for size in sizes.values()):
+        return None
+    return {name: render(size, lambda symbol: f"s[{symbols.index(symbol)}]") for name, size in sizes.items()}
 
 
 def _host_reason(name: str) -> str:

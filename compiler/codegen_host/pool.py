@@ -28,8 +28,9 @@ tests/codegen_host/pool_model.py takes these steps, by the same names, in every 
 from collections.abc import Callable
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from onnxc.compiler.codegen_host.recorded_loops import RECORDED_FOR, chunk_function, record_function, recorded_function
 from onnxc.compiler.target import Target
-from onnxc.runtime.thread_pool import POOL_LAYOUT, PoolState
+from onnxc.runtime.thread_pool import POOL_LAYOUT, RECORDING_THREADS, PoolState
 
 __all__ = ["PARALLEL_FOR", "POOL_EXPORTS", "call_parallel_for", "pool_functions"]
 
@@ -51,13 +52,16 @@ _X86_64 = ("llvm.x86.sse2.pause", "llvm.readcyclecounter", 202)
 _AARCH64 = ("llvm.aarch64.hint", "llvm.readsteadycounter", 98)
 
 
-def call_parallel_for(f: FunctionBuilder, pool: Reg, function: str, context: Reg, count: Int, grain: Int) -> None:
+def call_parallel_for(
+    f: FunctionBuilder, pool: Reg, function: str, context: Reg, count: Int, grain: Int, ordinal: int = 0
+) -> None:
     """Runs `void function(ptr context, i64 begin, i64 end)` over [0, count) in chunks of `grain` items.
 
     `pool` is the address of a runtime handle, or null. The function is called for disjoint ranges, in any order, by
     any thread, or once for everything; for count <= 0 it is not called. All calls are over when this one returns.
+    `ordinal` says in the log of a handle that records which loop it is; else it is a register that nobody reads.
     """
-    f.call(PARALLEL_FOR, "void", pool, f.symbol(function), context, count, grain)
+    f.call(PARALLEL_FOR, "void", pool, f.symbol(function), context, count, grain, ordinal)
 
 
 def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
@@ -71,6 +75,9 @@ def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
         _start_workers(),
         _drain(),
         _wait_for_helpers(),
+        record_function(),
+        chunk_function(),
+        recorded_function(PARALLEL_FOR),
         _parallel_for(),
         _sleep(),
         _worker(),
@@ -212,20 +219,30 @@ def _futex_call(f: FunctionBuilder, state: Reg, field: str, offset: int, op: int
 
 
 def _parallel_for() -> FunctionBuilder:
-    parameters = [("ptr", "pool"), ("ptr", "function"), ("ptr", "context"), ("i64", "count"), ("i64", "grain")]
+    parameters = [("ptr", "pool"), ("ptr", "function"), ("ptr", "context")]
+    parameters += [("i64", "count"), ("i64", "grain"), ("i64", "ordinal")]
     f = FunctionBuilder(PARALLEL_FOR, parameters)
-    pool, function, context, count, given_grain = f.parameters
+    pool, function, context, count, given_grain, ordinal = f.parameters
 
     def run_alone() -> None:
         f.call_pointer(function, "void", context, 0, count)
         f.ret()
 
+    def run_recorded() -> None:
+        f.call(RECORDED_FOR, "void", pool, function, context, count, given_grain, ordinal)
+        f.ret()
+
+    def run_without_helpers() -> None:
+        f.if_(f.icmp("sle", limit, RECORDING_THREADS), run_recorded)
+        run_alone()
+
     f.if_(f.icmp("sle", count, 0), f.ret)
     given_grain = f.smax(given_grain, 1)
-    f.if_(f.icmp("sle", count, given_grain), run_alone)
     f.if_(f.icmp("eq", pool, f.constant("ptr", 0)), run_alone)
+    # A handle that records looks like one of too few threads, so that those of calls need no test of their own.
     limit = f.load("i64", f.gep(pool, 8), 8)
-    f.if_(f.icmp("sle", limit, 1), run_alone)
+    f.if_(f.icmp("sle", limit, 1), run_without_helpers)
+    f.if_(f.icmp("sle", count, given_grain), run_alone)
     state = f.load("ptr", pool, 8)
     smallest_grain = f.add(f.udiv(f.sub(count, 1), _MAX_CHUNKS), 1)
     grain = f.smax(given_grain, smallest_grain)

@@ -34,19 +34,32 @@ class NativeKernel:
 
 
 def write_segment(
-    frame: SegmentFrame, segment: Segment, kernels: Sequence[NativeKernel], locations: Mapping[str, int]
+    frame: SegmentFrame,
+    segment: Segment,
+    kernels: Sequence[NativeKernel],
+    locations: Mapping[str, int],
+    ordinals: Mapping[int, int],
 ) -> None:
-    """Writes the launches of a segment; `locations` numbers the nodes that launches whose kernels report come from."""
-    writer = _Writer(frame, segment, kernels, locations)
+    """Writes the launches of a segment; `locations` numbers the nodes that launches whose kernels report come from.
+
+    ordinals: of the first variant of each launch, by the launch's id, which a profile knows it by.
+    """
+    writer = _Writer(frame, segment, kernels, locations, ordinals)
     for launch in segment.launches:
         writer.launch(launch)
 
 
 class _Writer:
     def __init__(
-        self, frame: SegmentFrame, segment: Segment, kernels: Sequence[NativeKernel], locations: Mapping[str, int]
+        self,
+        frame: SegmentFrame,
+        segment: Segment,
+        kernels: Sequence[NativeKernel],
+        locations: Mapping[str, int],
+        ordinals: Mapping[int, int],
     ) -> None:
         self.frame, self.f, self.kernels, self.locations = frame, frame.f, kernels, locations
+        self.ordinals = ordinals
         arguments = (
             (*launch.inputs, *launch.outputs, *variant.sizes)
             for launch in segment.launches
@@ -60,12 +73,18 @@ class _Writer:
         frame = self.frame
         pointers = [frame.status, *(frame.address(buffer) for buffer in (*launch.inputs, *launch.outputs))]
         scratch = [frame.address(launch.scratch)] if launch.scratch is not None else []
-        runs = [(frame.holds(each.guard), self._run(each, pointers, scratch)) for each in launch.variants]
+        first = self.ordinals[id(launch)]
+        runs = [
+            (frame.holds(each.guard), self._run(each, pointers, scratch, ordinal))
+            for ordinal, each in enumerate(launch.variants, first)
+        ]
         if self.kernels[launch.general.kernel].reports:
             self._store_location(self.locations[str(launch.location or "")])
         run_first(self.f, runs)
 
-    def _run(self, variant: Variant, pointers: Sequence[Reg], scratch: Sequence[Reg]) -> Callable[[], None]:
+    def _run(
+        self, variant: Variant, pointers: Sequence[Reg], scratch: Sequence[Reg], ordinal: int
+    ) -> Callable[[], None]:
         """What runs a variant; its sizes are computed here, where all that follows can see them."""
         f, frame, kernel = self.f, self.frame, self.kernels[variant.kernel]
         pointers = [*pointers, *scratch] if kernel.has_scratch else pointers
@@ -76,7 +95,7 @@ class _Writer:
         def run() -> None:
             for index, word in enumerate(words):
                 f.store(word, f.gep(self.arguments, index, "i64"), align=8)
-            call_parallel_for(f, frame.pool, kernel.name, self.arguments, units, grain)
+            call_parallel_for(f, frame.pool, kernel.name, self.arguments, units, grain, ordinal)
 
         return run
 

@@ -23,13 +23,14 @@ INLINE_ELEMENTS = 1
 
 @dataclass(frozen=True)
 class BoundProblem:
-    """A kernel without its schedule, the values it reads and writes, what its symbols are here, and its node."""
+    """A kernel without its schedule, the values it reads and writes, what its symbols are here, and its nodes."""
 
     problem: KernelProblem
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     symbols: Mapping[str, str]
     location: Location | None
+    nodes: tuple[Location, ...]
 
 
 def build_kernel(group: Group) -> BoundProblem:
@@ -41,9 +42,10 @@ def build_kernel(group: Group) -> BoundProblem:
     for index, value in enumerate(inputs):
         inner[value] = Parameter(f"a{index}", substitute_type(value.type, replacements)).value
     block = _copied([op for op in group.ops if op.results[0] not in inner], inner, replacements, group.outputs)
-    constants = tuple(index for index, value in enumerate(inputs) if value.op is not None and _is_constant(value.op))
+    constants = tuple(index for index, value in enumerate(inputs) if _holds_constant(value))
     own = {new: old for old, new in names.items()}
-    return BoundProblem(KernelProblem(group.kind, block, constants), inputs, group.outputs, own, _location(group))
+    problem = KernelProblem(group.kind, block, constants)
+    return BoundProblem(problem, inputs, group.outputs, own, _location(group), _nodes(group))
 
 
 def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem | None:
@@ -96,6 +98,15 @@ def _location(group: Group) -> Location | None:
     return next(indexed, group.last).location
 
 
+def _nodes(group: Group) -> tuple[Location, ...]:
+    """All that the kernel came from: the node of the anchor, then the others in program order.
+
+    What is made of constants alone says nothing: equal ones of many nodes are one.
+    """
+    ops = (group.anchor, *(op for op in group.ops if not all(map(_holds_constant, op.operands))))
+    return tuple(dict.fromkeys(op.location for op in ops if op.location is not None))
+
+
 def _inputs(group: Group) -> tuple[Value, ...]:
     """What the group reads from memory, in order of use."""
     inline = _inline_constants(group)
@@ -106,6 +117,10 @@ def _inputs(group: Group) -> tuple[Value, ...]:
 
 def _is_constant(op: Op) -> bool:
     return op.name == "constant"
+
+
+def _holds_constant(value: Value) -> bool:
+    return value.op is not None and _is_constant(value.op)
 
 
 def _inline_constants(group: Group) -> set[Op]:

@@ -106,7 +106,8 @@ class Variant:
 class Launch:
     """One run of the first variant whose guard holds; the last has none.
 
-    scratch: where in the arena the variant that runs has memory of its own, None where none needs any.
+    scratch: where in the arena the variant that runs has memory of its own, None where none needs any. location: the
+    node that may fail, or makes the result; nodes: all that it came from, the one it was built around first.
     """
 
     variants: tuple[Variant, ...]
@@ -114,6 +115,7 @@ class Launch:
     outputs: tuple[Buffer, ...]
     scratch: Buffer | None = None
     location: Location | None = None
+    nodes: tuple[Location, ...] = ()
 
     @property
     def general(self) -> Variant:

@@ -164,7 +164,7 @@ class _Planner:
             for index, value in enumerate(resolved)
         )
         outputs = tuple(buffers[value] for value in bound.outputs)
-        return Launch(variants, inputs, outputs, buffers.get(ordinal), bound.location)
+        return Launch(variants, inputs, outputs, buffers.get(ordinal), bound.location, bound.nodes)
 
     def variants(self, bound: BoundProblem) -> tuple[Variant, ...]:
         """The kernels that serve a launch: those of the sizes that were asked for, then those of all others."""

@@ -37,6 +37,7 @@ __all__ = [
     "host_ops",
     "reported_launches",
     "total_arena_bytes",
+    "variant_ordinals",
 ]
 
 TYPICAL_SIZE = 32
@@ -87,6 +88,8 @@ class ReportedLaunch:
         return {
             "kind": kernel.kind,
             "node": str(self.launch.location or ""),
+            "nodes": [str(node) for node in self.launch.nodes],
+            "operators": list(dict.fromkeys(node.operator for node in self.launch.nodes)),
             "ops": ", ".join(dict.fromkeys(op.name for op in kernel.block.ops if op.name != "constant")),
             "algorithm": getattr(kernel.schedule, "algorithm", ""),
             "schedule": str(kernel.schedule),
@@ -108,6 +111,20 @@ def reported_launches(plan: KernelPlan, sizes: TypicalSizes) -> Iterator[Reporte
             yield ReportedLaunch(
                 launch, in_loop, variant, kernel, dict(zip(kernel.symbols, variant.sizes, strict=True))
             )
+
+
+def variant_ordinals(plan: KernelPlan) -> Mapping[int, int]:
+    """For each launch, by its id, the ordinal of its first variant among those of all launches in order.
+
+    A profile knows by it what ran: the entries of a report and of their steps, counted through, are in the same order.
+    """
+    ordinals: dict[int, int] = {}
+    first = 0
+    for segment, _ in _segments(plan.body.steps):
+        for launch in segment.launches:
+            ordinals.setdefault(id(launch), first)
+            first += len(launch.variants)
+    return ordinals
 
 
 def total_arena_bytes(plan: KernelPlan, sizes: TypicalSizes) -> JsonValue:

@@ -7,35 +7,41 @@ import json
 import statistics
 import sys
 import time
-import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import ParamSpec, TextIO, get_args
 
 import click
 import numpy as np
-from rich.console import Console, RenderableType
 
 import onnxc
 from onnxc.command_line import describe
+from onnxc.command_line.bench import bench_command
 from onnxc.command_line.doctor import doctor_command
-from onnxc.command_line.option_values import (
-    Range,
-    Shape,
-    parse_choices,
-    parse_dims,
-    parse_dtypes,
-    parse_inputs,
-    parse_limits,
-    parse_shapes,
-)
+from onnxc.command_line.option_values import Range, Shape, parse_choices
 from onnxc.command_line.precision import precision_json, precision_parts
+from onnxc.command_line.profile import profile_command
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
+from onnxc.command_line.shared import (
+    DIM,
+    DTYPE,
+    INPUT,
+    LIMIT,
+    MODEL,
+    OPSET,
+    PRECISION,
+    SHAPE,
+    TARGET,
+    THREADS,
+    fixed_sizes,
+    is_artifact,
+    open_model,
+    print_parts,
+    progress,
+    reporting_errors,
+)
 from onnxc.command_line.stage_text import text_of
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
@@ -47,111 +53,9 @@ from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.runtime.artifact import Artifact, write_artifact
-from onnxc.runtime.errors import ModelWarning, OnnxcError
-from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import read_artifact, verify_artifact
-from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value
-
-P = ParamSpec("P")
-PIPE_COLUMNS = 160
-
-MODEL = click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-TARGET = click.option(
-    "--target",
-    default="cpu",
-    show_default=True,
-    help='"cpu", "cpu:x86-64-v3", "cuda", "cuda:sm_90", "interpreter", ...',
-)
-DIM = click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    callback=parse_dims,
-    metavar="NAME=8|1..64",
-    help="A symbolic size: one value, or a range.",
-)
-SHAPE = click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    callback=parse_shapes,
-    metavar="NAME=8,3,height,224",
-    help="The shape of an input, in place of the declared one: numbers, or names of symbolic sizes.",
-)
-DTYPE = click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    callback=parse_dtypes,
-    metavar="[NAME=]float16",
-    help="The element type of an input, in place of the declared one, or of all floats of the model.",
-)
-OPSET = click.option("--opset", type=click.IntRange(min=1), help="Of a model that does not say its opset.")
-LIMIT = click.option(
-    "--limit", "limits", multiple=True, callback=parse_limits, metavar="NAME=N", help="How far the model may go."
-)
-THREADS = click.option("--threads", type=click.IntRange(min=1), help="Default: what this process may use.")
-
-PRECISION = click.option(
-    "--precision",
-    type=click.Choice(get_args(Precision)),
-    default="fp32",
-    show_default=True,
-    help="What f32 is stored and multiplied in.",
-)
-INPUT = click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    callback=parse_inputs,
-    metavar="NAME=@FILE|VALUE",
-    help="x=@x.npy, x=@all.npz (its member x), or x=[[1, 2]].",
-)
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Prints a warning of onnxc as its errors are printed; others with where they come from."""
-    if issubclass(category, ModelWarning):
-        click.echo(str(message), err=True)
-    else:
-        click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
-
-
-def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """The command; an error of onnxc is printed, not raised, and ends with exit code 1; its warnings are printed."""
-
-    @wraps(command)
-    def run(*arguments: P.args, **options: P.kwargs) -> None:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("always", ModelWarning)
-                warnings.showwarning = _show_warning
-                command(*arguments, **options)
-        except OnnxcError as problem:
-            click.echo(str(problem), err=True)
-            raise SystemExit(1) from problem
-
-    return run
-
-
-@contextmanager
-def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A moving line on the terminal while something lasts, and how to change its text; elsewhere nothing."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(text) as status:
-        yield status.update
 
 
 def installed_version() -> str:
@@ -173,7 +77,8 @@ def main() -> None:
     """
 
 
-main.add_command(doctor_command)
+for command in (bench_command, doctor_command, profile_command):
+    main.add_command(command)
 
 
 @main.command("compile")
@@ -302,7 +207,7 @@ def run_command(
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1.
     """
-    executable = open_model(model, target, dims, shapes, dtypes, precision, threads, opset)
+    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset)
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     print_parts([describe.arrays_table(results)])
@@ -510,15 +415,6 @@ def demo_command(target: str, threads: int | None) -> None:
     click.echo("\n".join([*draw_digits(found, chosen(found), shades), "", *report_lines(found)]))
 
 
-def print_parts(parts: Iterable[RenderableType]) -> None:
-    """Tables and lines; brackets in them are no markup, and where there is no terminal lines may be long."""
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console.width = PIPE_COLUMNS
-    for part in parts:
-        console.print(part, soft_wrap=isinstance(part, str))
-
-
 def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     """What the stage `last` makes of the model; the terminal shows which stage runs."""
     with progress(f"{model.name}: {STAGES[0]}") as say:
@@ -539,33 +435,6 @@ def emit_c_library(model: Path, options: CompileOptions, folder: Path, *, weight
     size = sum(map(len, files.values()))
     listed = ", ".join(files)
     click.echo(f"{folder}: {listed}, {size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
-
-
-def open_model(
-    model: Path,
-    target: str,
-    dims: Mapping[str, Range],
-    shapes: Mapping[str, Shape],
-    dtypes: Mapping[str, str] | str | None,
-    precision: str,
-    threads: int | None,
-    opset: int | None,
-) -> Executable:
-    """The file as an executable: an artifact is loaded, a model compiled."""
-    if is_artifact(model):
-        return onnxc.load(model, threads=threads)
-    with progress(f"compiling {model.name}"):
-        return onnxc.compile(model, target, dims, shapes, dtypes, precision=precision, threads=threads, opset=opset)
-
-
-def is_artifact(file: Path) -> bool:
-    with open_plain_file(file, what="the file") as opened:
-        return zipfile.is_zipfile(opened)
-
-
-def fixed_sizes(dims: Mapping[str, Range]) -> dict[str, int]:
-    """The sizes given as one number; of a range, its least."""
-    return {name: size if isinstance(size, int) else size[0] for name, size in dims.items()}
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -16,6 +16,7 @@ SHAPE_FORM = "NAME=8,3,height,224"
 Shape = tuple[int | str, ...]
 DTYPE_FORM = "NAME=float16 or float16"
 LIMIT_FORM = "NAME=20"
+COUNTS_FORM = "1,2"
 CHOICES_FORM = "NAME=1,8"
 INPUT_FORM = "NAME=@FILE.npy or NAME=VALUE"
 
@@ -84,6 +85,15 @@ def parse_choices(_context: click.Context, _option: click.Parameter, texts: Sequ
             raise click.BadParameter(f"{text!r} is not of the form {CHOICES_FORM}")
         choices.setdefault(name, []).extend(map(int, value.split(",")))
     return choices
+
+
+def parse_counts(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """1,2 are two numbers from 1 on; none where nothing is given."""
+    if text is None:
+        return ()
+    if not re.fullmatch(r"[1-9]\d{0,3}(,[1-9]\d{0,3})*", text):
+        raise click.BadParameter(f"{text!r} is not of the form {COUNTS_FORM}")
+    return tuple(dict.fromkeys(map(int, text.split(","))))
 
 
 def parse_inputs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, object]:

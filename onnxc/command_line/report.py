@@ -47,7 +47,9 @@ def _totals(report: Mapping[str, JsonValue]) -> Iterator[RenderableType]:
 
 
 def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:
-    made = table("", "kernel", "algorithm", "ops", "read", "written", "FLOP", "us", "bound", "node")
+    is_measured = any("measured" in launch for launch in launches)
+    columns = ("", "kernel", "algorithm", "ops", "read", "written", "FLOP", "us", "bound", "node")
+    made = table(*columns, *(("measured us",) if is_measured else ()))
     for number, launch in enumerate(launches):
         read, written = (f"{_amount(_typical(launch[name]))}B" for name in ("read_bytes", "written_bytes"))
         made.add_row(
@@ -55,6 +57,7 @@ def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[Renderabl
             str(launch["ops"]), read, written,
             _amount(launch["typical_flops"]), _microseconds(launch["seconds"]), str(launch["bound"]),
             str(launch["node"]),
+            *((_microseconds(_mapping(launch.get("measured")).get("seconds")),) if is_measured else ()),
         )  # fmt: skip
     yield made
     steps = [step for launch in launches for step in _entries(launch, "steps")]

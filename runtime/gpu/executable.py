@@ -47,22 +47,13 @@ class DeviceExecutable(Executable):
         """The device that the model is on, for people."""
         return str(self._device_engine.device)
 
-    def run(
+    def _run_by_name(
         self,
-        inputs: Mapping[str, object],
+        inputs: object,
         out: Mapping[str, object] | None = None,
         seed: int | None = None,
         stream: int | None = None,
     ) -> dict[str, "SlotValue"]:
-        """The outputs by name for inputs by name; those named in `out` are written into the arrays given there.
-
-        stream: the handle of a CUDA stream (0: the default one) on which the call is enqueued. It is not waited for,
-        unless an output is to be on the host: outputs are there in the order of the stream, and where the data was not
-        legal (an index out of range), `numpy` or `wait` of an output raises. Without a stream the call is complete, and
-        its outputs are there for every stream, when this returns.
-
-        Raises InputError, DeviceError.
-        """
         if seed is not None:
             raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
         if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or stream < 0):

@@ -1,0 +1,1 @@
+"""How fast a model runs here: latency and throughput in scenarios people know, beside other runtimes."""

@@ -1,0 +1,156 @@
+"""A profile: where the time of calls went, by kernel, node and operator. Data with forms for people and programs."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from onnxc.runtime.profiling.limits import Limits
+from onnxc.runtime.profiling.page import profile_page
+from onnxc.runtime.profiling.trace import Event, chrome_trace
+from onnxc.runtime.program import JsonValue
+
+__all__ = ["HostTime", "KernelTime", "Profile", "Total"]
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """A launch, in the variant that ran: seconds and work are those of one call, all its executions together.
+
+    launch: its ordinal in the report. nodes: the ONNX nodes it came from, the one it was built around first. flops,
+    bytes: None where only data decides on sizes. roofline_share: the least time that the machine would take for this
+    work over the time it took; above 1 where caches held more than was expected or arithmetic was narrower than f32.
+    """
+
+    launch: int
+    kernel: str
+    kind: str
+    algorithm: str
+    schedule: str
+    why: str
+    nodes: tuple[str, ...]
+    operators: tuple[str, ...]
+    executions: float
+    seconds: float
+    least_seconds: float
+    share: float
+    flops: float | None = None
+    bytes: float | None = None
+    flops_per_second: float | None = None
+    bytes_per_second: float | None = None
+    roofline_share: float | None = None
+    bound: str | None = None
+
+
+@dataclass(frozen=True)
+class HostTime:
+    """The steps of one function on the host for one node; seconds are those of one call."""
+
+    function: str
+    node: str
+    executions: float
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Total:
+    """The seconds of a call that go to a node or to the nodes of an operator, and their share of it."""
+
+    name: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Seconds of one call.
+
+    call_seconds: the median of ordinary calls. recorded_seconds: the mean of those recorded ones that were of middle
+    length, as are all others. kernel_seconds, host_seconds: what of these was spent in launches and in steps on the
+    host; the rest, between_seconds, is launching and Python.
+    lost_records: of launches that the log had no room for, of all calls together; 0 unless loops are very long.
+    """
+
+    model: str
+    threads: int
+    calls: int
+    sizes: dict[str, int]
+    call_seconds: float
+    recorded_seconds: float
+    kernel_seconds: float
+    host_seconds: float
+    between_seconds: float
+    limits: Limits
+    kernels: tuple[KernelTime, ...]
+    host: tuple[HostTime, ...]
+    events: tuple[Event, ...]
+    lost_records: int = 0
+
+    def by_node(self) -> tuple[Total, ...]:
+        """Seconds by node, most first; a kernel's go to the node that it was built around."""
+        return _totals(self._shares(lambda kernel: kernel.nodes))
+
+    def by_operator(self) -> tuple[Total, ...]:
+        """Seconds by operator, most first; a kernel's go to that of the node that it was built around."""
+        return _totals(self._shares(lambda kernel: kernel.operators))
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All of it as one JSON object; the names of its fields do not change."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {
+            **plain,
+            "limits": self.limits.to_json(),
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "host": [asdict(step) for step in self.host],
+            "nodes": [asdict(total) for total in self.by_node()],
+            "operators": [asdict(total) for total in self.by_operator()],
+            "events": [asdict(event) for event in self.events],
+        }
+
+    def trace(self) -> dict[str, JsonValue]:
+        """One call, the one of median length, as chrome://tracing and Perfetto read it."""
+        return chrome_trace(self.events, self.model)
+
+    def html(self) -> str:
+        """One page that needs no network: tables, a timeline by thread, a roofline plot."""
+        return profile_page(self.to_json())
+
+    def save(self, path: str | Path) -> None:
+        """Writes the page (.html), or the JSON object."""
+        path = Path(path)
+        path.write_text(self.html() if path.suffix in (".html", ".htm") else json.dumps(self.to_json(), indent=1))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page within a frame of its own, so that its styles stay there."""
+        escaped = self.html().replace("&", "&amp;").replace('"', "&quot;")
+        style = "width:100%;height:640px;border:1px solid #ccc"
+        return f'<iframe sandbox="allow-scripts" srcdoc="{escaped}" style="{style}"></iframe>'
+
+    def __str__(self) -> str:
+        rows = [f"{self.model}: {self.call_seconds * 1e3:.4g} ms a call, {self.threads} threads"]
+        for kernel in sorted(self.kernels, key=lambda kernel: -kernel.seconds):
+            node = kernel.nodes[0] if kernel.nodes else ""
+            rows.append(f"{kernel.share:6.1%} {kernel.seconds * 1e6:10.1f} us  {kernel.kernel} {kernel.kind}  {node}")
+        return "\n".join(rows)
+
+    def _shares(self, names: Callable[[KernelTime], Sequence[str]]) -> Iterable[tuple[str, float, float]]:
+        for kernel in self.kernels:
+            yield next(iter(names(kernel)), "(made by the compiler)"), kernel.seconds, kernel.share
+        for step in self.host:
+            yield f"{step.function} on the host", step.seconds, step.share
+
+
+_PLAIN = (
+    "model", "threads", "calls", "sizes", "call_seconds", "recorded_seconds", "kernel_seconds", "host_seconds",
+    "between_seconds", "lost_records",
+)  # fmt: skip
+
+
+def _totals(parts: Iterable[tuple[str, float, float]]) -> tuple[Total, ...]:
+    seconds: dict[str, float] = {}
+    shares: dict[str, float] = {}
+    for name, part, share in parts:
+        seconds[name], shares[name] = seconds.get(name, 0.0) + part, shares.get(name, 0.0) + share
+    ordered = sorted(seconds, key=lambda name: -seconds[name])
+    return tuple(Total(name, seconds[name], shares[name]) for name in ordered)

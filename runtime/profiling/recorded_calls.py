@@ -1,0 +1,115 @@
+"""Calls of a program whose launches and host steps leave their times; the kernels are those of every call."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnxc.runtime.cpu import Image
+from onnxc.runtime.engine import ProgramEngine
+from onnxc.runtime.native.launch_log import RECORD_ENDED, RECORD_STARTED, LaunchLog
+from onnxc.runtime.native.workspaces import Workspace
+from onnxc.runtime.program import Host, Step
+from onnxc.runtime.steps import RunStep, Slots, Symbols, run_body
+from onnxc.runtime.thread_pool import recording_handle
+
+if TYPE_CHECKING:
+    from onnxc.runtime.host.values import HostValue
+
+__all__ = ["HostRecord", "RecordedCall", "RecordingEngine"]
+
+READINGS = 5
+"""A thread that shares its processor is interrupted for milliseconds, which rarely meets five readings in a row."""
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """One run of a step on the host, in nanoseconds of `time.perf_counter_ns`."""
+
+    step: Host
+    started: int
+    ended: int
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCall:
+    """What one call left. All times are nanoseconds of `time.perf_counter_ns`, those of `rows` as well.
+
+    rows: as LaunchLog has them. lost: records without room. symbols: the sizes of the call, those bound in it included.
+    """
+
+    started: int
+    ended: int
+    rows: np.ndarray
+    lost: int
+    host: tuple[HostRecord, ...]
+    symbols: tuple[int, ...]
+
+
+class RecordingEngine(ProgramEngine):
+    """Another engine's program with launches that are recorded; for one thread that calls it."""
+
+    def __init__(self, like: ProgramEngine) -> None:
+        self._log = LaunchLog()
+        self._host: list[HostRecord] = []
+        self.observed = self._observe
+        handle = None if like.pool is None else recording_handle(like.pool, self._log.address)
+        super().__init__(like.program, like.image, handle, like.weights, like.locations)
+        self._clock = None if like.image is None else _Clock(like.image)
+
+    def record(self, values: Sequence["HostValue"], sizes: Sequence[int]) -> RecordedCall:
+        """One call. Raises what any call does."""
+        for check in self.guards:
+            check(sizes)
+        workspace, symbols = self.workspaces.take(), list(sizes)
+        self._log.take()
+        self._host.clear()
+        started = time.perf_counter_ns()
+        run_body(self.body, values, symbols, workspace)
+        ended = time.perf_counter_ns()
+        self.workspaces.free.append(workspace)
+        records = self._log.take()
+        rows = records.rows if self._clock is None else self._clock.in_nanoseconds(records.rows)
+        return RecordedCall(started, ended, rows, records.lost, tuple(self._host), tuple(symbols))
+
+    def _observe(self, step: Step, run: RunStep[Workspace]) -> RunStep[Workspace]:
+        """The step; where it is one of the host, its time is kept."""
+        if not isinstance(step, Host):
+            return run
+
+        def timed(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+            started = time.perf_counter_ns()
+            run(slots, symbols, workspace)
+            self._host.append(HostRecord(step, started, time.perf_counter_ns()))
+
+        return timed
+
+
+class _Clock:
+    """The ticks of native code as nanoseconds of Python's clock, by how far both went since the clock was made."""
+
+    def __init__(self, image: Image) -> None:
+        self._ticks = image.function("onnxc_ticks", 0)
+        self._first = self._both()
+        # Both are read within some 500 ns: over 20 ms that is an error of 1 in 40,000.
+        time.sleep(0.02)
+
+    def _both(self) -> tuple[int, int]:
+        """The two clocks at one time, by the reading that nothing came between."""
+        tries = []
+        for _ in range(READINGS):
+            before, ticks, after = time.perf_counter_ns(), self._ticks(), time.perf_counter_ns()
+            tries.append((after - before, ticks, (before + after) // 2))
+        _, ticks, nanoseconds = min(tries)
+        return ticks, nanoseconds
+
+    def in_nanoseconds(self, rows: np.ndarray) -> np.ndarray:
+        """The rows with their times in nanoseconds."""
+        (ticks, nanoseconds), (now_ticks, now_nanoseconds) = self._first, self._both()
+        rate = (now_nanoseconds - nanoseconds) / (now_ticks - ticks)
+        converted = rows.copy()
+        for word in (RECORD_STARTED, RECORD_ENDED):
+            converted[:, word] = nanoseconds + ((rows[:, word] - ticks) * rate).astype(np.int64)
+        return converted
