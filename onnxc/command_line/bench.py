@@ -72,7 +72,7 @@ def bench_command(
     inputs: Mapping[str, object],
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     precision: str,
     vs: Sequence[str],
     scenarios: Sequence[str],
@@ -130,7 +130,7 @@ def _compiled(
     model: Path,
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     precision: str,
     folder: Path,
 ) -> tuple[Path, float | None]:
