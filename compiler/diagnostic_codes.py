@@ -12,6 +12,11 @@ __all__ = ["CODES", "SECTIONS"]
 Rows = Mapping[str, tuple[str, str]]
 
 FILES: Rows = {
+    "external-data-name": (
+        "external data is to be written to what is no file beside the model",
+        "onnxc.save_model, external_data",
+    ),
+    "model-unwritable": ("the model cannot be written", "the file system"),
     "bad-path": ("what is given as a path can be none: of another type, with a NUL, or too long", "the file system"),
     "empty-model": ("the model file or text has no bytes", "protobuf"),
     "file-not-found": ("there is no such file", "the file system"),
@@ -19,9 +24,16 @@ FILES: Rows = {
     "model-too-large": ("a model without external data is more than one message holds", "protobuf, 2 GiB"),
     "not-a-plain-file": ("the path leads to a device, a FIFO, a socket or a folder", "the file system"),
     "not-a-model": ("the bytes are no protobuf message, or not one of a model", "ONNX IR, ModelProto"),
+    "json-syntax": ("JSON text is malformed, or is not the JSON of a model", "protobuf, the JSON mapping"),
     "text-file": ("a file object was opened as text", "Python, open"),
+    "text-syntax": ("a text is not in ONNX's text syntax", "ONNX, docs/Syntax.md"),
+    "textproto-syntax": ("a text is not a model in protobuf's text format", "protobuf, the text format"),
     "truncated-model": ("the bytes end within a field", "protobuf, the wire format"),
     "unreadable-file": ("the file cannot be opened or read", "the file system"),
+    "unwritable-text": (
+        "a text form cannot say all of a model: text that is not UTF-8, or fields that no standard knows",
+        "docs/text_forms.md",
+    ),
     "unserializable-model": ("SerializeToString of the object fails", "protobuf, 2 GiB"),
 }
 
@@ -136,6 +148,11 @@ TENSORS: Rows = {
     "external-data-without-folder": ("the model has external data and came from no file", "ONNX IR, external data"),
     "sparse-index-order": ("indices of a sparse tensor do not ascend", "ONNX IR, SparseTensorProto"),
     "sparse-index-range": ("an index of a sparse tensor is outside its shape", "ONNX IR, SparseTensorProto"),
+    "safetensors-header": ("a file named as one of safetensors is none", "safetensors, the format"),
+    "safetensors-tensor": (
+        "a safetensors file has no tensor of that name, or one of another type or shape",
+        "safetensors, the format; ONNX IR, external data",
+    ),
     "sparse-indices": ("the indices are missing, not int64 or of another shape", "ONNX IR, SparseTensorProto"),
     "sparse-shape": (
         "a stored sparse tensor has no axis, or an empty one; the shape of one that a call passes is none",
@@ -211,6 +228,10 @@ FUNCTIONS: Rows = {
     ),
     "overload-version": ("a function has an overload before IR version 10", "ONNX IR, functions"),
     "recursive-function": ("a function calls itself, directly or not", "ONNX IR, functions"),
+    "opset-conversion": (
+        "a node cannot be said in the version that a model is converted to",
+        "onnxc.convert_version, docs/versions.md",
+    ),
     "unknown-function": ("there is no function of that name", "onnxc.inline, functions"),
     "unknown-attribute-reference": (
         "an attribute refers to a parameter that the function has not",
@@ -298,9 +319,19 @@ OPTIONS: Rows = {
         "the model needs the host, or has inputs or outputs that are no tensors of numbers",
         "onnxc compile --emit c-library",
     ),
+    "custom-operator": ("a custom operator is declared in a way that cannot be", "onnxc.custom_operator"),
+    "duplicate-custom-operator": (
+        "two custom operators have one domain, name and version",
+        "onnxc.register; onnxc.compile, operators",
+    ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
+    "merge-links": ("links lead from no output of one model to no input of the other", "onnxc.merge, links"),
+    "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
+    "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),
+    "unknown-value": ("the model has no value of that name", "onnxc.rename, onnxc.extract, onnxc.split"),
     "opset-contradiction": ("opset is another than the model imports", "onnxc.compile, opset"),
-    "opset-range": ("opset is no positive number of 31 bits", "onnxc.compile, opset"),
+    "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset; onnxc.compile, opset"),
+    "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-range": ("shapes gives a negative size", "onnxc.compile, shapes"),
     "overridden-size": (
@@ -346,6 +377,17 @@ CALLS: Rows = {
     "sizes-disagree": ("two axes that must be equal are not", "the model's signature"),
     "stream-without-device": ("a stream is passed to code for the CPU", "Executable"),
     "unknown-input": ("there is no input of that name", "Executable.run"),
+    "custom-operator-failed": (
+        "the body or the rule of types of a custom operator raised an exception",
+        "onnxc.custom_operator",
+    ),
+    "custom-operator-result": (
+        "the body or the rule of types of a custom operator gave what does not fit what is declared",
+        "onnxc.custom_operator",
+    ),
+    "unknown-weight": ("with_weights names what is no input with a default", "Executable.with_weights"),
+    "weight-shape": ("a weight is given in another shape", "Executable.with_weights"),
+    "weights-mapping": ("with_weights is given what is no mapping from names", "Executable.with_weights"),
     "unknown-output": ("there is no output of that name", "Executable.run, out"),
     "absent-optional": ("an optional that is empty is taken out", "ONNX OptionalGetElement"),
     "complex-signal": ("the axis of complex numbers does not have two elements", "ONNX DFT"),
@@ -362,6 +404,10 @@ ARTIFACTS: Rows = {
     "artifact-malformed": ("the artifact breaks its own format", "onnxc.load"),
     "artifact-unwritable": ("the artifact cannot be written", "the file system"),
     "artifact-version": ("the artifact is of another version of onnxc", "onnxc.load"),
+    "custom-function-missing": (
+        "the function of a custom operator cannot be imported where the model is loaded",
+        "onnxc.custom_operator, host",
+    ),
     "image-architecture": ("the code is for another architecture", "onnxc.load"),
     "image-features": ("the code needs what this processor has not", "onnxc.load"),
     "image-load": ("the system does not map the code", "onnxc.load"),
@@ -417,6 +463,7 @@ OPERANDS: Rows = {
     "scan-lengths": ("there is not one length for each batch", "ONNX Scan-8, sequence_lens"),
     "scatter-updates": ("the updates have not the shape that the indices ask for", "ONNX ScatterND, updates"),
     "sizes-differ": ("two sizes that must be equal are not", "ONNX, shapes of inputs"),
+    "slice-range": ("the body of a custom operator slices elements that there are not", "onnxc.custom_operator, build"),
     "tile-repeats": ("there is not one number for each axis", "ONNX Tile, repeats"),
     "window-size": ("a window has a negative number of elements", "ONNX HannWindow, size"),
 }

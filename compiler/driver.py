@@ -46,9 +46,9 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     end: another back end than the one for the options.
     """
     end = back_end(options) if end is None else end
-    loaded = read_model(source, options.opset)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded
-    checked = check_model(loaded, limits=options.limits)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     with limited_to(options.limits):
@@ -77,5 +77,8 @@ def _with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOp
         "precision": options.precision,
         "frozen_inputs": list(frozen_inputs(model, options.inputs)),
     }
+    # What a model does not say takes no room, and does not change the bytes of its artifact.
+    said = {"metadata": dict(model.metadata), "about": dict(model.about)}
+    provenance |= {key: texts for key, texts in said.items() if texts}
     features = dict.fromkeys(artifact.images, end.host.features)
     return replace(artifact, provenance=provenance, features=features)

@@ -1,37 +1,44 @@
-"""A model without compiling it: every finding about it, the types of its values, its functions expanded."""
+"""A model without compiling it: every finding about it, the types of its values, functions expanded, a file of it."""
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.frontend.save import save_model
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
-from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
+from onnxc.runtime.plain_files import AnyPath
 
-__all__ = ["declare_types", "expand_functions", "find_all", "find_types"]
+__all__ = ["declare_types", "expand_functions", "find_all", "find_types", "write_model"]
 
 
 def find_all(
-    source: ModelSource, limits: Limits | Mapping[str, int] | None = None, opset: int | None = None
+    source: ModelSource,
+    limits: Limits | Mapping[str, int] | None = None,
+    operators: Sequence[CustomOperator] = (),
+    allow_links: bool = False,
+    opset: int | None = None,
 ) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference.
 
-    Nodes that cannot be compiled yet are one warning. Raises InputError for limits that cannot be.
+    Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
-    within = make_limits(limits)
+    within, brought = make_limits(limits), custom_operators(operators)
     findings: tuple[Diagnostic, ...] = ()
     try:
-        loaded = _read(source, opset)
-        findings = collect_findings(loaded, limits=within)
+        loaded = _read(source, opset, allow_links=allow_links)
+        findings = collect_findings(loaded, limits=within, operators=brought)
         if not any(finding.severity == "error" for finding in findings):
-            types = infer_types(check_model(loaded, limits=within))
+            types = infer_types(check_model(loaded, limits=within, operators=brought))
             return (*findings, *types.warnings, *types.unknown)
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
@@ -44,10 +51,10 @@ def find_all(
     return findings
 
 
-def _read(source: ModelSource, opset: int | None) -> LoadedModel:
+def _read(source: ModelSource, opset: int | None, *, allow_links: bool) -> LoadedModel:
     """The model; that there is no file of one is a finding as any other."""
     try:
-        return read_model(source, opset)
+        return read_model(source, opset=opset, allow_links=allow_links)
     except InputError as problem:
         message = str(problem).removeprefix(f"error[{problem.code}]: ")
         raise model_error([error(problem.code, message)]) from problem
@@ -65,8 +72,8 @@ def find_types(source: ModelSource, options: CompileOptions) -> InferredTypes:
 
 
 def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
-    loaded = read_model(source, options.opset)
-    checked = check_model(loaded, limits=options.limits)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     types = infer_types(checked, options.inputs)
     _warn(types.unknown)
@@ -82,11 +89,17 @@ def expand_functions(
     source: ModelSource,
     functions: Collection[str] | None = None,
     limits: Limits | Mapping[str, int] | None = None,
+    allow_links: bool = False,
     opset: int | None = None,
 ) -> ModelProto:
     """The model with its functions, or those of these names, expanded where they are called."""
     within = make_limits(limits)
-    loaded = read_model(source, opset)
+    loaded = read_model(source, opset=opset, allow_links=allow_links)
     checked = check_model(loaded, limits=within)
     _warn(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
     return inline_functions(loaded.proto, functions)
+
+
+def write_model(source: ModelSource, path: AnyPath, external_data: str | None, allow_links: bool) -> None:
+    """Writes the model, with the large initializers in a file beside it where that has a name."""
+    save_model(read_model(source, allow_links=allow_links), path, external_data)

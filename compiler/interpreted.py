@@ -37,14 +37,16 @@ __all__ = ["interpret_model"]
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
-    checked = check_model(read_model(source, options.opset), limits=options.limits)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     with limited_to(options.limits):
         lowered = lower_model(checked, options.inputs)
     expect_known_specializations(lowered, options.specialize)
     module = run_pipeline(lowered, precision_passes(options.precision))
     signature = function_signature(module.main, frozen_inputs(checked, options.inputs))
-    return Executable(signature, InterpreterEngine(module), report=print_module(module), compilations=1)
+    report, metadata = print_module(module), checked.metadata
+    return Executable(signature, InterpreterEngine(module), report=report, compilations=1, metadata=metadata)
 
 
 class InterpreterEngine:

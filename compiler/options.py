@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxc.compiler.cache_folder import default_cache_folder
+from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
+from onnxc.compiler.frontend.custom.registered import operators_with
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_of
@@ -51,7 +53,8 @@ class CompileOptions:
 
     threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
-    sizes that get kernels of their own. opset: of the standard's operators, for a model that imports none.
+    sizes that get kernels of their own. operators: those that the caller brings or has registered.
+    allow_links: whether external data may be linked. opset: of the standard's operators, for a model that imports none.
     """
 
     target: Target
@@ -61,6 +64,8 @@ class CompileOptions:
     limits: Limits = DEFAULT_LIMITS
     precision: Precision = "fp32"
     specialize: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    operators: CustomOperators = NO_OPERATORS
+    allow_links: bool = False
     opset: int | None = None
 
 
@@ -78,6 +83,8 @@ def make_options(
     cache: CacheOption = None,
     limits: Limits | Mapping[str, int] | None = None,
     strict: bool = False,
+    operators: Sequence[CustomOperator] = (),
+    allow_links: bool = False,
     opset: int | None = None,
 ) -> CompileOptions:
     """The options, checked.
@@ -92,7 +99,7 @@ def make_options(
     for name, value in (("config", config), ("devices", devices)):
         if value:
             raise _not_yet(name, value)
-    for name, flag in (("freeze_params", freeze_params), ("strict", strict)):
+    for name, flag in (("freeze_params", freeze_params), ("strict", strict), ("allow_links", allow_links)):
         if not isinstance(flag, bool):
             raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
     if threads is not None and (_integer("threads", threads) < 1):
@@ -112,7 +119,17 @@ def make_options(
     version = None if opset is None else _integer("opset", opset)
     if version is not None and not 1 <= version < 1 << 31:
         raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
-    return CompileOptions(parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special, version)
+    brought = custom_operators(operators)
+    return CompileOptions(
+        parsed, inputs, called_by, folder, bounds, PRECISIONS[precision], special, brought, allow_links, version
+    )
+
+
+def custom_operators(operators: Sequence[CustomOperator]) -> CustomOperators:
+    """The operators given, and those that are registered. Raises InputError."""
+    if not isinstance(operators, Sequence):
+        raise InputError(f"operators is {operators!r}, expected a sequence of operators", code="option-type")
+    return operators_with(operators)
 
 
 def _cache_folder(cache: object) -> Path | None:

@@ -123,7 +123,9 @@ def layer_errors(
 
     Both programs are interpreted, which takes time and keeps all values of one run in memory.
     """
-    module = lower_model(check_model(read_model(source, options.opset), limits=options.limits), options.inputs)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    module = lower_model(checked, options.inputs)
     module = run_pipeline(module, OPTIMIZE)
     exact = _traced(module, inputs)
     lowered = _traced(run_pipeline(module, precision_passes(options.precision)), inputs)

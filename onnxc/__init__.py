@@ -10,7 +10,7 @@ Importing this loads neither NumPy nor the compiler; compiling loads the compile
 
 import importlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarning, OnnxcError, UnsupportedError
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     __version__: str
 
     from onnxc.compiler.diagnostics import Diagnostic
+    from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
+    from onnxc.compiler.frontend.custom.operators import CustomOperator
+    from onnxc.compiler.frontend.custom.registered import Registration
     from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+    from onnxc.compiler.frontend.read import SupportsSerialize
+    from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
     from onnxc.runtime.executable import Executable
@@ -37,9 +42,20 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "convert_version",
+    "custom_operator",
+    "extract",
+    "from_text",
     "infer",
     "inline",
     "load",
+    "merge",
+    "register",
+    "rename",
+    "save_model",
+    "schemas",
+    "split",
+    "to_text",
     "verify",
 ]
 
@@ -59,6 +75,8 @@ def compile(
     cache: "CacheOption" = None,
     limits: "Limits | Mapping[str, int] | None" = None,
     strict: bool = False,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
     opset: int | None = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
@@ -74,7 +92,10 @@ def compile(
     inputs and outputs keep their types. "tf32" is for GPUs.
     specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
     others are served as before. At most 16 combinations; the interpreter takes it without effect.
-    freeze_params: False keeps initializers that are also inputs as inputs with a default.
+    freeze_params: False makes initializers inputs with a default, behind those of the model, so that a call may pass
+    others and `Executable.with_weights` swaps them; nothing is computed from them or packed beforehand, which makes
+    calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
+    the model declares it as an input (docs/weights.md).
     config, devices: for sharding over devices, which is not built yet: anything but None is an UnsupportedError.
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
@@ -83,6 +104,10 @@ def compile(
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
     strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
     the value has the shape that its node gives.
+    operators: those of the caller's own that the model may use, as `custom_operator` makes them, beside those that are
+    registered (docs/custom_operators.md).
+    allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
+    such a file is then read wherever it is (docs/weights.md).
     opset: the version of the standard's operators, for a model that does not say.
 
     Raises ModelError, UnsupportedError, InputError.
@@ -101,6 +126,8 @@ def compile(
         cache,
         limits,
         strict,
+        operators,
+        allow_links,
         opset,
     )
     executable: Executable
@@ -144,14 +171,18 @@ def verify(path: str | os.PathLike[str]) -> None:
 
 
 def check(
-    model: "ModelSource", limits: "Limits | Mapping[str, int] | None" = None, opset: int | None = None
+    model: "ModelSource",
+    limits: "Limits | Mapping[str, int] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
+    opset: int | None = None,
 ) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
-    limits, opset: as for `compile`.
+    limits, operators, allow_links, opset: as for `compile`.
     """
-    inspect_model = importlib.import_module("onnxc.compiler.inspect_model")
-    findings: tuple[Diagnostic, ...] = inspect_model.find_all(model, limits, opset)
+    inspect = importlib.import_module("onnxc.compiler.inspect_model")
+    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators, allow_links, opset)
     return findings
 
 
@@ -160,18 +191,27 @@ def infer(
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     dtypes: "DTypesOption" = None,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
     limits: "Limits | Mapping[str, int] | None" = None,
     opset: int | None = None,
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    dims, shapes, dtypes, limits, opset: as for `compile`; constants of the model stay as they are. What nodes of
-    operators of others give is known as far as it is declared; a ModelWarning lists them.
+    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; constants of the model stay as they
+    are. What nodes of operators of others give is known as far as it is declared; a ModelWarning lists them.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """
     options = importlib.import_module("onnxc.compiler.options").make_options(
-        "interpreter", dims, shapes, dtypes, limits=limits, opset=opset
+        "interpreter",
+        dims,
+        shapes,
+        dtypes,
+        limits=limits,
+        operators=operators,
+        allow_links=allow_links,
+        opset=opset,
     )
     typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
@@ -181,13 +221,14 @@ def inline(
     model: "ModelSource",
     functions: Collection[str] | None = None,
     limits: "Limits | Mapping[str, int] | None" = None,
+    allow_links: bool = False,
     opset: int | None = None,
 ) -> "ModelProto":
     """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
 
     functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
     None means all. The others stay, with calls in their bodies expanded.
-    limits, opset: as for `compile`.
+    limits, allow_links, opset: as for `compile`.
 
     All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
     on to its nodes (docs/inlining.md).
@@ -196,9 +237,180 @@ def inline(
     UnsupportedError where no version of an operator set serves all nodes that come together.
     """
     inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
-        model, functions, limits, opset
+        model, functions, limits, allow_links, opset
     )
     return inlined
+
+
+def save_model(
+    model: "ModelSource",
+    path: str | os.PathLike[str],
+    external_data: str | None = None,
+    allow_links: bool = False,
+) -> None:
+    """Writes the model to a file; of its initializers the large ones may go into a file beside it (docs/weights.md).
+
+    external_data: the name of that file, which a model of more than 2 GiB needs; None puts all into the model, what it
+    has in other files included. What is written is streamed: it may be larger than memory.
+    allow_links: as for `compile`.
+
+    Whoever reads a path meanwhile sees the old file or the new one. Raises ModelError, InputError, DeviceError.
+    """
+    importlib.import_module("onnxc.compiler.inspect_model").write_model(model, path, external_data, allow_links)
+
+
+def custom_operator(
+    name: str = "",
+    domain: str = "",
+    *,
+    since: int = 1,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
+    defaults: "Mapping[str, Default] | None" = None,
+    function: "SupportsSerialize | None" = None,
+    build: "BuildBody | None" = None,
+    host: Callable[..., object] | str | None = None,
+    types: "TypeRule | None" = None,
+) -> "CustomOperator":
+    """An operator of the caller's own, for `compile(..., operators=[...])` or `register` (docs/custom_operators.md).
+
+    name, domain, since: what nodes call; it holds from version `since` of the domain to the next one that is given.
+    inputs, outputs: names in order; "bias?" may be left out, "rest..." is any number, at the end.
+    attributes: the kind of each, "int", "float", "string", "ints", "floats", "strings" or "tensor"; "axes?" may be left
+    out, and so may those that have a value in `defaults`.
+
+    One of these is its body:
+    function: a FunctionProto, which says name, domain, inputs, outputs and attributes itself.
+    build: a function of the node and a builder that makes the outputs of ops, with the methods that
+    onnxc.compiler.frontend.custom.face lists.
+    host: a function that is called with NumPy arrays and the attributes by name, or its path "package.module:name".
+    `types` then says the type of each output: a function of the node that gives a list of pairs of an element type and
+    a shape, in which None is a size that only the call decides.
+
+    Raises InputError.
+    """
+    make = importlib.import_module("onnxc.compiler.frontend.custom.operators").custom_operator
+    made: CustomOperator = make(
+        name,
+        domain,
+        since=since,
+        inputs=inputs,
+        outputs=outputs,
+        attributes=attributes,
+        defaults=defaults,
+        function=function,
+        build=build,
+        host=host,
+        types=types,
+    )
+    return made
+
+
+def register(*operators: "CustomOperator") -> "Registration":
+    """Lets every `compile`, `check` and `infer` of this process see the operators, until they are unregistered.
+
+    `with onnxc.register(op): ...` does so for a while; else keep what is returned and call its `unregister()`.
+
+    Raises InputError where one of the same domain, name and version is registered.
+    """
+    made: Registration = importlib.import_module("onnxc.compiler.frontend.custom.registered").register(operators)
+    return made
+
+
+def convert_version(
+    model: "ModelSource", opset: int, limits: "Limits | Mapping[str, int] | None" = None
+) -> "ModelProto":
+    """The model in another version of ai.onnx, older or newer, as a message: `SerializeToString()` gives its bytes.
+
+    opset: 1 to the newest that onnxc knows. limits: as for `compile`.
+
+    Every node means what it meant, those of functions and of graphs in nodes too, and all else that the model carries
+    is kept (docs/versions.md). Other domains stay in their versions.
+
+    Raises ModelError that names a node which that version cannot say, InputError for an opset that there is not.
+    """
+    converted: ModelProto = importlib.import_module("onnxc.compiler.model_versions").convert_source(
+        model, opset, limits
+    )
+    return converted
+
+
+def extract(model: "ModelSource", outputs: Sequence[str], inputs: Sequence[str] | None = None) -> "ModelProto":
+    """The part of the model that computes `outputs` from `inputs`, both names of any values of its graph.
+
+    inputs: None means the inputs of the model that are needed. A weight may be one, which then is none any more.
+
+    Weights, functions and all that is said of what stays are kept; training information is not (docs/parts.md).
+
+    Raises ModelError where the model is wrong, InputError where the values make no part.
+    """
+    part: ModelProto = importlib.import_module("onnxc.compiler.model_parts").extract_source(model, inputs, outputs)
+    return part
+
+
+def split(model: "ModelSource", values: Sequence[str]) -> "tuple[ModelProto, ModelProto]":
+    """The model in two: what computes `values`, and what goes on from them to the outputs.
+
+    Raises ModelError where the model is wrong, InputError where the second part needs more of the first one.
+    """
+    parts: tuple[ModelProto, ModelProto] = importlib.import_module("onnxc.compiler.model_parts").split_source(
+        model, values
+    )
+    return parts
+
+
+def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "") -> "ModelProto":
+    """The model with `prefix` before the names of its values and nodes, then with these other `names` of values.
+
+    Raises ModelError where the model is wrong, InputError for a value that there is not, or a name that is taken.
+    """
+    parts = importlib.import_module("onnxc.compiler.model_parts")
+    renamed: ModelProto = parts.rename_source(model, names or {}, prefix)
+    return renamed
+
+
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+
+    The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
+
+    Raises ModelError where a model is wrong or a node cannot be said in that version, InputError for wrong links and
+    shared names, UnsupportedError where versions of another domain differ.
+    """
+    merged: ModelProto = importlib.import_module("onnxc.compiler.model_parts").merge_sources(first, second, links)
+    return merged
+
+
+def schemas(operator: str, domain: str = "") -> "tuple[Schema, ...]":
+    """Every version of an operator, oldest first: its inputs, outputs, attributes and types; none for an unknown one.
+
+    domain: the empty string is ai.onnx.
+    """
+    found: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(domain, operator)
+    return found
+
+
+def to_text(model: "ModelSource", form: str = "onnxtxt") -> str:
+    """The model as a text that `from_text` reads back as exactly this model (docs/text_forms.md).
+
+    form: "onnxtxt", ONNX's own syntax; "textproto", protobuf's text format; or "json".
+
+    Raises ModelError where the model has what no text can say, InputError for an unknown form.
+    """
+    text: str = importlib.import_module("onnxc.compiler.model_texts").text_of_model(model, form)
+    return text
+
+
+def from_text(text: str, form: str = "onnxtxt") -> "ModelProto":
+    """The model that a text is, as a message: `SerializeToString()` gives its bytes. Files are read by their endings.
+
+    form: as for `to_text`.
+
+    Raises ModelError, which tells line and column of what is wrong; InputError for an unknown form.
+    """
+    model: ModelProto = importlib.import_module("onnxc.compiler.model_texts").model_of_text(text, form)
+    return model
 
 
 def __getattr__(name: str) -> object:

@@ -79,6 +79,13 @@ class Artifact:
     device: DeviceCode | None = None
     file: SavedFile | None = None
 
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The entries of the model's metadata_props; what is no text in a file that was changed is left out."""
+        entries = self.provenance.get("metadata")
+        known = entries if isinstance(entries, Mapping) else {}
+        return {key: text for key, text in known.items() if isinstance(text, str)}
+
 
 def tie_images(artifact: Artifact) -> Artifact:
     """The artifact that was just compiled, each image with the digest of the program that it is for."""

@@ -20,6 +20,7 @@ from onnxc.runtime.report import Report, html_table, measured_report
 from onnxc.runtime.saved_file import SavedFile
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
 from onnxc.runtime.stats import Stats
+from onnxc.runtime.swap_weights import swap_weights
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Executable", "LoadAgain", "call_out_of_memory", "copy_into", "expect_outputs"]
 
-# The same executable once more, from the file of its artifact or the bytes of it.
-LoadAgain = Callable[[SavedFile | bytes], "Executable"]
+# The same executable once more, from the file of its artifact, the bytes of it, or itself with other weights.
+LoadAgain = Callable[[SavedFile | bytes | Artifact], "Executable"]
 
 
 class Executable:
@@ -50,16 +51,20 @@ class Executable:
         report: JsonValue = "",
         compilations: int = 0,
         again: LoadAgain | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         self._signature, self._engine = signature, engine
         self._artifact, self._compilations = artifact, compilations
         self._report = Report(report) if isinstance(report, Mapping) else report
         self._file, self._again = None if artifact is None else artifact.file, again
+        self._metadata = dict(metadata or ({} if artifact is None else artifact.metadata))
         self._defaults = engine.defaults()
         self._input_names = tuple(info.name for info in signature.inputs)
         self._output_names = tuple(info.name for info in signature.outputs)
         self._has_one_output = len(signature.outputs) == 1
         self._input_count = len(signature.inputs)
+        # What is added to a call by the required inputs alone; it is empty where they are all, or not the first ones.
+        self._trailing = _trailing_defaults(signature, self._defaults)
         self._fast_call = engine.fast_call()
         # The sizes at shapes that were checked before.
         self._sizes: dict[Shapes, tuple[int, ...]] = {}
@@ -89,6 +94,11 @@ class Executable:
     def frozen_inputs(self) -> tuple[str, ...]:
         """The inputs whose initializers were compiled in as constants: no call may pass them."""
         return self._signature.frozen
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The entries of the model's metadata_props, such as names of classes; a copy for the caller."""
+        return dict(self._metadata)
 
     @property
     def stats(self) -> Stats:
@@ -126,6 +136,18 @@ class Executable:
         """
         self._file = write_artifact(self._expect_artifact(), path)
 
+    def with_weights(self, values: Mapping[str, object]) -> "Executable":
+        """The same code with other values for weights, by name; this executable keeps its own.
+
+        Weights are the inputs that a call may leave out: compile with freeze_params=False. Nothing is compiled; a copy
+        of all weights is made, which `save` writes.
+
+        Raises InputError for what is no weight, or another type or shape; UnsupportedError for the interpreter.
+        """
+        artifact = self._expect_artifact()
+        assert self._again is not None, self
+        return self._again(swap_weights(artifact, values))
+
     def __reduce__(self) -> tuple[LoadAgain, tuple[SavedFile | bytes]]:
         """How `pickle` and `copy` make it again: from its file, if that still is this artifact, else from its bytes."""
         artifact = self._expect_artifact()
@@ -151,8 +173,11 @@ class Executable:
         """
         try:
             outputs: Sequence[SlotValue] | None = None
-            if self._fast_call is not None and len(inputs) == self._input_count and not named:
-                outputs = self._fast_call(*inputs)
+            if self._fast_call is not None and not named:
+                if len(inputs) == self._input_count:
+                    outputs = self._fast_call(*inputs)
+                elif len(inputs) + len(self._trailing) == self._input_count:
+                    outputs = self._fast_call(*inputs, *self._trailing)
             if outputs is None:
                 outputs = self._run(self._signature.by_position_and_name(inputs, named))
         except MemoryError as problem:
@@ -241,10 +266,13 @@ class Executable:
 
     def _run_named(self, inputs: object) -> Sequence["SlotValue"]:
         # A mapping of another kind may do anything when it is asked.
-        if self._fast_call is not None and type(inputs) is dict and len(inputs) == self._input_count:
-            outputs = self._fast_call(*[inputs.get(name) for name in self._input_names])
-            if outputs is not None:
-                return outputs
+        if self._fast_call is not None and type(inputs) is dict:
+            left_out = self._input_count - len(inputs)
+            if left_out in (0, len(self._trailing)):
+                given = [inputs.get(name) for name in self._input_names[: len(inputs)]]
+                outputs = self._fast_call(*given, *self._trailing[:left_out])
+                if outputs is not None:
+                    return outputs
         return self._run(self._signature.by_name(inputs))
 
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
@@ -291,6 +319,15 @@ class Executable:
             state = " that cannot be written to" if isinstance(array, np.ndarray) and array.dtype == info.dtype else ""
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
         return array
+
+
+def _trailing_defaults(signature: Signature, defaults: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The defaults of all inputs behind the required ones; none where others come between, or have no default."""
+    required = len(signature.required)
+    rest = range(required, len(signature.inputs))
+    if signature.required != tuple(range(required)) or any(index not in defaults for index in rest):
+        return ()
+    return tuple(defaults[index] for index in rest)
 
 
 def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) -> bool:

@@ -89,12 +89,14 @@ def make_executable(
 
 
 def load_again(
-    source: SavedFile | bytes, *, weights: WeightsMode, threads: int | None, device: int, graphs: bool
+    source: SavedFile | bytes | Artifact, *, weights: WeightsMode, threads: int | None, device: int, graphs: bool
 ) -> Executable:
-    """The executable that was pickled, from the file of its artifact or the bytes of it.
+    """The executable that was pickled, from the file of its artifact or the bytes of it; or one of another artifact.
 
     Raises DeviceError where the file holds another artifact by now, or what runs it is not here.
     """
+    if isinstance(source, Artifact):
+        return make_compiled(source, threads, compilations=0, weights=weights, device=device, graphs=graphs)
     if isinstance(source, bytes):
         artifact = _read_bytes(source, weights)
     else:
@@ -105,20 +107,30 @@ def load_again(
     return make_executable(artifact, threads, device=device, graphs=graphs, weights=weights)
 
 
-def make_compiled(artifact: Artifact, threads: int | None = None) -> Executable:
+def make_compiled(
+    artifact: Artifact,
+    threads: int | None = None,
+    compilations: int = 1,
+    *,
+    weights: WeightsMode = "mapped",
+    device: int = 0,
+    graphs: bool = True,
+) -> Executable:
     """What was just compiled, ready to be called; or only to be saved, where it is for a GPU that is not here.
 
     Then a call raises the DeviceError that says what is missing.
     """
     try:
-        return make_executable(artifact, threads, compilations=1)
+        return make_executable(artifact, threads, compilations, device=device, graphs=graphs, weights=weights)
     except DeviceError as problem:
         if artifact.device is None:
             raise
         engine = UnavailableEngine(artifact.program, artifact.weights, problem)
         signature = program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
-        again = partial(load_again, weights="mapped", threads=threads, device=0, graphs=True)
-        return Executable(signature, engine, artifact=artifact, report=artifact.report, compilations=1, again=again)
+        again = partial(load_again, weights=weights, threads=threads, device=device, graphs=graphs)
+        return Executable(
+            signature, engine, artifact=artifact, report=artifact.report, compilations=compilations, again=again
+        )
 
 
 def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped") -> Artifact:

@@ -196,6 +196,7 @@ def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
 
 
 def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
+    _expect_imported(step)
     function, attributes = _host_function(step.function), compile_attributes(step.attributes)
     bindings = _new_bindings(step.bindings, known)
 
@@ -212,6 +213,14 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
         _bind(bindings, slots, symbols)
 
     return run
+
+
+def _expect_imported(step: Host) -> None:
+    """A function of a caller's own is looked for when the program is loaded, not at the first call."""
+    if step.function == "custom_operator":
+        importlib.import_module("onnxc.runtime.host.functions.custom_operators").imported(
+            str(step.attributes.get("path"))
+        )
 
 
 def _expect_room(attributes: Mapping[str, object]) -> None:

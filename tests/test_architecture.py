@@ -35,6 +35,7 @@ ALLOWED = {
     # Options stand below all that they are for.
     "onnxc.compiler.options": (
         "onnxc.compiler.cache_folder",
+        "onnxc.compiler.frontend.custom",
         "onnxc.compiler.frontend.input_options",
         "onnxc.compiler.frontend.read",
         "onnxc.compiler.ir.dtypes",
@@ -50,6 +51,7 @@ ALLOWED = {
         "onnxc.compiler.limits",
         "onnxc.runtime.errors",
         "onnxc.runtime.plain_files",
+        "onnxc.runtime.safetensors",
         "onnxc.runtime.sparse_tensor",
     ),
     "onnxc.compiler.passes": (

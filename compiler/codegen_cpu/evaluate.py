@@ -12,6 +12,7 @@ from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, register_type
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
+from onnxc.compiler.codegen_cpu.shuffles import is_shuffled, part_offsets, take_strided
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
@@ -53,6 +54,8 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
     bound: dict[Value, Reg] = field(default_factory=dict)
     mask: Reg | None = None
     memo: dict[tuple[Value, tuple[Index, ...]], Reg] = field(default_factory=dict)
+    # Positions that are one for all lanes, by the indices that they are from, their index and the size of the axis.
+    positions: dict[tuple[Value, tuple[Index, ...], Dim], Index] = field(default_factory=dict)
 
     def size(self, dim: Dim) -> Int:
         """A size as this kernel knows it."""
@@ -97,6 +100,10 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
                 if self.mask is None
                 else f.masked_load(vector, address, self.mask, passthru=f.constant(vector, 0))
             )
+        elif offset.vector is None and self.mask is None and is_shuffled(offset.step):
+            address = f.gep(pointer, offset.base, memory)
+            parts = [f.load(vector, f.gep(address, start, memory)) for start in part_offsets(self.lanes, offset.step)]
+            loaded = take_strided(f, parts, offset.step)
         else:
             loaded = self._gather(vector, f.gep(pointer, offset.base, memory), self._lane_offsets(offset))
         return from_memory(loaded, value.dtype, f)
@@ -216,7 +223,9 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def _nested(self, mask: Reg | None) -> "Evaluator":
         """An evaluator for code that runs only sometimes."""
-        return Evaluator(self.f, self.lanes, self.symbols, self.pointers, self.status, self.bound, mask)
+        return Evaluator(
+            self.f, self.lanes, self.symbols, self.pointers, self.status, self.bound, mask, positions={**self.positions}
+        )
 
     def iota(self, op: Op, index: tuple[Index, ...]) -> Reg:
         return self._as_elements(self.as_values(index[op.int("axis")]), op.results[0])
@@ -245,6 +254,15 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
+        key = (indices, tuple(index), size)
+        if key in self.positions:
+            return self.positions[key]
+        position = self._position(indices, index, size)
+        if position.is_uniform:
+            self.positions[key] = position
+        return position
+
+    def _position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         f, given = self.f, self.value(indices, index)
         if isinstance(size, int) and given.is_literal and given.lanes == 1 and 0 <= int(given.text) < size:
             return Index(given)

@@ -116,7 +116,8 @@ class KernelFrame:
 
 def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
     """The head of a kernel function."""
-    f = FunctionBuilder(name, [("ptr", "arguments"), ("i64", "begin"), ("i64", "end")])
+    parameters = [("ptr", "arguments"), ("i64", "begin"), ("i64", "end")]
+    f = FunctionBuilder(name, parameters, features=target.features)
     arguments = f.parameters[0]
 
     def pointer(place: int) -> Reg:

@@ -8,13 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type
+from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE, pick_lanes
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
-
-LARGEST_SHUFFLED_STRIDE = 4
-"""Beyond it a gather touches less memory than whole vectors would. An estimate; strides of models are 1 to 3, or the
-window itself."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +90,7 @@ class LineWindows:
 
     def _taken_apart(self, loaded: Mapping[int, Reg], offset: int) -> Reg:
         """The elements at `offset` + lane * stride of what was loaded."""
-        f, lanes, stride = self.f, self.lanes, self.stride
+        lanes, stride = self.lanes, self.stride
         start = offset // stride * stride
-        result = loaded[start]
-        for part in range(1, stride):
-            # Lanes of the parts before are there already; the others come from this part.
-            picks = [offset - start + lane * stride for lane in range(lanes)]
-            earlier = [lane if pick < part * lanes else -1 for lane, pick in enumerate(picks)]
-            if part == 1:
-                earlier = [pick if pick < lanes else -1 for pick in picks]
-            here = [lanes + pick - part * lanes if part * lanes <= pick < (part + 1) * lanes else -1 for pick in picks]
-            merged = [max(pair) for pair in zip(earlier, here, strict=True)]
-            result = f.shuffle(result, loaded[start + part * lanes], merged)
-        return result
+        parts = [loaded[start + part * lanes] for part in range(stride)]
+        return pick_lanes(self.f, parts, [offset - start + lane * stride for lane in range(lanes)])

@@ -1,11 +1,12 @@
 """What the CPU asks of planning: which ops have native kernels, how these may be computed, and at what cost."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.codegen_cpu.schedules import trees
+from onnxc.compiler.codegen_cpu.schedules import attention, trees
+from onnxc.compiler.codegen_cpu.schedules.attention import attention_candidates, attention_measures
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
@@ -15,6 +16,7 @@ from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
+from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
 from onnxc.compiler.planning.views import View, crosses
@@ -26,6 +28,8 @@ def cpu_plan_target(target: Target) -> PlanTarget:
 
     def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
         match problem.kind:
+            case "attention":
+                return attention_candidates(problem, case, target)
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
@@ -36,11 +40,23 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(str(target), is_native, _reads_view, _measures, candidates, cost, compiles_steps=True)
+    return PlanTarget(
+        *(str(target), is_native, _reads_view, _measures, candidates, cost), compiles_steps=True, arranges=_ARRANGES
+    )
+
+
+_ARRANGES: tuple[KernelKind, ...] = ("attention",)
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
-    return contraction_measures(problem) if problem.kind == "contraction" else {}
+    measures = _MEASURES.get(problem.kind)
+    return measures(problem) if measures is not None else {}
+
+
+_MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]] = {
+    "attention": attention_measures,
+    "contraction": contraction_measures,
+}
 
 
 def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
@@ -70,6 +86,7 @@ def _sets_or_combines(op: Op) -> bool:
 
 
 _CHECKS = {
+    "attention": attention.is_native,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "tree_ensemble": trees.is_native,

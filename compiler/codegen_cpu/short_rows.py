@@ -1,7 +1,8 @@
-"""Rows that are shorter than a vector: several of them in each, as of pixels with three channels or what is repeated.
+"""Rows that are shorter than a vector: pixels with three channels, or what is repeated.
 
-A lane is an element of one of the rows. What lies as the result does is one load, what is repeated along the rows a
-load and a shuffle, everything else is gathered at offsets that each vector has in common.
+A lane is an element of one of the rows. As many rows as a vector has lanes are as many vectors as a row has elements:
+what lies as the result does is loaded, what is dense along the rows, or repeated, is loaded and shuffled, everything
+else is gathered at offsets that all such vectors have in common. Of the rows left over, a vector holds whole ones.
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.domain import Domain
 from onnxc.compiler.planning.views import View
 
@@ -23,16 +26,12 @@ def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCod
     f, (*outer, rows, columns) = frame.f, domain.shape
     assert isinstance(columns, int), domain
     blocks = floordiv(rows + block - 1, block)
-    short = _ShortRows(frame, domain, columns)
+    short = ShortRows(frame, domain, columns)
 
     def unit(ordinal: Reg) -> None:
         *coordinates, number = frame.split(ordinal, (*outer, blocks))
         start = f.mul(number, block)
-        stop = f.smin(f.add(start, block), frame.size(rows))
-        whole = f.add(start, f.mul(f.sdiv(f.sub(stop, start), short.together), short.together))
-        f.loop(start, whole, short.together, lambda row: short.write(coordinates, row, None))
-        left = f.sub(stop, whole)
-        f.if_(f.icmp("sgt", left, 0), lambda: short.write(coordinates, whole, left))
+        short.write(coordinates, start, f.smin(f.add(start, block), frame.size(rows)))
 
     f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
     f.ret()
@@ -40,8 +39,8 @@ def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCod
 
 
 @dataclass(frozen=True)
-class _ShortRows:
-    """The kernel: `together` rows of so many `columns` are a vector, whose last lanes may be empty."""
+class ShortRows:
+    """A kernel whose rows have so many `columns`."""
 
     frame: KernelFrame
     domain: Domain
@@ -49,35 +48,75 @@ class _ShortRows:
 
     @property
     def together(self) -> int:
-        """How many rows a vector holds."""
+        """How many whole rows are in a vector, whose last lanes may be empty."""
         return self.frame.lanes // self.columns
 
-    def write(self, outer: Sequence[Int], row: Int, left: Int | None) -> None:
-        """The elements of a vector of rows, or of the `left` ones."""
-        frame, f, root = self.frame, self.frame.f, self.frame.root
-        used = self.together * self.columns if left is None else f.mul(left, self.columns)
-        e = frame.evaluator(mask=None if used == frame.lanes else f.tail_mask(frame.lanes, used))
+    def write(self, outer: Sequence[Int], start: Int, stop: Int) -> None:
+        """The rows from `start` to `stop` at the coordinates of the axes before."""
+        f, lanes = self.frame.f, self.frame.lanes
+        whole = f.add(start, f.mul(f.sdiv(f.sub(stop, start), lanes), lanes))
+        f.loop(start, whole, lanes, lambda row: self._write_whole((*outer, row)))
+        f.loop(whole, stop, self.together, lambda row: self._write_left((*outer, row), f.sub(stop, row)))
+
+    def _write_whole(self, index: Sequence[Int]) -> None:
+        """The vectors of as many rows as there are lanes."""
+        frame, lanes, load = self.frame, self.frame.lanes, self.frame.evaluator()
+        loaded = {value: self._dense_rows(load, view, index) for value, view in self.domain.leaves.items()}
+        for first in range(0, lanes * self.columns, lanes):
+            e = frame.evaluator()
+            for value, view in self.domain.leaves.items():
+                e.bound[value] = self._part(e, value, view, index, loaded[value], first)
+            self._store(e, index, first)
+
+    def _dense_rows(self, e: Evaluator, view: View, index: Sequence[Int]) -> tuple[Reg, ...]:
+        """For each column, or once for all, a vector of the rows where they lie side by side; nothing elsewhere."""
+        f, memory, (*_, row, column) = e.f, memory_type(view.base.dtype), view.strides
+        if row != 1:
+            return ()
+        vector, start = vector_type(memory, self.frame.lanes), self._start(e, view.strides, index, view.offset)
+        ahead = [f.mul(e.size(column), ordinal) for ordinal in range(1 if column == 0 else self.columns)]
+        return tuple(f.load(vector, f.gep(e.pointers[view.base], f.add(start, part), memory)) for part in ahead)
+
+    def _part(
+        self, e: Evaluator, value: Value, view: View, index: Sequence[Int], loaded: Sequence[Reg], first: int
+    ) -> Reg:
+        """The elements of a vector from the element `first` of the rows on."""
+        lanes, columns = self.frame.lanes, self.columns
+        if not loaded:
+            return self._load(e, view, index, first)
+        picks = [
+            (element // columns if len(loaded) == 1 else element % columns * lanes + element // columns)
+            for element in range(first, first + lanes)
+        ]
+        return from_memory(pick_lanes(e.f, loaded, picks), value.dtype, e.f)
+
+    def _write_left(self, index: Sequence[Int], left: Int) -> None:
+        """The elements of a vector of whole rows, or of the `left` ones."""
+        frame, f = self.frame, self.frame.f
+        used = f.mul(f.smin(left, self.together), self.columns)
+        e = frame.evaluator(mask=f.tail_mask(frame.lanes, used))
         for value, view in self.domain.leaves.items():
-            e.bound[value] = self._load(e, view, (*outer, row), left)
-        start = self._start(e, self.domain.output, (*outer, row))
-        x = to_memory(e.spread(e.value(root, ())), root.dtype, f)
-        e.store(x, frame.output, memory_type(root.dtype), Index(start, 1))
+            e.bound[value] = self._load(e, view, index, 0)
+        self._store(e, index, 0)
+
+    def _store(self, e: Evaluator, index: Sequence[Int], first: int) -> None:
+        root, start = self.frame.root, self._start(e, self.domain.output, index)
+        x = to_memory(e.spread(e.value(root, ())), root.dtype, e.f)
+        e.store(x, self.frame.output, memory_type(root.dtype), Index(e.f.add(start, first), 1))
 
     def _start(self, e: Evaluator, strides: Sequence[Dim], index: Sequence[Int], offset: Dim = 0) -> Int:
         return e.strided([Index(position) for position in index], strides[:-1], offset).base
 
-    def _load(self, e: Evaluator, view: View, index: Sequence[Int], left: Int | None) -> Reg:
+    def _load(self, e: Evaluator, view: View, index: Sequence[Int], first: int) -> Reg:
         start = self._start(e, view.strides, index, view.offset)
         *_, row, column = view.strides
-        if (row, column) == (1, 0):
-            return self._repeated(e, view, start, left)
         if row == column * self.columns:
-            return e.read(view.base, Index(start, e.size(column)))
-        return e.read(view.base, Index(start, 0, self._offsets(e, row, column)))
+            return e.read(view.base, Index(e.f.add(start, e.f.mul(e.size(column), first)), e.size(column)))
+        return e.read(view.base, Index(start, 0, self._offsets(e, row, column, first)))
 
-    def _offsets(self, e: Evaluator, row: Dim, column: Dim) -> Reg:
-        """Where the element of each lane lies behind the first."""
-        f, lanes, type = e.f, range(self.frame.lanes), vector_type("i64", self.frame.lanes)
+    def _offsets(self, e: Evaluator, row: Dim, column: Dim, first: int) -> Reg:
+        """Where the element of each lane lies behind that of the first row."""
+        f, lanes, type = e.f, range(first, first + self.frame.lanes), vector_type("i64", self.frame.lanes)
         steps = [lane // self.columns for lane in lanes], [lane % self.columns for lane in lanes]
         if isinstance(row, int) and isinstance(column, int):
             return f.constant(type, [a * row + b * column for a, b in zip(*steps, strict=True)])
@@ -86,15 +125,3 @@ class _ShortRows:
             for step, stride in zip(steps, (row, column), strict=True)
         )
         return register(f.add(rows, columns))
-
-    def _repeated(self, e: Evaluator, view: View, start: Int, left: Int | None) -> Reg:
-        """An element for each row, in all lanes of the row."""
-        f, memory = e.f, memory_type(view.base.dtype)
-        address, vector = f.gep(e.pointers[view.base], start, memory), vector_type(memory, self.together)
-        if left is None:
-            loaded = f.load(vector, address)
-        else:
-            mask = f.tail_mask(self.together, left)
-            loaded = f.masked_load(vector, address, mask, passthru=f.constant(vector, 0))
-        lanes = [min(lane // self.columns, self.together - 1) for lane in range(self.frame.lanes)]
-        return from_memory(f.shuffle(loaded, None, lanes), view.base.dtype, f)

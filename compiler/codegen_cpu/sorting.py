@@ -1,4 +1,4 @@
-"""Sorting lines of elements with their indices: order-preserving keys, a heap, and radix sort.
+"""Sorting lines of elements with their indices: order-preserving keys, and radix sort.
 
 The least key comes first. Equal keys are ordered by their indices, so that every order is the stable one.
 """
@@ -50,59 +50,6 @@ class Ordering:
         x = f.select(f.icmp("eq", magnitude, 0), f.constant(x.type, 0), x)
         x = f.select(f.icmp("ugt", magnitude, infinity), f.constant(x.type, sign - 1), x)
         return f.xor(x, f.or_(f.ashr(x, self.key_bits - 1), sign))
-
-
-def sift_function(name: str, order: Ordering) -> FunctionBuilder:
-    """void(values, places, stride, hole, size, value, place): puts a pair into the heap below its empty `hole`.
-
-    Elements of both arrays are `stride` apart. The root of the heap is the pair that comes last.
-    """
-    element = order.element
-    names = ("stride", "hole", "size")
-    parameters = [("ptr", "values"), ("ptr", "places"), *(("i64", name) for name in names)]
-    f = FunctionBuilder(name, [*parameters, (element, "value"), ("i64", "place")], hidden=True)
-    values, indices, stride, hole, size, value, own_index = f.parameters
-    key = order.key(value, f)
-
-    def load(slot: Int) -> tuple[Reg, Reg]:
-        at = f.mul(slot, stride)
-        return f.load(element, f.gep(values, at, element)), f.load("i64", f.gep(indices, at, "i64"))
-
-    def store(slot: Int, pair: tuple[Reg, Reg]) -> None:
-        at = f.mul(slot, stride)
-        f.store(pair[0], f.gep(values, at, element))
-        f.store(pair[1], f.gep(indices, at, "i64"))
-
-    def is_later(key: Reg, own_index: Reg, other_key: Reg, other_index: Reg) -> Reg:
-        equal = f.icmp("eq", key, other_key)
-        return f.or_(f.icmp("ugt", key, other_key), f.and_(equal, f.icmp("ugt", own_index, other_index)))
-
-    def later_child(child: Reg) -> tuple[Reg, Reg, Reg]:
-        """The child of a hole that comes last, its slot and itself."""
-        first = load(child)
-
-        def both() -> tuple[Reg, Reg, Reg]:
-            second = load(f.add(child, 1))
-            takes = is_later(order.key(second[0], f), second[1], order.key(first[0], f), first[1])
-            x, at = (f.select(takes, b, a) for a, b in zip(first, second, strict=True))
-            return f.select(takes, f.add(child, 1), child), x, at
-
-        slot, x, at = f.if_(f.icmp("slt", f.add(child, 1), size), both, lambda: (child, *first))
-        return slot, x, at
-
-    def step(hole: Reg, _: Reg) -> tuple[Reg, Reg]:
-        child, x, at = later_child(f.add(f.shl(hole, 1), 1))
-        moves = is_later(order.key(x, f), at, key, own_index)
-        f.if_(moves, lambda: store(hole, (x, at)))
-        return f.select(moves, child, hole), moves
-
-    def goes_on(hole: Reg, moved: Reg) -> Reg:
-        return f.and_(moved, f.icmp("slt", f.add(f.shl(hole, 1), 1), size))
-
-    hole, _ = f.while_((hole, f.constant("i1", 1)), goes_on, step)
-    store(hole, (value, own_index))
-    f.ret()
-    return f
 
 
 def radix_function(name: str, order: Ordering) -> FunctionBuilder:

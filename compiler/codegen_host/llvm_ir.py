@@ -9,7 +9,7 @@ arithmetic on constants is done here, while writing; everything else is left to 
     f.ret()
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, overload
 
 from onnxc.compiler.codegen_host.llvm_arithmetic import (
@@ -66,10 +66,15 @@ class FunctionBuilder:
         internal: bool = False,
         attributes: str = "nounwind",
         hidden: bool = False,
+        features: Collection[str] = (),
     ) -> None:
-        """internal: known to its module alone. hidden: known to the modules of its image."""
+        """internal: known to its module alone. hidden: known to the modules of its image.
+
+        features: the instruction sets that may be asked for by name, as far as the target has them.
+        """
         self.name = name
         self.returns = returns
+        self.features = frozenset(features)
         self.declarations: dict[str, str] = {}
         # What it names other than in calls.
         self.addresses: dict[str, None] = {}

@@ -23,6 +23,8 @@ from onnxc.compiler.frontend.checks.known_types import KnownTypes
 from onnxc.compiler.frontend.checks.model import check_header, check_imports
 from onnxc.compiler.frontend.checks.names import check_function_names, check_graph_names
 from onnxc.compiler.frontend.checks.training import check_training
+from onnxc.compiler.frontend.custom.functions import with_functions
+from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
 from onnxc.compiler.frontend.external_data import ExternalFiles
 from onnxc.compiler.frontend.functions import ModelFunction, imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
@@ -35,26 +37,33 @@ from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
 
 
 def check_model(
-    model: LoadedModel | ModelProto, folder: Path | None = None, limits: Limits = DEFAULT_LIMITS
+    model: LoadedModel | ModelProto,
+    folder: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    operators: CustomOperators = NO_OPERATORS,
 ) -> CheckedModel:
     """The checked model; ModelError tells every error there is.
 
-    `folder` is where the external data of a ModelProto is; a LoadedModel knows its own.
+    `folder` is where the external data of a ModelProto is; a LoadedModel knows its own. `operators` are those that the
+    caller brings.
     """
     store = _store(model, folder, limits)
-    findings = _collect(_outline(model), store)
+    findings = _collect(_outline(model), store, operators)
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise model_error(errors)
     loaded = model if isinstance(model, LoadedModel) else wrap_model(model, folder)
-    return resolve_model(loaded, store, findings)
+    return resolve_model(with_functions(loaded.outline, operators), loaded.digest, store, findings, operators)
 
 
 def collect_findings(
-    model: LoadedModel | ModelProto, folder: Path | None = None, limits: Limits = DEFAULT_LIMITS
+    model: LoadedModel | ModelProto,
+    folder: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    operators: CustomOperators = NO_OPERATORS,
 ) -> tuple[Diagnostic, ...]:
     """Every error and warning there is."""
-    return _collect(_outline(model), _store(model, folder, limits))
+    return _collect(_outline(model), _store(model, folder, limits), operators)
 
 
 def _outline(model: LoadedModel | ModelProto) -> ModelProto:
@@ -63,18 +72,26 @@ def _outline(model: LoadedModel | ModelProto) -> ModelProto:
 
 def _store(model: LoadedModel | ModelProto, folder: Path | None, limits: Limits) -> TensorStore:
     if isinstance(model, LoadedModel):
-        return TensorStore(ExternalFiles(model.folder), model.lifted, limits)
+        return TensorStore(ExternalFiles(model.folder, allow_links=model.allow_links), model.lifted, limits)
     return TensorStore(ExternalFiles(folder), limits=limits)
 
 
-def _collect(model: ModelProto, store: TensorStore) -> tuple[Diagnostic, ...]:
+def _collect(model: ModelProto, store: TensorStore, operators: CustomOperators) -> tuple[Diagnostic, ...]:
     limits = store.limits
     findings = Findings(limits.findings_per_code)
     check_header(model, findings)
+    model = with_functions(model, operators)
     configurations = check_configurations(model.configuration, findings)
     functions = find_functions(model, findings, limits)
     context = Context(
-        findings, model.ir_version, _opsets(model), functions, store, limits=limits, configurations=configurations
+        findings,
+        model.ir_version,
+        _opsets(model),
+        functions,
+        store,
+        limits=limits,
+        configurations=configurations,
+        operators=operators,
     )
     if model.HasField("graph"):
         check_graph_names(model.graph, "main", context)

@@ -1,7 +1,8 @@
 """Tensor data in files beside the model: mapped once each, read-only, and never from outside the model's folder.
 
 A model file may come from anyone, so a location may not reach anything that the model's folder does not hold itself:
-no absolute path, no `..`, no symbolic link anywhere along the way, no hard link, nothing but plain files.
+no absolute path, no `..`, no symbolic link anywhere along the way, no hard link, nothing but plain files. A cache that
+links its files is read where the caller allows links; what the location says still has to be below the folder.
 """
 
 import errno
@@ -11,24 +12,37 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from onnxc.compiler.frontend.tensor_error import TensorError
+from onnxc.runtime.safetensors import SafetensorsError, StoredTensor, read_header
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class WantedTensor:
+    """What a model says of a tensor in another file: its name, element type by its IR name, shape, and bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
 
 
 class ExternalFiles:
     """The files beside a model, by location; `folder` is None for a model that is no file."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None, *, allow_links: bool = False) -> None:
+        self.folder, self.allow_links = folder, allow_links
+        self._headers: dict[PurePosixPath, Mapping[str, StoredTensor]] = {}
         self._mapped: dict[PurePosixPath, memoryview] = {}
         self._digests: dict[PurePosixPath, str] = {}
 
-    def view(self, entries: Mapping[str, str], size: int) -> memoryview:
-        """The `size` bytes that the external_data entries of a tensor name; TensorError says why there are none."""
-        location = _location(entries)
+    def view(self, entries: Mapping[str, str], wanted: WantedTensor) -> memoryview:
+        """The bytes that the external_data entries of a tensor name; TensorError says why there are none."""
+        location, size = _location(entries), wanted.size
         offset = _number(entries, "offset", default=0)
         length = _number(entries, "length", default=size)
         if length != size:
@@ -37,12 +51,30 @@ class ExternalFiles:
             )
         data = self._map(location)
         self._check_digest(entries, location, data)
+        if location.suffix == ".safetensors" and "offset" not in entries:
+            return self._stored(location, data, wanted)
         if offset + length > len(data):
             raise TensorError(
                 "external-data-range",
                 f'bytes {offset} to {offset + length} of "{location}" are asked for, which has {len(data)}',
             )
         return data[offset : offset + length]
+
+    def _stored(self, location: PurePosixPath, data: memoryview, wanted: WantedTensor) -> memoryview:
+        """The bytes of the tensor of that name in a safetensors file, whose bytes are `data`."""
+        if location not in self._headers:
+            try:
+                self._headers[location] = read_header(data)
+            except SafetensorsError as problem:
+                message = f'"{location}" is no safetensors file: {problem}'
+                raise TensorError("safetensors-header", message) from problem
+        stored = self._headers[location].get(wanted.name)
+        if stored is None:
+            raise TensorError("safetensors-tensor", f'"{location}" has no tensor "{wanted.name}"')
+        if (stored.dtype, stored.shape) != (wanted.dtype, wanted.shape):
+            there, here = (f"{tensor.dtype}{list(tensor.shape)}" for tensor in (stored, wanted))
+            raise TensorError("safetensors-tensor", f'it is {here}, and "{wanted.name}" in "{location}" is {there}')
+        return data[stored.start : stored.end]
 
     def _check_digest(self, entries: Mapping[str, str], location: PurePosixPath, data: memoryview) -> None:
         """The SHA-1 digest of the whole file, where the tensor gives it; it shows damage, no more."""
@@ -63,7 +95,7 @@ class ExternalFiles:
                     f'its data is in the file "{location}", and a model given as bytes or as an object has no folder: '
                     "pass the path of the model file",
                 )
-            self._mapped[location] = _map_beneath(self.folder, location)
+            self._mapped[location] = _map_beneath(self.folder, location, allow_links=self.allow_links)
         return self._mapped[location]
 
 
@@ -88,17 +120,18 @@ def _number(entries: Mapping[str, str], key: str, *, default: int) -> int:
     return int(text)
 
 
-def _map_beneath(folder: Path, location: PurePosixPath) -> memoryview:
-    """All of a file; it is opened step by step, so that no link is followed and nothing changes between two looks."""
+def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) -> memoryview:
+    """All of a file, opened once, so that nothing changes between two looks."""
     try:
-        descriptor = _open_beneath(folder, location)
+        descriptor = _open_linked(folder, location) if allow_links else _open_beneath(folder, location)
     except FileNotFoundError:
         raise TensorError("external-data-not-found", f'the file "{location}" with its data does not exist') from None
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
             raise TensorError(
                 "external-data-link",
-                f'"{location}" leads through a symbolic link or a file: put the data itself into the model\'s folder',
+                f'"{location}" leads through a symbolic link or a file: put the data itself into the model\'s folder, '
+                "or pass allow_links=True where you trust it",
             ) from None
         reason = f'the file "{location}" with its data cannot be opened: {problem.strerror}'
         raise TensorError("external-data-unreadable", reason) from None
@@ -106,10 +139,11 @@ def _map_beneath(folder: Path, location: PurePosixPath) -> memoryview:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise TensorError("external-data-not-a-file", f'"{location}" with its data is not a plain file')
-        if status.st_nlink > 1:
+        if status.st_nlink > 1 and not allow_links:
             raise TensorError(
                 "external-data-link",
-                f'"{location}" has {status.st_nlink} hard links, so it may be a file of elsewhere: copy it',
+                f'"{location}" has {status.st_nlink} hard links, so it may be a file of elsewhere: copy it, or pass '
+                "allow_links=True where you trust it",
             )
         if status.st_size == 0:
             return memoryview(b"")
@@ -118,7 +152,13 @@ def _map_beneath(folder: Path, location: PurePosixPath) -> memoryview:
         os.close(descriptor)
 
 
+def _open_linked(folder: Path, location: PurePosixPath) -> int:
+    # A FIFO opened without O_NONBLOCK would wait for a writer.
+    return os.open(folder / location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _open_beneath(folder: Path, location: PurePosixPath) -> int:
+    """Opened step by step, so that no link is followed."""
     *folders, name = location.parts
     current = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

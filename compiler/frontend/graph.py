@@ -11,6 +11,7 @@ from typing import Union
 import numpy as np
 
 from onnxc.compiler.diagnostics import Diagnostic, Location
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.frontend.schemas import Schema
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import Type
@@ -54,7 +55,8 @@ class ValueInfo:
 class GraphNode:
     """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults.
 
-    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type.
+    `is_copy`: an Identity that the expansion of functions made, for a value of whatever type. `custom`: the operator,
+    where a caller brought it.
     """
 
     operator: str
@@ -67,6 +69,7 @@ class GraphNode:
     location: Location
     schema: Schema
     is_copy: bool = False
+    custom: CustomOperator | None = None
 
     def __str__(self) -> str:
         attributes = [f"{name} = {_attribute_text(value)}" for name, value in self.attributes.items()]
@@ -108,7 +111,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name."""
+    """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name.
+
+    metadata: its metadata_props; about: what else it says of itself, for people.
+    """
 
     graph: Graph
     name: str
@@ -117,6 +123,7 @@ class CheckedModel:
     warnings: tuple[Diagnostic, ...]
     digest: str
     metadata: Mapping[str, str]
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in self.opsets.items())

@@ -13,8 +13,8 @@ class InputOptions:
     """How the inputs of this compilation differ from what the model declares.
 
     `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
-    initializers that are also graph inputs stay inputs with a default. `strict`: a declared shape that is wrong is an
-    error. `floats` replaces the element type of all floats of the model.
+    initializers are inputs with a default, but for those that decide shapes. `strict`: a declared shape that is wrong
+    is an error. `floats` replaces the element type of all floats of the model.
     """
 
     dims: Mapping[str, int | SizeRange] = field(default_factory=dict)

@@ -15,7 +15,6 @@ from onnxc.compiler.frontend.case_split import CaseKey, CasesNeeded, ConditionSp
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.element_types import dtype_of_element_type
 from onnxc.compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
-from onnxc.compiler.frontend.schemas import Formal
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
@@ -116,7 +115,7 @@ class Node:
 
     def optional(self, name: str) -> Value | None:
         """The tensor `name`, or None where it is absent."""
-        place = next(i for i, formal in enumerate(self._formals()) if formal.name == name)
+        place = self._position(name)
         value = self.operands[place] if place < len(self.operands) else None
         return None if value is None else self.tensor_of(value)
 
@@ -126,11 +125,14 @@ class Node:
 
     def host_input(self, name: str) -> Value | None:
         """The input `name` of whatever type, or None."""
-        place = next(i for i, formal in enumerate(self._formals()) if formal.name == name)
+        place = self._position(name)
         return self.operands[place] if place < len(self.operands) else None
 
-    def _formals(self) -> Sequence[Formal]:
-        return self.graph_node.schema.inputs
+    def _position(self, name: str) -> Int:
+        names = [formal.name for formal in self.graph_node.schema.inputs]
+        if name not in names:
+            raise KeyError(f"{self.operator} has no input {name!r}, its inputs are {', '.join(names)}")
+        return names.index(name)
 
     def tensor_of(self, value: Value) -> Value:
         """The value, which is a tensor of known rank."""

@@ -1,7 +1,7 @@
 """Reading: from a path, bytes, a file object or another library's model to a parsed model.
 
 What the bytes mean is the checker's to judge; this page knows only how to get at them. Large tensors are not parsed:
-they stay where they are, in the bytes or in the mapped file.
+they stay where they are, in the bytes or in the mapped file. A text is parsed first, and its message serialized.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, OperatorSetIdProto
+from onnxc.compiler.frontend.text_forms.forms import form_of_path, parse_text
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
 from onnxc.runtime.errors import InputError, ModelError
 from onnxc.runtime.plain_files import AnyPath, open_plain_file
@@ -33,7 +34,7 @@ _IMPOSTORS: tuple[tuple[bytes, str], ...] = (
     (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model"),
     (b"\x80\x02", "a Python pickle"),
     (b"<", "an HTML or XML page"),
-    (b"{", "JSON text"),
+    (b"{", "JSON text, which is read from files that end in .json"),
 )
 
 
@@ -49,6 +50,8 @@ class SupportsSerialize(Protocol):
 class LoadedModel:
     """A parsed model; `folder` is where its external data is, None where it came from no file.
 
+    `allow_links`: whether links in that folder are followed.
+
     `outline` is the model with tokens in place of the raw_data of large tensors, `lifted` what the tokens stand for.
     """
 
@@ -57,6 +60,7 @@ class LoadedModel:
     lifted: Mapping[bytes, memoryview] = field(repr=False)
     folder: Path | None
     digest: str
+    allow_links: bool = False
 
     @cached_property
     def proto(self) -> ModelProto:
@@ -66,9 +70,13 @@ class LoadedModel:
 
 def read_model(
     source: str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize,
+    *,
     opset: int | None = None,
+    allow_links: bool = False,
 ) -> LoadedModel:
-    """The model that `source` is, or is the path of; `opset` is the version of ai.onnx where it imports none.
+    """The model that `source` is, or is the path of; the ending of a path tells a text form (`text_forms/forms.py`).
+
+    opset: the version of ai.onnx where the model imports none. allow_links: for its external data.
 
     Raises InputError where the path leads to no plain file, MissingFileError where to none; ModelError where the bytes
     are not a model.
@@ -76,6 +84,9 @@ def read_model(
     data, folder = _open(source)
     if not len(data):
         raise _error("empty-model", f"{_named(source)} is empty")
+    form = form_of_path(_path_of(source))
+    if form is not None:
+        data = _serialized(parse_text(data, form))
     outline, lifted = _outline(data, source)
     if not outline.HasField("graph") and not outline.HasField("ir_version"):
         raise _not_a_model(data, source, "it has neither a graph nor an IR version")
@@ -85,7 +96,7 @@ def read_model(
             bytes(data) + ModelProto(opset_import=[OperatorSetIdProto(version=opset)]).SerializeToString()
         )
         outline, lifted = _outline(data, source)
-    return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest())
+    return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest(), allow_links)
 
 
 def _lacks_opset(model: ModelProto, opset: int) -> bool:
@@ -117,10 +128,16 @@ def _open(source: object) -> tuple[memoryview, Path | None]:
     if read is None:
         kind = type(source).__name__
         raise TypeError(f"a model is a path, bytes, a binary file or has SerializeToString; this is of type {kind}")
-    data, name = read(), getattr(source, "name", None)
+    data, path = read(), _path_of(source)
     if not isinstance(data, bytes):
         raise _error("text-file", 'the model file is open as text: open it with mode "rb"')
-    return memoryview(data), Path(name).absolute().parent if isinstance(name, str) else None
+    return memoryview(data), Path(path).absolute().parent if path else None
+
+
+def _path_of(source: object) -> str:
+    """The path of a file, or of an open one; empty where a model comes from none."""
+    path = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
+    return os.fsdecode(path) if isinstance(path, str | os.PathLike) else ""
 
 
 def _read_file(path: AnyPath) -> memoryview:

@@ -7,8 +7,10 @@ graph and also around it is replaced, so that afterwards a name means one thing 
 from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.diagnostics import Diagnostic, error, model_error
+from onnxc.compiler.frontend.about import about_model, free_text
 from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
 from onnxc.compiler.frontend.checks.findings import Site
+from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.functions import (
     NAMING,
@@ -37,38 +39,40 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     TypeProto,
     ValueInfoProto,
 )
-from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema, unknown_schema
 from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
 from onnxc.compiler.frontend.value_types import TypeReader
 
 
-def resolve_model(loaded: LoadedModel, store: TensorStore, findings: Sequence[Diagnostic]) -> CheckedModel:
+def resolve_model(
+    model: ModelProto,
+    digest: str,
+    store: TensorStore,
+    findings: Sequence[Diagnostic],
+    operators: CustomOperators = NO_OPERATORS,
+) -> CheckedModel:
     """The checked model of messages in which only warnings, `findings`, were found.
 
     Raises ModelError for what only shows when functions are expanded: an operand or attribute that a call leaves out
     and that the body cannot do without.
     """
-    model = loaded.outline
     opsets = imported_opsets(model.opset_import) or {"": 1}
-    resolver = _Resolver(model, store)
+    resolver = _Resolver(model, store, operators)
     scope = Scope(opsets, TypeReader.of_inputs(model.graph.input), frozenset(own_names(model.graph)))
     graph = resolver.graph(model.graph, scope, "main")
     if resolver.errors:
         raise model_error(resolver.errors)
-    metadata = {_text(entry.key): _text(entry.value) for entry in model.metadata_props}
-    return CheckedModel(graph, model.graph.name, model.ir_version, opsets, tuple(findings), loaded.digest, metadata)
-
-
-def _text(text: str | bytes) -> str:
-    """Free text, which need not be UTF-8."""
-    return text.decode(errors="replace") if isinstance(text, bytes) else text
+    metadata = {free_text(entry.key): free_text(entry.value) for entry in model.metadata_props}
+    return CheckedModel(
+        graph, model.graph.name, model.ir_version, opsets, tuple(findings), digest, metadata, about_model(model)
+    )
 
 
 class _Resolver:
-    def __init__(self, model: ModelProto, store: TensorStore) -> None:
+    def __init__(self, model: ModelProto, store: TensorStore, operators: CustomOperators) -> None:
         self.model = model
         self.store = store
+        self.operators = operators
         self.errors: list[Diagnostic] = []
         # All names of the main graph and those in it, and the names made since.
         self.fresh = FreshNames(lambda: all_names(model.graph))
@@ -141,7 +145,10 @@ class _Resolver:
         proto = site.node
         domain = normal_domain(proto.domain)
         opset = scope.opsets[domain]
-        chosen = schema(domain, proto.op_type, opset) or unknown_schema(domain, proto.op_type, opset)
+        custom, chosen = self.operators.find(domain, proto.op_type, opset), schema(domain, proto.op_type, opset)
+        if custom is not None:
+            chosen = custom.schema
+        chosen = chosen or unknown_schema(domain, proto.op_type, opset)
         site = site.of_schema(chosen)
         inputs = [scope.find(name) for name in proto.input]
         attributes = self._attributes(site, chosen, scope)
@@ -160,6 +167,7 @@ class _Resolver:
             attributes,
             site.location(),
             chosen,
+            custom=custom,
         )
 
     def _expand(self, site: Site, function: ModelFunction, scope: Scope) -> list[GraphNode]:

@@ -144,6 +144,12 @@ def versions(domain: str, name: str) -> tuple[int, ...]:
     return tuple(row[0] for row in _rows(_STANDARD, domain, name) or _rows(_ONNX_RUNTIME, domain, name))
 
 
+def versions_of(domain: str, name: str) -> tuple[Schema, ...]:
+    """The schemas of an operator, oldest version first; none for an unknown one."""
+    found = (schema(domain, name, version) for version in versions(domain, name))
+    return tuple(each for each in found if each is not None)
+
+
 def newest_ir_version() -> int:
     """The newest version of the IR."""
     return _tables(_STANDARD)["ir_version"]

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType
-from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.external_data import ExternalFiles, WantedTensor
 from onnxc.compiler.frontend.graph import Tensor
 from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
@@ -110,7 +110,26 @@ def _shape(dims: Iterable[int], element: ElementType, limits: Limits) -> tuple[i
     return shape
 
 
+def stored_bytes(proto: TensorProto, store: TensorStore) -> Buffer | None:
+    """The elements as they are in raw form; None for texts, and for fields whose entries hold less than a byte each.
+
+    Raises TensorError.
+    """
+    tensor, element = read_tensor(proto, store), _element_type(proto.data_type)
+    if proto.data_location == _EXTERNAL:
+        return _external_bytes(proto, element, tensor.shape, store)
+    if proto.HasField("raw_data") and len(proto.raw_data):
+        return store.raw_data(proto)
+    return None if element.raw_bits < 8 else tensor.array().tobytes()
+
+
 def _from_external(proto: TensorProto, element: ElementType, shape: tuple[int, ...], store: TensorStore) -> Tensor:
+    data = _external_bytes(proto, element, shape, store)
+    _check_padding(data, element, shape)
+    return Tensor(proto.name, element.dtype, shape, partial(_decode_bytes, data, element, shape))
+
+
+def _external_bytes(proto: TensorProto, element: ElementType, shape: tuple[int, ...], store: TensorStore) -> memoryview:
     entries: dict[str, str] = {}
     for entry in proto.external_data:
         if not isinstance(entry.key, str) or not isinstance(entry.value, str):
@@ -118,9 +137,8 @@ def _from_external(proto: TensorProto, element: ElementType, shape: tuple[int, .
         if entry.key in entries:
             raise TensorError("external-data-entry", f'its data has two entries "{entry.key}"')
         entries[entry.key] = entry.value
-    data = store.files.view(entries, _raw_size(element, shape))
-    _check_padding(data, element, shape)
-    return Tensor(proto.name, element.dtype, shape, partial(_decode_bytes, data, element, shape))
+    wanted = WantedTensor(proto.name, element.dtype.name, shape, _raw_size(element, shape))
+    return store.files.view(entries, wanted)
 
 
 def _from_raw(proto: TensorProto, element: ElementType, shape: tuple[int, ...], store: TensorStore) -> Tensor:

@@ -4,7 +4,7 @@ Sizes that only a call decides are judged at typical numbers. Where a target say
 range of it is a case; a case whose best schedule is another than that of all calls becomes a variant with a guard.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -84,7 +84,8 @@ class PlanTarget:
     reads: whether the kernels of an anchor read an operand, by its ordinal, as a view; where they do not, it is written
     first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
     preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
-    compiles_steps: whether loops, branches and sizes from data can be native code.
+    compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
+    write their result with its axes in any order and shape.
     """
 
     name: str
@@ -95,6 +96,7 @@ class PlanTarget:
     cost: Callable[[KernelProblem, Schedule, Case], float]
     residency: Residency = "host"
     compiles_steps: bool = False
+    arranges: Collection[KernelKind] = ()
 
 
 def choose_schedules(

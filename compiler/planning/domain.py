@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -121,6 +122,19 @@ def merge_axes(
         axes.append(axis)
     merged = {v: View(view.base, tuple(sizes), view.offset, tuple(strides[v])) for v, view in leaves.items()}
     return Domain(tuple(sizes), merged, tuple(result))
+
+
+def substituted_domain(domain: Domain, replacements: Mapping[str, Dim]) -> Domain:
+    """The domain with sizes in place of symbols."""
+
+    def all_of(sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+        return tuple(substitute(size, replacements) for size in sizes)
+
+    leaves = {
+        value: View(view.base, all_of(view.shape), substitute(view.offset, replacements), all_of(view.strides))
+        for value, view in domain.leaves.items()
+    }
+    return Domain(all_of(domain.shape), leaves, all_of(domain.output))
 
 
 def crossed_axis(domain: Domain, least: int) -> int | None:

@@ -6,7 +6,7 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.dims import at_least, product
@@ -69,13 +69,14 @@ class Group:
 
 
 def fuse_kernels(
-    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads
+    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind] = ()
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
-    Values in `outputs` are written; what is not made by `ops` is in memory already.
+    Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
+    write their result with its axes in any order and shape.
     """
-    fusion = _Fusion(ops, outputs, reads)
+    fusion = _Fusion(ops, outputs, reads, arranges)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -99,9 +100,12 @@ _ONE_INDEX: Indices = frozenset((0,))
 
 
 class _Fusion:
-    def __init__(self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads) -> None:
+    def __init__(
+        self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind]
+    ) -> None:
         self.ops = ops
         self.reads = reads
+        self.arranges = arranges
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -130,6 +134,8 @@ class _Fusion:
             group = Group(kind, op, op.results, {op: None})
             if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
                 self._follow(group)
+            if group.kind in self.arranges:
+                self._arrange(group)
             self.groups.append(group)
             for member in group.ops:
                 self.members[member].append(group)
@@ -144,6 +150,15 @@ class _Fusion:
             self.epilogues.remove(group.last)
             del group.ops[group.last]
             group.outputs = group.last.operands
+
+    def _arrange(self, group: Group) -> None:
+        """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes."""
+        for name in ("transpose", "reshape"):
+            users = self.uses.get(group.outputs[0], [])
+            if group.outputs[0] not in self.outputs and [user.name for user in users] == [name]:
+                group.outputs = users[0].results
+                group.ops[users[0]] = None
+                self.epilogues.add(users[0])
 
     def _following(self, group: Group) -> tuple[Op, ...]:
         """The pointwise ops that alone use what the group writes, up to the first result that all the others lead to.

@@ -1,5 +1,6 @@
 """Rows: the block of a reduction as pointwise ops over whole rows, folds of rows, and ops on what the folds gave."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,6 +9,7 @@ from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.planning.domain import is_uniform
 from onnxc.compiler.planning.fuse_kernels import element_cost
+from onnxc.compiler.planning.merged_axes import merged_axes
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,25 @@ class Rows:
         """Whether the elements of a row lie side by side."""
         return not self.kept or self.axes[-1] == len(self.shape) - 1
 
-    def row_values(self, root: Value) -> dict[Value, None]:
-        """The values of whole rows that `root` is computed from, itself first; folds are not looked through."""
+    @cached_property
+    def merged(self) -> int:
+        """How many of the last axes, all of them folded, are gone through as one."""
+        first = len(self.shape)
+        while first - 1 in self.axes:
+            first -= 1
+        values = [*(fold.operands[0] for fold in self.folds), *((self.root,) if self.root.shape == self.shape else ())]
+        return merged_axes(values, first)
+
+    def row_values(self, root: Value, known: Value | None = None) -> dict[Value, None]:
+        """The values of whole rows that `root` is computed from, itself first; folds are not looked through.
+
+        Nor is a value that is `known`.
+        """
         values: dict[Value, None] = {}
         pending = [root]
         while pending:
             value = pending.pop()
-            if value.op is None or value.op in self.folds or value in values:
+            if value.op is None or value.op in self.folds or value in values or value is known:
                 continue
             if value.shape == self.shape:
                 values[value] = None
@@ -83,11 +97,33 @@ class Rows:
         folded = dict(zip(op.ints("axes"), op.operands[0].shape, strict=True))
         return all(folded.get(axis, 1) == 1 for axis in self.axes)
 
-    def cost(self, value: Value) -> int:
-        """The work of computing an element of a value again."""
-        if value.op is None or value.op in self.folds:
+    def cost(self, value: Value, known: Value | None = None) -> int:
+        """The work of computing an element of a value again, where perhaps one value is known."""
+        if value.op is None or value.op in self.folds or value is known:
             return 0
-        return element_cost(value.op) + sum(self.cost(operand) for operand in value.op.operands)
+        return element_cost(value.op) + sum(self.cost(operand, known) for operand in value.op.operands)
+
+    def staged(self, least_cost: int) -> tuple[Value | None, ...]:
+        """What waits in the output row before the first fold and behind each: what costs more and is needed again.
+
+        The next one takes its place where nothing later needs the one before but for it: behind x = sigmoid(y),
+        a softmax of x keeps x while it looks for the maximum, and then the exponentials.
+        """
+        waiting: list[Value | None] = [None]
+        roots = [*(fold.operands[0] for fold in self.folds), self.root]
+        for ordinal, fold in enumerate(self.folds):
+            before, later = waiting[-1], roots[ordinal + 1 :]
+            candidates = self.row_values(fold.operands[0]) if self.writes_rows and fold.name == "reduce" else ()
+            better = (value for value in candidates if self._should_wait(value, before, later, least_cost))
+            waiting.append(next(better, before))
+        return tuple(waiting)
+
+    def _should_wait(self, value: Value, before: Value | None, later: Sequence[Value], least_cost: int) -> bool:
+        """Whether a value should wait where `before` did, for passes that compute the values `later`."""
+        if self.cost(value, before) <= least_cost or value.dtype != self.root.dtype:
+            return False
+        is_needed = any(value in self.row_values(root) for root in later)
+        return is_needed and not any(before in self.row_values(root, value) for root in later)
 
 
 def fold_axes(op: Op) -> tuple[int, ...]:

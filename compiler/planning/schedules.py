@@ -280,6 +280,8 @@ class OrderingSchedule(Schedule):
 class AttentionSchedule(Schedule):
     """Tiles of queries (rows) by keys (columns), heads padded to `widths` (of queries and keys, of values).
 
+    `tiles`: on tensor cores; `panels`: queries in the lanes of vectors; `lines`: few queries, keys in
+    the lanes.
     split: how many programs share the keys, with all heads of a group in one tile; a second launch joins their parts.
     slice_bytes: what one number of each slice takes.
     """
@@ -289,6 +291,7 @@ class AttentionSchedule(Schedule):
     arithmetic: Arithmetic
     split: int = 1
     slice_bytes: Dim = 0
+    algorithm: Literal["tiles", "panels", "lines"] = "tiles"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import click
 from rich.console import RenderableType
 
 import onnxc
-from onnxc.command_line.option_values import Range, parse_counts
+from onnxc.command_line.option_values import Range, Shape, parse_counts
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
     DIM,

@@ -12,7 +12,7 @@ from rich.table import Table
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.tables import facts_table, json_text, number, table
 from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
+from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, Tensor
 from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.load import read_artifact
@@ -75,7 +75,7 @@ def hints_table(hints: Sequence[QuantizationHint]) -> Table:
 
 
 def model_facts(model: CheckedModel, path: Path) -> dict[str, str]:
-    tensors = model.graph.initializers.values()
+    tensors = [*all_parameters(model.graph)]
     elements = sum(int(np.prod(tensor.shape, dtype=np.int64)) for tensor in tensors)
     return {
         "model": model.name or "(no name)",
@@ -84,8 +84,18 @@ def model_facts(model: CheckedModel, path: Path) -> dict[str, str]:
         "operator sets": ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items()),
         "parameters": f"{elements:,} in {len(tensors)} tensors",
         "digest": model.digest,
-        **model.metadata,
+        **model.about,
+        **{f"metadata {key}": text for key, text in model.metadata.items()},
     }
+
+
+def all_parameters(graph: Graph) -> Iterator[Tensor]:
+    """The constants of a graph and of those in it, those of Constant nodes too."""
+    yield from graph.initializers.values()
+    for node in graph.nodes:
+        yield from (value for value in node.attributes.values() if isinstance(value, Tensor))
+        for nested in node.subgraphs():
+            yield from all_parameters(nested)
 
 
 def all_nodes(graph: Graph) -> Iterator[GraphNode]:

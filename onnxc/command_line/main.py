@@ -47,7 +47,9 @@ from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.driver import STAGES, Noun, run_stages
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.inspect_model import find_types
+from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
@@ -110,7 +112,7 @@ for command in (bench_command, doctor_command, profile_command):
     metavar="NAME=1,8",
     help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
 )
-@click.option("--keep-params", is_flag=True, help="Initializers that are also inputs stay inputs.")
+@click.option("--keep-params", is_flag=True, help="Initializers become inputs with a default.")
 @click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
 @click.option("--stop-after", type=click.Choice(STAGES), help="Print what this stage makes, and stop.")
@@ -279,7 +281,7 @@ def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, 
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model, limits, opset)
+    findings = onnxc.check(model, limits, opset=opset)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
     else:
@@ -319,7 +321,7 @@ def infer_command(
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            typed = onnxc.infer(model, dims, shapes, dtypes, limits, opset)
+            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
             write_model(typed, output, model)
         if output is not None and not report:
             return
@@ -354,9 +356,26 @@ def inline_command(
     Everything else that the file carries is kept. Weights in files of their own stay there.
     """
     with progress(f"expanding {model.name}"):
-        inlined = onnxc.inline(model, functions or None, limits, opset)
+        inlined = onnxc.inline(model, functions or None, limits, opset=opset)
         write_model(inlined, output, model)
     click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
+
+
+@main.command("convert")
+@MODEL
+@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--opset", type=int, help="The version of ai.onnx to convert to, older or newer.")
+@LIMIT
+@reporting_errors
+def convert_command(model: Path, output: Path, opset: int | None, limits: Mapping[str, int]) -> None:
+    """Write MODEL as OUTPUT, in the form that its ending names.
+
+    .onnxtxt is ONNX's own text syntax, .textproto protobuf's text format, .json JSON; all else the binary form. A text
+    is read back as exactly the same model. With --opset it is in that version of ai.onnx, and means what it meant.
+    """
+    with progress(f"converting {model.name}"):
+        made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
+        write_model(made, output, model)
 
 
 @main.command("inspect")
@@ -444,8 +463,8 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def write_model(made: ModelProto, output: Path, source: Path) -> None:
-    """Writes a model that was made from the file `source`; says so where it leaves weights behind."""
-    output.write_bytes(made.SerializeToString())
+    """Writes a model that was made from the file `source`, as its ending tells; says where it leaves weights behind."""
+    output.write_bytes(file_bytes(made, output.name))
     is_elsewhere = output.absolute().parent != source.absolute().parent
     if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
         click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)

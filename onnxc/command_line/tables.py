@@ -4,10 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["facts_table", "json_text", "number", "table"]
+__all__ = ["facts_table", "json_text", "number", "plain", "table"]
+
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
 
 
 def table(*columns: str) -> Table:
@@ -23,8 +26,13 @@ def facts_table(facts: Mapping[str, str]) -> Table:
     made.add_column(style="bold")
     made.add_column(overflow="fold")
     for name, value in facts.items():
-        made.add_row(name, value)
+        made.add_row(plain(name), plain(value))
     return made
+
+
+def plain(text: str) -> Text:
+    """A text of a model as it stands: no markup, and control characters, which could rewrite a terminal, shown."""
+    return Text(text.translate(_VISIBLE))
 
 
 def json_text(value: JsonValue, indent: str = "") -> str:

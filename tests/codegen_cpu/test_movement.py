@@ -8,7 +8,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F32, F64, I8, I64, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.target import Target
@@ -134,10 +134,54 @@ def test_gathers(target: Target) -> None:
         native.check(sample(F32, rows, 20), indices, places, bound=1e-6)
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, I8, I64], ids=str)
+def test_rows_of_several_axes_are_picked_and_joined(dtype: DType, target: Target) -> None:
+    """To the bit, and each index is looked at for every row."""
+
+    def build(ir: Builder, x: Value, rows: Value) -> list[Value]:
+        moved = ir.transpose(x, (1, 0, 2))
+        picked = ir.gather(x, ir.wrap_negative(rows, N), 0)
+        return [
+            picked,
+            ir.gather(x, ir.wrap_negative(rows, M), 1),
+            ir.gather(picked, ir.constant(np.array([[1, 0]], np.int64)), 0),
+            ir.concatenate([x, ir.slice(x, (1, 0, 0), (1, M, 7)), ir.gather(x, rows, 0)], 0),
+            ir.concatenate([x, ir.transpose(moved, (1, 0, 2)), ir.slice(x, (0, 1, 0), (N, 2, 7))], 1),
+            ir.concatenate([moved, moved, ir.slice(moved, (0, 0, 1), (M, N, 2))], 2),
+        ]
+
+    native = Native(make([f"{dtype}[N, M, 7]", "i64[K]"], build), target)
+    for rows, columns in [(2, 3), (5, 40), (3, 1301)]:
+        x, indices = signed_sample(dtype, rows, columns, 7), np.array([1, 0, 1], np.int64)
+        for found, wanted in zip(native(x, indices), native.interpreted(x, indices), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (rows, columns)
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, I8, BOOL, I64, C128], ids=str)
+def test_long_rows_are_copied(dtype: DType) -> None:
+    """Around the length from which memcpy takes them, and at the ends of what there is."""
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        part = ir.slice(x, (1, 1), (N - 1, M - 2))
+        return [ir.broadcast(x, (0, 2), (N, 3, M)), ir.reverse(x, 0), part, ir.concatenate([x, ir.reverse(x, 0)], 1)]
+
+    native = Native(make([f"{dtype}[N, M]"], build))
+    for bytes_of_row in (64, 4096, 4112, 40000):
+        x = signed_sample(dtype, 3, bytes_of_row // dtype.itemsize)
+        for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (wanted.shape, bytes_of_row)
+
+
 def test_indices_of_an_empty_axis_give_zeros_and_are_reported() -> None:
     native = Native(make(["f32[N, 20]", "i64[K]"], lambda ir, x, i: ir.gather(x, i, 0)))
     assert_near(native(sample(F32, 0, 20), np.zeros(3, np.int64))[0], np.zeros((3, 20), np.float32))
     assert native.status[:4].tolist() == [1, 0, 0, 0]
+
+
+def test_one_element_is_picked() -> None:
+    native = Native(make(["f32[N]", "i64[]"], lambda ir, x, i: [ir.gather(x, i, 0), ir.neg(ir.gather(x, i, 0))]))
+    native.check(sample(F32, 5), np.array(3, np.int64))
 
 
 def test_gather_reads_any_integer_as_an_index() -> None:
@@ -205,6 +249,23 @@ def test_pointwise_ops_read_what_is_turned_beside_what_is_not(shape: tuple[int, 
     native.check(x, sample(F32, batch, columns, rows), z, sample(F32, rows), bound=1e-6)
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, C128], ids=str)
+def test_few_columns_that_a_call_decides_are_no_squares(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value, y: Value, rows: Value) -> list[Value]:
+        moved = ir.transpose(x, (1, 2, 0))
+        repeated = ir.broadcast(rows, (0,), moved.shape)
+        return [moved, ir.select(ir.equal(moved, y), repeated, moved)]
+
+    native = Native(make([f"{dtype}[N, M, 20]", f"{dtype}[M, 20, N]", f"{dtype}[M]"], build), target)
+    assert "squares" in schedules(native) or dtype == C128
+    for columns, rows in [(0, 3), (1, 3), (1, 500), (2, 9), (3, 1), (4, 70), (5, 70), (65, 5), (2, 0)]:
+        x, y = signed_sample(dtype, columns, rows, 20), signed_sample(dtype, rows, 20, columns)
+        arrays = (x, y, signed_sample(dtype, rows))
+        for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (columns, rows)
+
+
 def test_squares_are_shared_by_threads() -> None:
     native = Native(make(["f32[N, M]"], lambda ir, x: ir.transpose(x, (1, 0))), threads=2)
     native.check(sample(F32, 700, 500))
@@ -212,7 +273,7 @@ def test_squares_are_shared_by_threads() -> None:
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL, C128], ids=str)
-@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("columns", [2, 3, 4, 7])
 def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target: Target) -> None:
     """Channels moved behind pixels, elements repeated, and a column beside rows."""
 
@@ -228,3 +289,22 @@ def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target
         x, y = signed_sample(dtype, batch, columns, pixels), signed_sample(dtype, batch, pixels)
         for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
             assert found.tobytes() == wanted.tobytes(), (batch, pixels)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL, C128], ids=str)
+@pytest.mark.parametrize("step", [-5, -4, -3, -2, -1, 2, 3, 4, 5])
+def test_elements_some_steps_apart(step: int, dtype: DType, target: Target) -> None:
+    """To the first and the last element of a buffer: what lies beyond is not touched."""
+    lengths = (1, 4, 16, 64, 130)
+    shapes = [(3, (length - 1) * abs(step) + 1) for length in lengths]
+
+    def build(ir: Builder, *operands: Value) -> list[Value]:
+        starts = [0 if step > 0 else shape[1] - 1 for shape in shapes]
+        pairs = zip(operands, starts, lengths, strict=True)
+        return [ir.slice(x, (0, start), (3, length), (1, step)) for x, start, length in pairs]
+
+    native = Native(make([f"{dtype}[3, {columns}]" for _, columns in shapes], build), target)
+    arrays = [signed_sample(dtype, *shape) for shape in shapes]
+    for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
+        assert found.tobytes() == wanted.tobytes(), wanted.shape

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.kernels import ordering
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U16, U64, DType
@@ -23,9 +24,9 @@ def _build(ir: Builder, x: Value, marks: Value) -> list[Value]:
     return results
 
 
-def _check(native: Native, x: np.ndarray, count: int) -> None:
+def _check(native: Native, x: np.ndarray, *counts: int) -> None:
     """To the bit: -0.0 and 0.0 are equal and keep their order."""
-    arrays = (x, np.zeros(count, np.bool_))
+    arrays = (x, *(np.zeros(count, np.bool_) for count in counts))
     for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         assert found.tobytes() == wanted.tobytes()
@@ -68,6 +69,21 @@ def test_long_lines(dtype: DType, length: int) -> None:
     native.check(sample(dtype, length))
     native.check(np.sort(sample(dtype, length)))
     native.check(np.zeros(length, dtype.numpy))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, U8], ids=str)
+def test_the_best_k_of_a_line_may_be_all_of_it(dtype: DType) -> None:
+    native = Native(make([f"{dtype}[2, N]", "bool[k]"], lambda ir, x, _: [*ir.top_k(x, Size.symbol("k"), 1)]))
+    for length, count in [(40, 39), (40, 40), (5000, 5000)]:
+        _check(native, sample(dtype, 2, length), count)
+        _check(native, np.resize(odd_values(dtype), (2, length)), count)
+
+
+def test_indices_that_leave_no_room_for_keys_lie_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "LONGEST_PACKED", 40)
+    native = Native(make(["f32[N]"], lambda ir, x: [*ir.top_k(x, 20, 0)]))
+    for length in (20, 40, 41, 300):
+        _check(native, sample(F32, length))
 
 
 def test_sizes_known_when_compiling() -> None:

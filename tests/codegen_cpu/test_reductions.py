@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_cpu.plan_target import is_native
+from onnxc.compiler.codegen_cpu.schedules.elements import STAGED_COST
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.rows import Rows
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
 
@@ -193,3 +196,42 @@ def test_what_is_one_number_for_a_row_varies_from_row_to_row(target: Target) -> 
     for shape in [(2, 3, 5), (1, 40, 33), (2, 17, 1), (2, 0, 3), (2, 3, 0)]:
         _, rows, columns = shape
         native.check(sample(F32, *shape), sample(F32, rows), sample(F32, columns), bound=2e-6)
+
+
+def _mean_scaled(ir: Builder, x: Value, scale: Value, axes: tuple[int, ...]) -> list[Value]:
+    scaled = ir.mul(x, ir.broadcast(scale, axes, (N, M, K)))
+    return [ir.reduce(scaled, "sum", (1, 2)), ir.sub(scaled, ir.mean(scaled, (1, 2), keepdims=True))]
+
+
+@pytest.mark.parametrize(
+    ("axes", "merged"), [((), 2), ((0,), 2), ((1, 2), 2), ((0, 1, 2), 2), ((1,), 1), ((2,), 1), ((0, 2), 1)], ids=str
+)
+def test_folded_axes_are_gone_through_as_one_where_every_operand_follows(axes: tuple[int, ...], merged: int) -> None:
+    sizes = [("N", "M", "K")[axis] for axis in axes]
+    types = ["f32[N, M, K]", f"f32[{', '.join(sizes)}]"]
+    module = make(types, lambda ir, x, scale: _mean_scaled(ir, x, scale, axes))
+    native = Native(module)
+    kernels = [kernel for kernel in native.plan.kernels if kernel.kind == "reduction"]
+    assert {Rows(decompose_kernel(kernel).block).merged for kernel in kernels} == {merged}
+    for shape in [(3, 7, 5), (2, 4, 16), (1, 3, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0)]:
+        native.check(sample(F32, *shape), sample(F32, *(shape[axis] for axis in axes), seed=1), bound=4e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_costly_values_wait_for_each_other_in_the_row(dtype: DType) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        sigmoid = ir.div(1.0, ir.add(ir.exp(ir.neg(x)), 1.0))
+        softmax = ir.softmax(sigmoid, 1)
+        # Here the first value is needed to the end, beside the second.
+        return [softmax, ir.mul(ir.softmax(ir.tanh(x), 1), ir.tanh(x))]
+
+    native = Native(make([f"{dtype}[N, M]"], build))
+    for shape in [(2, 3), (3, 49), (1, 130), (0, 3), (2, 0)]:
+        native.check(sample(dtype, *shape), bound=8 * precision(dtype))
+
+
+def test_exponentials_behind_a_costly_operand_are_computed_once() -> None:
+    module = make(["f32[N, M]"], lambda ir, x: ir.softmax(ir.tanh(x), 1))
+    (kernel,) = Native(module).plan.kernels
+    staged = Rows(decompose_kernel(kernel).block).staged(STAGED_COST)
+    assert [None if value is None or value.op is None else value.op.name for value in staged] == [None, "tanh", "exp"]

@@ -26,9 +26,10 @@ def write(
     body: Callable[..., Reg | None],
     returns: str = "void",
     internal: bool = False,
+    features: Sequence[str] = (),
 ) -> FunctionBuilder:
     """The function whose body is written by `body(builder, *parameters)`, which gives what is returned."""
-    f = FunctionBuilder(name, parameters, returns=returns, internal=internal)
+    f = FunctionBuilder(name, parameters, returns=returns, internal=internal, features=features)
     f.ret(body(f, *f.parameters))
     return f
 
@@ -52,7 +53,8 @@ def native(
 ) -> Callable[..., int]:
     """The one function, ready to be called with addresses and 64-bit integers."""
     named = [(type, f"p{k}") for k, type in enumerate(parameters)]
-    return load(module(write("f", named, body, returns)), ["f"], target).function("f", len(parameters))
+    function = write("f", named, body, returns, features=target.features)
+    return load(module(function), ["f"], target).function("f", len(parameters))
 
 
 @cache

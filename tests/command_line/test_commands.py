@@ -384,3 +384,21 @@ def test_code_for_a_gpu_is_compiled_and_reported(digits: Path, tmp_path: Path, m
     assert kernels
     assert all(kernel["registers"] > 8 and kernel["stack_bytes"] == 0 for kernel in kernels)
     assert "blocks per SM" in onnxc("inspect", path).stdout
+
+
+@pytest.mark.parametrize("suffix", [".onnxtxt", ".textproto", ".json"])
+def test_convert_to_a_text_and_back(suffix: str, digits: Path, tmp_path: Path) -> None:
+    text, back = tmp_path / f"digits{suffix}", tmp_path / "back.onnx"
+    assert (onnxc("convert", digits, text).exit_code, onnxc("convert", text, back).exit_code) == (0, 0)
+    assert onnx.load(back) == onnx.load(digits)
+    assert "Conv" in text.read_text()
+
+
+def test_convert_tells_where_a_text_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnxtxt"
+    path.write_text("g () => (\n")
+    result = onnxc("convert", path, tmp_path / "m.onnx")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        1,
+        "error[text-syntax]: line 2, column 1: expected a name, got the end of the text",
+    )

@@ -80,7 +80,7 @@ def test_an_initializer_that_is_an_input_is_a_constant_or_a_default(target: str)
     frozen, open_ = (onnxc.compile(affine(), target, freeze_params=freeze) for freeze in (True, False))
     with pytest.raises(onnxc.InputError, match="freeze_params=False"):
         frozen.run({"x": X, "b": b})
-    assert [str(info) for info in open_.inputs] == ["x: f32[N, 3]", "b: f32[3] (optional)"]
+    assert [str(info) for info in open_.inputs] == ["x: f32[N, 3]", "b: f32[3] (optional)", "w: f32[3] (optional)"]
     assert_same(np.asarray(open_(X)[0]), Y)
     assert_same(np.asarray(open_(X, b)[0]), X * np.array([2, 2, 4], np.float32) + b)
     assert_same(np.asarray(open_.run({"x": X, "b": b})["y"]), X * np.array([2, 2, 4], np.float32) + b)

@@ -505,3 +505,24 @@ def test_an_operand_that_rows_are_not_read_from_as_a_view_is_written() -> None:
     for answer, anchors in ((reads_any_view, ["softmax"]), (reads, ["transpose", "softmax"])):
         groups, _ = fuse_kernels(main.ops, main.results, answer)
         assert [group.anchor.name for group in groups] == anchors
+
+
+def test_a_kernel_that_arranges_its_result_takes_the_transpose_and_the_reshape_behind_it() -> None:
+    def joined(ir: Builder, q: Value, k: Value) -> tuple[Value, ...]:
+        weighed = ir.attention(q, k, k, None, 1.0)
+        turned = ir.transpose(weighed, (0, 2, 1, 3))
+        return weighed, turned, ir.reshape(turned, (2, 5, 24))
+
+    main = make(["f32[2, 3, 5, 8]", "f32[2, 3, 7, 8]"], joined).main.body
+    _, turned, whole = main.results
+    for results, parts in (
+        ((whole,), [["attention", "transpose", "reshape"]]),
+        ((turned,), [["attention", "transpose"]]),
+        ((turned, whole), [["attention", "transpose"], ["reshape"]]),
+        (main.results, [["attention"], ["transpose"], ["reshape"]]),
+    ):
+        needed = main.ops if whole in results else main.ops[:2]
+        groups, _ = fuse_kernels(needed, results, reads_any_view, ("attention",))
+        assert [[op.name for op in group.ops] for group in groups] == parts
+    groups, _ = fuse_kernels(main.ops, (whole,), reads_any_view)
+    assert [group.anchor.name for group in groups] == ["attention", "reshape"]

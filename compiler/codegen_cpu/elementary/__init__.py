@@ -24,7 +24,7 @@ _F32: Mapping[str, Emit] = {
     "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh, "erf": erf,
     "pow": pow, "rem": rem,
 }  # fmt: skip
-_F64: Mapping[str, Emit] = {"exp": exp, "log": log, "tanh": tanh, "erf": erf}
+_F64: Mapping[str, Emit] = {"exp": exp, "log": log, "tanh": tanh, "erf": erf, "sin": sin, "cos": cos}
 
 _LIBRARY_NAMES = {name: "fmod" if name == "rem" else name for name in _F32}
 

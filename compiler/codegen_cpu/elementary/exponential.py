@@ -108,8 +108,42 @@ def exp(f: FunctionBuilder, x: Reg) -> Reg:
     x = at_least(f, at_most(f, x, table.high), table.low)
     rounding = format.rounding + table.offset
     shifted = multiply_add(f, x, LOG2_E, rounding)
-    power = _exp_of_reduced(f, x, f.fsub(shifted, rounding), table.scaled_unit(format.bias))
-    return scale_by_power(f, power, to_bits(f, shifted))
+    n = f.fsub(shifted, rounding)
+    if x.type == _SCALED_TYPE and _SCALED_FEATURE in f.features:
+        return _scaled(f, _exp_of_reduced(f, x, n, 1.0), n)
+    return scale_by_power(f, _exp_of_reduced(f, x, n, table.scaled_unit(format.bias)), to_bits(f, shifted))
+
+
+_SCALED_TYPE, _SCALED_FEATURE = "<16 x float>", "avx512f"
+
+
+def _scaled(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
+    """x 2^n, rounded once, by the instruction for it: exp takes 14 instructions in place of 18, with the same bits."""
+    every_lane, rounding = f.constant("i16", -1), f.constant("i32", _CURRENT_ROUNDING)
+    return f.call("llvm.x86.avx512.mask.scalef.ps.512", x.type, x, n, x, every_lane, rounding)
+
+
+_CURRENT_ROUNDING = 4
+"""What instructions of AVX-512 call the rounding that is in force."""
+
+
+_LEAST_NORMAL_EXP = {"float": -86.6, "double": -707.9}
+"""Above it the exponent that e^x is rounded to is one of a normal number."""
+
+
+def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
+    """e^x for x <= 0 within 2 + |x| / 2 units in the last place; 0 where it is subnormal, or nearly so; NaN stays.
+
+    For weights of a softmax, whose sum is at least 1. Finite masks of exporters make subnormal ones, and products of
+    these take a processor a hundred times as long: swin_tiny took 203 ms with them and 156 ms without.
+    """
+    format, low = format_of(x), _LEAST_NORMAL_EXP[x.element]
+    bounded = at_least(f, x, low)
+    rounding = format.rounding + format.bias
+    shifted = multiply_add(f, bounded, LOG2_E, rounding)
+    u = multiply_add(f, bounded, LOG2_E, f.fsub(rounding, shifted))
+    power = f.fmul(polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)))
+    return f.select(f.fcmp("ole", x, low), 0.0, power)
 
 
 def scale_by_power(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:

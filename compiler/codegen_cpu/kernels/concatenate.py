@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
@@ -13,7 +14,8 @@ from onnxc.compiler.codegen_host.sizes import Known, emit_size
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.merged_axes import merged_axes
+from onnxc.compiler.planning.views import operand_view, row_major
 from onnxc.compiler.target import Target
 
 
@@ -41,9 +43,10 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
 
 @dataclass(frozen=True)
 class _Part:
-    """An operand, where it begins within a row of the result, and its rows along the last axis."""
+    """An operand, where it begins within a row of the result, and its rows, along so many `merged` axes."""
 
     operand: Value
+    merged: int
     offset: Int
     rows: Int
     columns: Int
@@ -54,11 +57,10 @@ def _parts(frame: KernelFrame, op: Op, stride: Int, known: Known) -> tuple[_Part
     f, axis, parts = frame.f, op.int("axis"), list[_Part]()
     offset: Int = 0
     for operand in op.operands:
-        extent, rows, columns = (
-            emit_size(size, frame.symbols, f, known)
-            for size in (operand.shape[axis], product(operand.shape[axis:-1]), operand.shape[-1])
-        )
-        parts.append(_Part(operand, *(_kept(size, f) for size in (offset, rows, columns))))
+        merged = merged_axes([operand], axis)
+        sizes = operand.shape[axis], product(operand.shape[axis:-merged]), product(operand.shape[-merged:])
+        extent, rows, columns = (emit_size(size, frame.symbols, f, known) for size in sizes)
+        parts.append(_Part(operand, merged, *(_kept(size, f) for size in (offset, rows, columns))))
         offset = f.add(offset, f.mul(extent, stride))
     return tuple(parts)
 
@@ -78,16 +80,28 @@ def _kept(size: Int, f: FunctionBuilder) -> Int:
 def _write_part(frame: KernelFrame, part: _Part, axis: int, outer: Sequence[Reg | int], strides: Sequence[Int]) -> None:
     """One operand within one outer row."""
     f, operand = frame.f, part.operand
-    inner = operand.shape[axis:-1]
+    view = operand_view(operand)
+    inner = operand.shape[axis : -part.merged]
     before = tuple(Index(coordinate) for coordinate in outer)
+    after = (Index(),) * (part.merged - 1)
 
     def write(e: Evaluator, middle: Sequence[Index], column: Index) -> None:
-        index = (*before, *middle, column)
+        index = (*before, *middle, *after, column)
         x = to_memory(e.value(operand, index), operand.dtype, f)
         e.store(x, frame.output, memory_type(operand.dtype), e.linear(index, strides, part.offset))
 
     def row(number: Reg) -> None:
         middle = tuple(Index(coordinate) for coordinate in frame.split(number, inner))
-        write_row(frame, 0, part.columns, lambda e, column: write(e, middle, column))
+
+        def vectors() -> None:
+            write_row(frame, 0, part.columns, lambda e, column: write(e, middle, column))
+
+        if view is None or view.strides[-1] != 1:
+            vectors()
+            return
+        e, start = frame.evaluator(), (*before, *middle, *after, Index())
+        source = Span(e.pointers[view.base], e.strided(start, view.strides, view.offset).base)
+        target = Span(frame.output, e.linear(start, strides, part.offset).base)
+        copy_row(f, operand.dtype, source, target, part.columns, vectors)
 
     f.loop(0, part.rows, 1, row)

@@ -45,7 +45,7 @@ class _RowLoops:
             rows.folds, rows.shape, rows.axes, rows.kept, rows.root
         )  # fmt: skip
         self.writes_rows, self.lanes_are_columns = rows.writes_rows, rows.last_is_folded
-        self.staged = self._choose_staged()
+        self.staged = rows.staged(self.schedule.staged_cost)
         kept_sizes = [self.shape[axis] for axis in self.kept]
         if self.lanes_are_columns:
             self.outer, self.unit_width = tuple(kept_sizes), 1
@@ -57,17 +57,10 @@ class _RowLoops:
         self.units = product(self.outer) * self.blocks
         self.unit_elements = product(self.shape[axis] for axis in self.axes) * self.unit_width
 
-    # Which values wait in the output row
-
-    def _choose_staged(self) -> Value | None:
-        if not self.writes_rows:
-            return None
-        passes = [self.rows.row_values(fold.operands[0]) for fold in self.folds] + [self.rows.row_values(self.root)]
-        for value in passes[0] if len(passes) == 1 else dict.fromkeys(v for values in passes[:-1] for v in values):
-            again = sum(value in values for values in passes) > 1
-            if again and value.dtype == self.root.dtype and self.rows.cost(value) > self.schedule.staged_cost:
-                return value
-        return None
+    @property
+    def columns(self) -> Dim:
+        """How many elements of a row, or of a part of it, follow each other."""
+        return product(self.shape[axis] for axis in self.axes[-self.rows.merged :])
 
     # Code
 
@@ -95,16 +88,15 @@ class _RowLoops:
 
     def _unit(self, kept: Sequence[Index], mask: Reg | None) -> None:
         bound: dict[Value, Reg] = {}
-        staged: set[Value] = set()
-        for fold in self.folds:
+        for ordinal, fold in enumerate(self.folds):
             self._bind_constants(fold.operands[0], kept, mask, bound)
             if fold.name == "arg_reduce":
                 bound[fold.results[0]] = self._arg_fold(fold, kept, mask, bound)
             else:
-                bound[fold.results[0]] = self._fold(fold, kept, mask, bound, staged)
+                bound[fold.results[0]] = self._fold(ordinal, kept, mask, bound)
         if self.writes_rows:
             self._bind_constants(self.root, kept, mask, bound)
-            self._write_row(kept, mask, bound, staged)
+            self._write_row(kept, mask, bound)
         else:
             self._write_fold(kept, mask, bound)
 
@@ -126,17 +118,16 @@ class _RowLoops:
             e.bound[value] = register
         return e
 
-    def _element(self, e: Evaluator, value: Value, index: Sequence[Index], staged: set[Value]) -> Reg:
-        """A value of a row; one that is staged is stored the first time and loaded afterwards."""
-        waiting = self.staged
-        if waiting is not None:
-            place = e.strided(index, row_major(self.shape))
-            if waiting in staged:
-                e.bound[waiting] = e.load(waiting, self.frame.output, place)
-            elif waiting in self.rows.row_values(value):
-                x = e.value(waiting, index)
-                e.store(to_memory(x, waiting.dtype, e.f), self.frame.output, memory_type(waiting.dtype), place)
-                e.bound[waiting] = x
+    def _element(self, e: Evaluator, value: Value, index: Sequence[Index], ordinal: int) -> Reg:
+        """A value of a row in the pass of an ordinal; what waits behind it is stored, what waited before is loaded."""
+        before, after = self.staged[ordinal : ordinal + 2] if ordinal < len(self.folds) else (self.staged[-1],) * 2
+        place = e.strided(index, row_major(self.shape))
+        if before is not None:
+            e.bound[before] = e.load(before, self.frame.output, place)
+        if after is not None and after is not before:
+            x = e.value(after, index)
+            e.store(to_memory(x, after.dtype, e.f), self.frame.output, memory_type(after.dtype), place)
+            e.bound[after] = x
         return e.value(value, index)
 
     def _for_columns(
@@ -152,11 +143,13 @@ class _RowLoops:
         Where several values are carried, each goes with vectors of its own.
         """
         frame, f = self.frame, self.frame.f
-        sizes = [self.shape[axis] for axis in self.axes]
-        outer, last = (sizes[:-1], sizes[-1]) if self.lanes_are_columns else (sizes, 1)
+        sizes, merged = [self.shape[axis] for axis in self.axes], self.rows.merged
+        outer, last = (sizes[:-merged], self.columns) if self.lanes_are_columns else (sizes, 1)
 
         def rows(number: Int, *values: Reg) -> Sequence[Reg]:
             before = tuple(Index(coordinate) for coordinate in frame.split(number, tuple(outer)))
+            # Of axes that are gone through as one, the last counts for all.
+            before += (Index(),) * (len(sizes) - 1 - len(before)) if self.lanes_are_columns else ()
             if not self.lanes_are_columns:
                 e = self._evaluator(frame.lanes, mask, bound)
                 return visit(e, self._index(kept, before), None, *values)
@@ -209,31 +202,27 @@ class _RowLoops:
 
         return (*f.if_(f.icmp("sgt", rest, 0), tail, lambda: values[:1]), *values[1:])
 
-    def _fold(
-        self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg], staged: set[Value]
-    ) -> Reg:
-        f, kind, dtype = self.frame.f, fold.text("kind"), fold.operands[0].dtype
+    def _fold(self, ordinal: int, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
+        f, fold = self.frame.f, self.folds[ordinal]
+        kind, dtype = fold.text("kind"), fold.operands[0].dtype
         type = vector_type(register_type(dtype), self.frame.lanes)
         start = f.constant(type, identity(kind, dtype))
 
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None, total: Reg) -> Sequence[Reg]:
-            x = e.spread(self._element(e, fold.operands[0], index, staged))
+            x = e.spread(self._element(e, fold.operands[0], index, ordinal))
             combined = combine(kind, dtype, total, x, f)
             return (combined if tail is None else f.select(tail, combined, total),)
 
         total, *others = self._for_columns(kept, mask, bound, visit, (start,) * self._accumulators(fold))
         for other in others:
             total = combine(kind, dtype, total, other, f)
-        if self.staged is not None and self.staged in self.rows.row_values(fold.operands[0]):
-            staged.add(self.staged)
         if self.lanes_are_columns:
             total = fold_lanes(kind, dtype, total, f)
         return round_register(total, dtype, f) if dtype.is_float else total
 
     def _accumulators(self, fold: Op) -> int:
         """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
-        columns = self.shape[self.axes[-1]]
-        is_short = isinstance(columns, int) and columns < self.schedule.accumulators * self.frame.lanes
+        is_short = isinstance(self.columns, int) and self.columns < self.schedule.accumulators * self.frame.lanes
         is_costly = self.rows.cost(fold.operands[0]) > self.schedule.staged_cost
         return 1 if is_short or is_costly or not self.lanes_are_columns else self.schedule.accumulators
 
@@ -299,12 +288,12 @@ class _RowLoops:
 
     # Results
 
-    def _write_row(self, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg], staged: set[Value]) -> None:
+    def _write_row(self, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
         frame = self.frame
         memory = memory_type(self.root.dtype)
 
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None) -> Sequence[Reg]:
-            x = self._element(e, self.root, index, staged)
+            x = self._element(e, self.root, index, len(self.folds))
             place = e.strided(index, row_major(self.shape))
             e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory, place)
             return ()

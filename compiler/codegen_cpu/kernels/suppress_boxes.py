@@ -7,12 +7,13 @@ a vector of them at a time, until as many stay as may. What is never taken is ne
 from dataclasses import dataclass
 from functools import cached_property
 
+from onnxc.compiler.codegen_cpu.heaps import Heap
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.schedules.boxes import COLUMNS, BoxMemory, box_memory
-from onnxc.compiler.codegen_cpu.sorting import Ordering, sift_function
+from onnxc.compiler.codegen_cpu.sorting import Ordering
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
@@ -30,13 +31,13 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     (op,) = (op for op in kernel.block.ops if op.name == "suppress_boxes")
     corners, scores, *limits = (operand_in_memory(frame, operand) for operand in op.operands)
     first = [frame.f.load("float", _at(frame, limit, ()), 4) for limit in limits]
-    boxes = _Boxes(frame, op, f"{name}_sift", corners, scores, first[0], first[1] if len(first) > 1 else None)
+    # The root of a heap is what comes last: the highest score, and of equals the greatest stored index.
+    heap = Heap(f"{name}_sift", ("i32", "i64"))
+    boxes = _Boxes(frame, op, heap, corners, scores, first[0], first[1] if len(first) > 1 else None)
     frame.f.loop(frame.begin, frame.end, 1, boxes.unit)
     frame.f.ret()
-    # The root of a heap is what comes last: the highest score, and of equals the greatest stored index.
-    sift = sift_function(f"{name}_sift", Ordering(F32, descending=False))
     shape = op.operands[1].shape
-    return KernelCode(name, (frame.f, sift), product(shape[:2]), frame.grain(shape[2] * _LOOKS))
+    return KernelCode(name, (frame.f, heap.function()), product(shape[:2]), frame.grain(shape[2] * _LOOKS))
 
 
 def _at(frame: KernelFrame, operand: tuple[Reg, View], index: tuple[Int, ...]) -> Reg:
@@ -50,12 +51,11 @@ def _at(frame: KernelFrame, operand: tuple[Reg, View], index: tuple[Int, ...]) -
 
 @dataclass(frozen=True)
 class _Unit:
-    """One class of one image: where its scores, its candidates and what stays of them are."""
+    """One class of one image: where the heap of its candidates, in keys of scores and indices, and what stays are."""
 
     image: Int
     category: Int
-    scores: Reg
-    indices: Reg
+    heap: tuple[Reg, Reg]
     columns: tuple[Reg, ...]
     result: Reg
 
@@ -66,7 +66,7 @@ class _Boxes:
 
     frame: KernelFrame
     op: Op
-    sift: str
+    heap: Heap
     corners: tuple[Reg, View]
     scores: tuple[Reg, View]
     overlap: Reg
@@ -98,7 +98,7 @@ class _Boxes:
         first = f.gep(indices, frame.size(memory.indices))
         columns = tuple(f.gep(first, f.mul(frame.size(memory.column), k)) for k in range(COLUMNS))
         result = f.gep(frame.output, f.mul(number, self.count), "i64")
-        unit = _Unit(image, category, start, indices, columns, result)
+        unit = _Unit(image, category, (start, indices), columns, result)
         candidates = self._candidates(unit)
         f.loop(0, f.lshr(candidates, 1), 1, lambda k: self._settle(unit, k, candidates))
         stay = self._choose(unit, candidates)
@@ -111,8 +111,8 @@ class _Boxes:
         def look(box: Reg, taken: Reg) -> tuple[Int]:
             score = f.load("float", _at(self.frame, self.scores, (unit.image, unit.category, box)), 4)
             number = f.select(f.fcmp("uno", score, score), float("-inf"), score)
-            f.store(number, f.gep(unit.scores, taken, "float"), 4)
-            f.store(f.sub(f.sub(self.boxes, 1), box), f.gep(unit.indices, taken, "i64"), 8)
+            key = Ordering(F32, descending=False).key(register(f.convert("bitcast", number, "i32")), f)
+            self.heap.store(f, unit.heap, taken, (key, f.sub(f.sub(self.boxes, 1), box)))
             if self.lowest is None:
                 return (f.add(taken, 1),)
             return (f.add(taken, f.convert("zext", f.fcmp("olt", self.lowest, score), "i64")),)
@@ -127,9 +127,7 @@ class _Boxes:
     def _sift(self, unit: _Unit, hole: Int, size: Int, moved: Int) -> None:
         """The candidate at `moved` finds its place in the heap below an empty hole."""
         f = self.frame.f
-        score = f.load("i32", f.gep(unit.scores, moved, "i32"), 4)
-        index = f.load("i64", f.gep(unit.indices, moved, "i64"), 8)
-        f.call(self.sift, "void", unit.scores, unit.indices, 1, hole, size, score, index)
+        self.heap.sift(f, unit.heap, 1, hole, size, self.heap.load(f, unit.heap, moved))
 
     def _choose(self, unit: _Unit, candidates: Reg) -> Reg:
         """Takes the best candidate again and again; how many stay."""
@@ -139,7 +137,7 @@ class _Boxes:
             return as_reg(f.and_(f.icmp("sgt", left, 0), f.icmp("slt", stay, self.count)))
 
         def take(left: Reg, stay: Reg) -> tuple[Int, Int]:
-            box = as_reg(f.sub(f.sub(self.boxes, 1), f.load("i64", unit.indices, 8)))
+            box = as_reg(f.sub(f.sub(self.boxes, 1), f.load("i64", unit.heap[1], 8)))
             last = f.sub(left, 1)
             self._sift(unit, 0, last, last)
             sides = [f.load("float", _at(self.frame, self.corners, (unit.image, box, k)), 4) for k in range(4)]

@@ -1,13 +1,13 @@
 """Kernels of a CPU that are not products: what a unit of work is, and how many elements a thread claims at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
 from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
-from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis
@@ -89,20 +89,36 @@ def element_threads(target: Target) -> Threads:
 
 
 def _moving_threads(problem: KernelProblem, target: Target) -> Threads:
-    """Threads for kernels that only move and compute elements: of narrow integers a vector holds more.
+    """Threads for kernels that only move and compute elements: of narrow types a vector holds more.
 
     Only where loads and stores of bytes take masks, which came with vectors of 512 bits.
     """
-    ops = problem.block.ops
-    simple = all(
-        op.name in ("concatenate", "constant") or PRIMITIVES[op.name].is_view or PRIMITIVES[op.name].kind == "pointwise"
-        for op in ops
-    )
-    if not simple or target.vector_bits < 512:
+    values = _row_values(problem.block.results)
+    if values is None or target.vector_bits < 512:
         return element_threads(target)
-    values = (*problem.block.parameters, *(result for op in ops for result in op.results))
-    widest = max(F32.bits if value.dtype.is_float else value.dtype.bits for value in values)
+    is_computed = any(value.op is not None and PRIMITIVES[value.op.name].kind == "pointwise" for value in values)
+    # 16-bit floats are computed in f32, but moved as they are.
+    widest = max(F32.bits if value.dtype.is_float and is_computed else value.dtype.bits for value in values)
     return Threads(target.vector_bits // min(max(widest, 8), F32.bits), GRAIN_ELEMENTS)
+
+
+def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
+    """The values along the rows of a kernel, without indices that are one number for a row; None where others are."""
+    values, pending = dict[Value, None](), list(results)
+    while pending:
+        value = pending.pop()
+        values[value] = None
+        op = value.op
+        if op is None or op.name == "constant":
+            continue
+        picks_rows = op.name == "gather" and op.int("axis") + op.operands[1].rank < value.rank
+        if picks_rows:
+            pending.append(op.operands[0])
+        elif op.name == "concatenate" or PRIMITIVES[op.name].is_view or PRIMITIVES[op.name].kind == "pointwise":
+            pending += op.operands
+        else:
+            return None
+    return tuple(values)
 
 
 def _pointwise(problem: KernelProblem, target: Target) -> Schedule:
@@ -177,8 +193,11 @@ def _ordering(problem: KernelProblem, target: Target) -> Schedule:
     """Long lines that are sorted whole, into dense results, by radix; where only a call tells, if they are long."""
     op = next(op for op in problem.block.ops if op.name in ("sort", "top_k"))
     length, stride = op.operands[0].shape[op.int("axis")], row_major(op.results[0].shape)[op.int("axis")]
-    is_long = not isinstance(length, int) or SHORTEST_RADIX <= length <= LONGEST_RADIX
-    by_radix = op.name == "sort" and stride == 1 and is_long
+    count = length if op.name == "sort" else op.dim("k")
+    is_long = all(not isinstance(size, int) or size >= SHORTEST_RADIX for size in (length, count))
+    fits = not isinstance(length, int) or length <= LONGEST_RADIX
+    is_whole = not (isinstance(length, int) and isinstance(count, int) and count < length)
+    by_radix = stride == 1 and is_long and fits and is_whole
     return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=element_threads(target))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.checks.findings import Findings
+from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
 from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key
 from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
@@ -18,7 +19,7 @@ class Context:
 
     `parameters` are the names of the function's attribute parameters; None outside functions.
     `configurations` are the device configurations with their numbers of devices.
-    `used_domains` collects the domains whose schemas were asked for.
+    `used_domains` collects the domains whose schemas were asked for. `operators` are those that the caller brings.
     """
 
     findings: Findings
@@ -30,6 +31,7 @@ class Context:
     limits: Limits = DEFAULT_LIMITS
     configurations: Mapping[str, int] = field(default_factory=dict)
     used_domains: set[str] = field(default_factory=set)
+    operators: CustomOperators = NO_OPERATORS
 
     def called(self, node: NodeProto) -> ModelFunction | None:
         """The function of the model that a node calls; it goes before an operator of the same name."""

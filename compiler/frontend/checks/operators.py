@@ -50,7 +50,7 @@ def _choose(site: Site, context: Context) -> Schema | None:
     if not node.op_type:
         findings.error("missing-operator", "a node has no operator", site.location(), rule=rule)
         return None
-    if newest_opset(domain) is None:
+    if newest_opset(domain) is None and not context.operators.have(domain):
         # Other software may know a domain that is imported, unless it is the model's own.
         is_imported = domain in context.opsets and not node.overload
         is_own = any(key[0] == domain for key in context.functions)
@@ -66,13 +66,14 @@ def _choose(site: Site, context: Context) -> Schema | None:
         return None
     if version < 1:
         return None
-    chosen = schema(domain, node.op_type, version)
+    custom = context.operators.find(domain, node.op_type, version)
+    chosen = schema(domain, node.op_type, version) if custom is None else custom.schema
     if node.overload:
         message = f"no function of the model is {shown}:{node.overload}, and operators have no overloads"
         findings.error("unknown-operator", message, site.location(), rule=rule)
         return None
     if chosen is None:
-        known = versions(domain, node.op_type)
+        known = context.operators.versions(domain, node.op_type) or versions(domain, node.op_type)
         message = (
             f"{shown} is new in opset {known[0]}, and opset {version} is imported" if known else f"{shown} is unknown"
         )

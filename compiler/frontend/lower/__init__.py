@@ -24,6 +24,7 @@ from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.nodes import without_lowering
 from onnxc.compiler.frontend.lower.overrides import as_declared, restrictions, with_free_types, without_overrides
 from onnxc.compiler.frontend.lower.walk import lower_graph
+from onnxc.compiler.frontend.lower.weights import weight_names
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
@@ -149,6 +150,11 @@ def _inputs(
             raise UnsupportedError(message, code="sparse-default")
         if tensor is not None:
             defaults[info.name] = tensor.array()
+    for name in () if options.freeze_params else weight_names(graph):
+        tensor = graph.initializers[name]
+        scope[name] = parameter = ir.parameter(name, TensorType(tensor.dtype, tensor.shape))
+        parameters.append(parameter)
+        defaults[name] = tensor.array()
     return parameters, scope, defaults
 
 

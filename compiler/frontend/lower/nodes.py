@@ -7,16 +7,17 @@ from onnxc.compiler.frontend.advice import advice
 from onnxc.compiler.frontend.case_split import CasesNeeded, CaseSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.cases import TOO_MANY, may_split_by_rank
+from onnxc.compiler.frontend.lower.custom import lowering_of
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
-from onnxc.compiler.frontend.operator import OPERATORS, Node, NodeResults, NotYetSupported, OperatorKey
+from onnxc.compiler.frontend.operator import OPERATORS, Lowering, Node, NodeResults, NotYetSupported, OperatorKey
 from onnxc.compiler.frontend.schemas import is_standard
 from onnxc.runtime.errors import InputError
 
 
 def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     """The values of the outputs of `node`, or the cases that it asks for."""
-    lowering = OPERATORS.get(_key(node.graph_node))
+    lowering = _lowering(node.graph_node)
     if lowering is None:
         note_without_lowering(node.graph_node, frame)
         return (None,) * node.output_count
@@ -51,11 +52,12 @@ def note_without_lowering(node: GraphNode, frame: Frame) -> None:
 
 def without_lowering(nodes: Iterable[GraphNode]) -> tuple[tuple[Location, str], ...]:
     """Those of the nodes whose operator version has no lowering, with advice."""
-    return tuple((node.location, advice(node.domain, node.operator)) for node in nodes if _key(node) not in OPERATORS)
+    return tuple((node.location, advice(node.domain, node.operator)) for node in nodes if _lowering(node) is None)
 
 
-def _key(node: GraphNode) -> OperatorKey:
-    return node.domain, node.operator, node.since
+def _lowering(node: GraphNode) -> Lowering | None:
+    key: OperatorKey = node.domain, node.operator, node.since
+    return OPERATORS.get(key) if node.custom is None else lowering_of(node.custom)
 
 
 def _checked(made: NodeResults, node: Node, frame: Frame) -> NodeOutcome:

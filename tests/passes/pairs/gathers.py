@@ -42,6 +42,25 @@ FIRES = {
             lambda b, x: b.reshape(b.slice(x, (0, 3), (N, 1)), (N,)),
         ),
     ],
+    r.gather_runs: [
+        Pair(
+            (f32(N, 20),),
+            lambda b, x: b.gather(x, _at(b, 0, 0, *range(20), 18, 17), 1),
+            lambda b, x: b.concatenate(
+                [
+                    b.broadcast(b.slice(x, (0, 0), (N, 1)), (0, 1), (N, 3)),
+                    b.slice(x, (0, 1), (N, 19)),
+                    b.slice(x, (0, 18), (N, 2), (1, -1)),
+                ],
+                1,
+            ),
+        ),
+        Pair(
+            (f32(40),),
+            lambda b, x: b.gather(x, _at(b, 7, *range(20, 40)), 0),
+            lambda b, x: b.concatenate([b.slice(x, (7,), (1,)), b.slice(x, (20,), (20,))], 0),
+        ),
+    ],
     r.gather_moved_indices: [
         Pair(
             (f32(5, 2), i64(3)),
@@ -102,6 +121,14 @@ REFUSES = {
         Pair((f32(5),), lambda b, x: b.gather(x, _at(b, 2, 2), 0)),
         Pair((f32(N),), lambda b, x: b.gather(x, _at(b, 0), 0)),
         Pair((f32(5),), lambda b, x: b.gather(x, _at(b), 0)),
+    ],
+    r.gather_runs: [
+        Pair((f32(20, N),), lambda b, x: b.gather(x, _at(b, 0, *range(20)), 0)),
+        Pair((f32(N, 15),), lambda b, x: b.gather(x, _at(b, 0, 0, *range(1, 15)), 1)),
+        Pair((f32(99),), lambda b, x: b.gather(x, _at(b, 5, 8, 2, *range(60)), 0)),
+        Pair((f32(99),), lambda b, x: b.gather(x, _at(b, *range(20), *range(30, 50), *range(60, 80)), 0)),
+        Pair((f32(99),), lambda b, x: b.gather(x, _at(b, *range(0, 80, 2)), 0)),
+        Pair((f32(20),), lambda b, x: b.gather(x, _at(b, 0, *range(21)), 0)),
     ],
     r.gather_moved_indices: [
         Pair((f32(5), i64(6)), lambda b, x, y: b.gather(x, b.reshape(y, (2, 3)), 0)),

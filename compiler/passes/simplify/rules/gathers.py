@@ -26,6 +26,49 @@ def gather_at_constants(op: Op, build: Builder) -> Value | None:
     return build.with_shape(build.slice_axis(data, axis, int(wanted[0]), int(wanted.size), step), op.result.shape)
 
 
+MOST_RUNS = 3
+"""Indices of padding that copies elements count up, between what they do before and behind."""
+
+LEAST_RUN = 16
+"""Where the longest run is shorter than a vector, or than half of the row, elements are as well picked one by one."""
+
+
+@rule("gather")
+def gather_runs(op: Op, build: Builder) -> Value | None:
+    """gather(x, [a, a, b, b + 1, ..., c, c - 1]) = concatenate(x[a, a], x[b:], x[c::-1]) along the last axis"""
+    data, indices = op.operands
+    axis, array = op.int("axis"), constant_of(indices)
+    size = data.shape[axis]
+    if array is None or array.ndim != 1 or axis != data.rank - 1 or not isinstance(size, int):
+        return None
+    if array.size < LEAST_RUN or not 0 <= array.min() <= array.max() < size:
+        return None
+    runs = _runs(array)
+    if not 1 < len(runs) <= MOST_RUNS or 2 * max(map(len, runs)) < max(array.size, 2 * LEAST_RUN):
+        return None
+    return build.concatenate([_run_of(data, axis, run, build) for run in runs], axis)
+
+
+def _runs(array: np.ndarray) -> list[np.ndarray]:
+    """Parts in which neighbours differ by the same -1, 0 or 1, each as long as it can be; of many only the first."""
+    runs: list[np.ndarray] = []
+    while array.size and len(runs) <= MOST_RUNS:
+        steps = np.diff(array)
+        ends = np.flatnonzero((steps != steps[:1]) | (np.abs(steps) > 1))
+        length = int(ends[0]) + 1 if ends.size else array.size
+        runs.append(array[:length])
+        array = array[length:]
+    return runs
+
+
+def _run_of(data: Value, axis: int, run: np.ndarray, build: Builder) -> Value:
+    step = int(run[1] - run[0]) if run.size > 1 else 1
+    if step != 0:
+        return build.slice_axis(data, axis, int(run[0]), run.size, step)
+    first = build.slice_axis(data, axis, int(run[0]), 1)
+    return build.broadcast(first, range(data.rank), (*data.shape[:axis], run.size))
+
+
 @rule("gather")
 def gather_moved_indices(op: Op, build: Builder) -> Value | None:
     """gather(x, move(i)) = move(gather(x, i)) for indices that are reshaped by units or broadcast"""

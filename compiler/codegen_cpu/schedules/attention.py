@@ -1,0 +1,103 @@
+"""Attention on a CPU: how many queries are folded at once, over blocks of how many keys."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.schedules import Arithmetic, AttentionSchedule, Threads, Tile
+from onnxc.compiler.planning.views import operand_view
+from onnxc.compiler.target import Target
+
+__all__ = ["attention_candidates", "attention_measures", "is_native"]
+
+PANEL_VECTORS = {32: 4, 16: 2}
+"""The vectors of queries of a panel, by the vector registers that there are. 6 heads of 1500 queries and keys, 64 wide,
+took 50, 54 and 59 ms with 4, 3 and 2 of 16 lanes."""
+
+PANEL_KEYS = 128
+"""The keys of a block: its scores with 64 queries are 32 KiB. The same took 46.3, 45.8, 47.4 and 47.4 ms with 64, 128,
+256 and 512."""
+
+FEW_QUERIES = 8
+"""Up to so many queries go by lines: 12 heads of 8 with 1024 keys took 1.36 ms so and 1.69 ms by panels, of 12 queries
+1.77 ms and 1.64 ms."""
+
+LINE_KEYS = 128
+"""The keys of a block of lines, which all rows of a group read from the first-level cache. 8 heads in 2 groups with
+2048 keys took 205, 141, 166 and 218 us with 64, 128, 256 and 512; heads without groups take the same time with any."""
+
+LINE_ROWS = 8
+"""The rows that share keys and values: 32 heads in 4 groups, 128 wide, took 2.31, 2.18 and 2.03 ms with 4, 8 and 16;
+with 16 fewer units are left for threads."""
+
+WIDEST = 512
+"""The widest heads: queries, sums and results of a panel take 128 KiB each on the stack. Wider ones are taken apart by
+passes/lower/decompose_attention.py."""
+
+
+def is_native(op: Op) -> bool:
+    """Whether the heads are of known widths that fit the stack."""
+    q, _, v, *_ = op.operands
+    return all(isinstance(width, int) and 0 < width <= WIDEST for width in (q.shape[3], v.shape[3]))
+
+
+def attention_measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    """How many queries a head has: few, as when tokens are generated, or many."""
+    return {"queries": Measure(_attention(problem).operands[0].shape[2], (Typical(1, 0, FEW_QUERIES), Typical(1024)))}
+
+
+def attention_candidates(problem: KernelProblem, case: Case, target: Target) -> Sequence[AttentionSchedule]:
+    """Lines for few queries, where keys lie along their width; panels for all others."""
+    op = _attention(problem)
+    keys = operand_view(op.operands[1])
+    is_dense = keys is not None and keys.strides[3] == 1
+    return (_lines(op, target) if is_dense and case.sizes["queries"] <= FEW_QUERIES else _panels(op, target),)
+
+
+def _attention(problem: KernelProblem) -> Op:
+    return next(op for op in problem.block.ops if op.name == "attention")
+
+
+def _panels(op: Op, target: Target) -> AttentionSchedule:
+    lanes, queries = _lanes(op, target), op.operands[0].shape[2]
+    vectors = PANEL_VECTORS[target.vector_registers]
+    if isinstance(queries, int):
+        vectors = max(1, min(vectors, -(-queries // lanes)))
+    return _schedule(op, "panels", Tile(vectors * lanes, _block(op, PANEL_KEYS, 1)), lanes)
+
+
+def _lines(op: Op, target: Target) -> AttentionSchedule:
+    lanes, queries = _lanes(op, target), op.operands[0].shape[2]
+    heads, groups = known_sizes((op.operands[0].shape[1], op.operands[1].shape[1]))
+    rows = max(1, min(LINE_ROWS, queries * heads // groups)) if isinstance(queries, int) else LINE_ROWS
+    return _schedule(op, "lines", Tile(rows, _block(op, LINE_KEYS, lanes)), lanes)
+
+
+def _schedule(op: Op, algorithm: Literal["panels", "lines"], tile: Tile, lanes: int) -> AttentionSchedule:
+    sums = _sums(op)
+    width, value_width = known_sizes((op.operands[0].shape[3], op.operands[2].shape[3]))
+    return AttentionSchedule(
+        algorithm=algorithm,
+        tile=tile,
+        widths=(width, value_width),
+        arithmetic=Arithmetic(str(sums), sums),
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+    )
+
+
+def _block(op: Op, most: int, lanes: int) -> int:
+    """The keys of a block, whole vectors of them."""
+    keys = op.operands[1].shape[2]
+    return -(-max(1, min(keys, most)) // lanes) * lanes if isinstance(keys, int) else most
+
+
+def _sums(op: Op) -> DType:
+    return F64 if op.operands[0].dtype == F64 else F32
+
+
+def _lanes(op: Op, target: Target) -> int:
+    return target.vector_bits // _sums(op).bits

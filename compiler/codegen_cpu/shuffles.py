@@ -1,0 +1,53 @@
+"""Lanes of several vectors brought together, in place of gathers where what is wanted lies close together."""
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+
+LARGEST_SHUFFLED_STRIDE = 4
+"""Beyond it a gather touches less memory than whole vectors would. An estimate; strides of models are 1 to 3, or the
+window itself."""
+
+
+def pick_lanes(f: FunctionBuilder, vectors: Sequence[Reg], picks: Sequence[int]) -> Reg:
+    """The vector of the elements `picks` of the vectors, counted through all of them."""
+    lanes = vectors[0].lanes
+    result: Reg | None = None
+    for ordinal, vector in enumerate(vectors):
+        first = ordinal * lanes
+        here = [pick - first if first <= pick < first + lanes else -1 for pick in picks]
+        if max(here) < 0:
+            continue
+        if result is None:
+            result = f.shuffle(vector, None, here)
+        else:
+            # Lanes of the vectors before are in their own place already.
+            earlier = [lane if pick < first else -1 for lane, pick in enumerate(picks)]
+            merged = [max(a, b + len(picks) if b >= 0 else -1) for a, b in zip(earlier, here, strict=True)]
+            result = f.shuffle(result, vector, merged)
+    assert result is not None, picks
+    return result
+
+
+def is_shuffled(step: Int) -> TypeGuard[int]:
+    """Whether elements so far apart are loaded as whole vectors and taken apart."""
+    return (isinstance(step, int) and 1 < abs(step) <= LARGEST_SHUFFLED_STRIDE) or step == -1
+
+
+def part_offsets(lanes: int, step: int) -> tuple[int, ...]:
+    """Where to load whole vectors of what lies `step` apart, from the first lane on; nothing beyond is touched."""
+    low, span = min(0, (lanes - 1) * step), (lanes - 1) * abs(step) + 1
+    return tuple(low + min(start, span - lanes) for start in range(0, span, lanes))
+
+
+def take_strided(f: FunctionBuilder, vectors: Sequence[Reg], step: int) -> Reg:
+    """The lanes `step` apart of the vectors that were loaded at `part_offsets`."""
+    lanes = vectors[0].lanes
+    starts = part_offsets(lanes, step)
+    picks = []
+    for lane in range(lanes):
+        ordinal = max(k for k, start in enumerate(starts) if start <= lane * step)
+        picks.append(ordinal * lanes + lane * step - starts[ordinal])
+    return pick_lanes(f, vectors, picks)

@@ -1,0 +1,286 @@
+"""Custom operators: their interface as a schema, and their body in one of three forms."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+
+from google.protobuf.message import DecodeError
+
+from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
+from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto
+from onnxc.compiler.frontend.read import SupportsSerialize
+from onnxc.compiler.frontend.schemas import UNBOUNDED, AttributeSchema, Default, Formal, Option, Schema, normal_domain
+from onnxc.runtime.errors import InputError
+
+__all__ = [
+    "NO_OPERATORS",
+    "Body",
+    "Built",
+    "CustomOperator",
+    "CustomOperators",
+    "HostFunction",
+    "OnnxFunction",
+    "custom_operator",
+]
+
+_FORMAL = re.compile(r"([A-Za-z_]\w*)(\?|\.\.\.)?", re.ASCII)
+_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
+_OPTIONS: Mapping[str | None, Option] = {None: "single", "?": "optional", "...": "variadic"}
+_SCALARS: Mapping[str, type[int] | type[float] | type[str]] = {
+    "int": int, "float": float, "string": str, "ints": int, "floats": float, "strings": str,
+}  # fmt: skip
+_KINDS = (*_SCALARS, "tensor")
+
+# The rule says which types the operator takes.
+_ANY = "any"
+_DENSE = tuple(f"tensor({element.name})" for element in ELEMENT_TYPES.values())
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxFunction:
+    """A body that is a function of ONNX, expanded where it is called as one of the model's own."""
+
+    proto: FunctionProto
+
+
+@dataclass(frozen=True)
+class Built:
+    """A body made of ops."""
+
+    build: BuildBody
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A body that is a function on NumPy arrays, by its import path, "package.module:name", called on the host."""
+
+    path: str
+    types: TypeRule
+
+
+Body = OnnxFunction | Built | HostFunction
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CustomOperator:
+    """An operator that a caller brings; `schema` is its interface, which a function of ONNX has itself."""
+
+    domain: str
+    name: str
+    since: int
+    body: Body
+    schema: Schema | None
+
+    def __str__(self) -> str:
+        return f"{self.domain}.{self.name}-{self.since}"
+
+    def __repr__(self) -> str:
+        return f"<CustomOperator {self}>"
+
+
+@dataclass(frozen=True)
+class CustomOperators:
+    """The custom operators of a compilation, no two of one domain, name and version."""
+
+    operators: tuple[CustomOperator, ...] = ()
+
+    @cached_property
+    def _versions(self) -> Mapping[tuple[str, str], tuple[CustomOperator, ...]]:
+        """By domain and name, newest first."""
+        found: dict[tuple[str, str], tuple[CustomOperator, ...]] = {}
+        for operator in sorted(self.operators, key=lambda operator: -operator.since):
+            key = operator.domain, operator.name
+            found[key] = (*found.get(key, ()), operator)
+        return found
+
+    def find(self, domain: str, name: str, opset: int) -> CustomOperator | None:
+        """The version of an operator that holds in an opset: the newest that is not newer than it."""
+        versions = self._versions.get((domain, name), ())
+        return next((operator for operator in versions if operator.since <= opset), None)
+
+    def versions(self, domain: str, name: str) -> tuple[int, ...]:
+        """The versions of an operator, oldest first."""
+        return tuple(operator.since for operator in reversed(self._versions.get((domain, name), ())))
+
+    def have(self, domain: str) -> bool:
+        """Whether any is of the domain."""
+        return any(operator.domain == domain for operator in self.operators)
+
+
+NO_OPERATORS = CustomOperators()
+
+
+def custom_operator(
+    name: str = "",
+    domain: str = "",
+    *,
+    since: int = 1,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Default] | None = None,
+    function: SupportsSerialize | None = None,
+    build: BuildBody | None = None,
+    host: Callable[..., object] | str | None = None,
+    types: TypeRule | None = None,
+) -> CustomOperator:
+    """See `onnxc.custom_operator`."""
+    if isinstance(since, bool) or not isinstance(since, int) or since < 1:
+        raise _wrong(f"since is {since!r}, expected the first version of the domain that has the operator, from 1")
+    if sum(body is not None for body in (function, build, host)) != 1:
+        raise _wrong(f"{name or 'the operator'} has one body: one of function=, build= and host= is to be given")
+    if (types is not None) != (host is not None):
+        raise _wrong("types= is for host=, and is needed there: all other bodies say their types themselves")
+    if function is not None:
+        if inputs or outputs or attributes or defaults:
+            raise _wrong("a function says its inputs, outputs and attributes itself")
+        return _of_function(_read_function(function), name, domain, since)
+    _expect_names(name, domain)
+    schema = _schema(name, domain, since, inputs, outputs, _attributes(attributes or {}, defaults or {}))
+    if build is not None:
+        _expect_callable("build", build)
+        return CustomOperator(domain, name, since, Built(build), schema)
+    assert host is not None
+    assert types is not None
+    _expect_callable("types", types)
+    return CustomOperator(domain, name, since, HostFunction(_import_path(host), types), schema)
+
+
+def _wrong(message: str) -> InputError:
+    return InputError(message, code="custom-operator")
+
+
+def _expect_names(name: str, domain: str) -> None:
+    if not isinstance(name, str) or not name or not isinstance(domain, str):
+        raise _wrong(f"the operator is named {name!r} in the domain {domain!r}, expected two texts")
+    if not normal_domain(domain):
+        raise _wrong(f"{name} has no domain, and that of the standard, ai.onnx, is not for other operators")
+
+
+def _expect_callable(what: str, value: object) -> None:
+    if not callable(value):
+        raise _wrong(f"{what} is {value!r}, expected a function")
+
+
+def _read_function(function: object) -> FunctionProto:
+    if not isinstance(function, SupportsSerialize):
+        raise _wrong(f"function is of type {type(function).__name__}, expected a FunctionProto")
+    try:
+        return FunctionProto.FromString(function.SerializeToString())
+    except DecodeError as problem:
+        raise _wrong(f"function is no FunctionProto: {problem}") from problem
+
+
+def _of_function(proto: FunctionProto, name: str, domain: str, since: int) -> CustomOperator:
+    """The operator that a function of ONNX is; a name and a domain that are given are the function's."""
+    for what, given, own in (("name", name, proto.name), ("domain", domain, proto.domain)):
+        if given and given != own:
+            raise _wrong(f"the function has the {what} {own!r}, and {given!r} is given")
+    if proto.overload:
+        raise _wrong(f"the function has the overload {proto.overload!r}, and operators have none")
+    _expect_names(proto.name, proto.domain)
+    return CustomOperator(proto.domain, proto.name, since, OnnxFunction(proto), None)
+
+
+def _import_path(host: object) -> str:
+    """Where another process finds the function."""
+    if isinstance(host, str):
+        if not _PATH.fullmatch(host):
+            raise _wrong(f'host is {host!r}, expected a path such as "package.module:function"')
+        return host
+    _expect_callable("host", host)
+    path = f"{getattr(host, '__module__', '')}:{getattr(host, '__qualname__', '')}"
+    if not _PATH.fullmatch(path) or _at(path) is not host:
+        raise _wrong(f"host is {host!r}, which cannot be imported: define it at the top of a module")
+    return path
+
+
+def _at(path: str) -> object:
+    """What is at an import path, None where that is nothing."""
+    module, _, name = path.partition(":")
+    found: object = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+# The interface
+
+
+def _schema(
+    name: str,
+    domain: str,
+    since: int,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, AttributeSchema],
+) -> Schema:
+    takes, gives = _formals("inputs", inputs), _formals("outputs", outputs)
+    if not gives:
+        raise _wrong(f"{name} has no output")
+    return Schema(
+        domain, name, since, False, *_counts(takes), *_counts(gives), takes, gives, attributes, {_ANY: _DENSE}, False
+    )
+
+
+def _formals(what: str, texts: Sequence[str]) -> tuple[Formal, ...]:
+    """The parameters that texts such as "x", "bias?" and "rest..." name."""
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise _wrong(f"{what} is {texts!r}, expected a sequence of names")
+    formals = []
+    for text in texts:
+        matched = _FORMAL.fullmatch(text) if isinstance(text, str) else None
+        if matched is None:
+            raise _wrong(f'{what} has {text!r}, expected a name, "name?" or "name..."')
+        formals.append(Formal(matched[1], _ANY, _OPTIONS[matched[2]], False, 0))
+    if any(formal.option == "variadic" for formal in formals[:-1]):
+        raise _wrong(f"{what} has one of any number that is not the last")
+    if len({formal.name for formal in formals}) < len(formals):
+        raise _wrong(f"{what} names one twice: {', '.join(texts)}")
+    return tuple(formals)
+
+
+def _counts(formals: Sequence[Formal]) -> tuple[int, int]:
+    """The least and the most that a node has of them."""
+    least = max((index + 1 for index, formal in enumerate(formals) if formal.option == "single"), default=0)
+    return least, UNBOUNDED if formals and formals[-1].option == "variadic" else len(formals)
+
+
+def _attributes(kinds: Mapping[str, str], defaults: Mapping[str, Default]) -> Mapping[str, AttributeSchema]:
+    """By name; one that has a question mark behind its name, or a default, may be left out."""
+    if not isinstance(kinds, Mapping) or not isinstance(defaults, Mapping):
+        raise _wrong("attributes and defaults are mappings from names to kinds and to values")
+    found: dict[str, AttributeSchema] = {}
+    for text, kind in kinds.items():
+        matched = _FORMAL.fullmatch(text) if isinstance(text, str) else None
+        if matched is None or matched[2] == "...":
+            raise _wrong(f'attributes has {text!r}, expected a name or "name?"')
+        if kind not in _KINDS:
+            raise _wrong(f"attribute {matched[1]} is of kind {kind!r}, known are {', '.join(_KINDS)}")
+        default = _default(matched[1], kind, defaults.get(matched[1]))
+        found[matched[1]] = AttributeSchema(matched[1], kind, matched[2] is None and default is None, default)
+    for name in defaults:
+        if name not in found:
+            raise _wrong(f"defaults names {name!r}, the attributes are {', '.join(found) or 'none'}")
+    return found
+
+
+def _default(name: str, kind: str, value: object) -> Default | None:
+    """The default of an attribute of a kind."""
+    if value is None:
+        return None
+    is_list, scalar = isinstance(value, list | tuple), _SCALARS.get(kind)
+    items = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if scalar is None or is_list != kind.endswith("s") or not all(_is_one(item, scalar) for item in items):
+        raise _wrong(f"the default of attribute {name} is {value!r}, which is not of kind {kind}")
+    # An integer stands for a float, which bodies then get.
+    typed = tuple(scalar(item) for item in items)
+    return typed if is_list else typed[0]
+
+
+def _is_one(item: object, scalar: type) -> bool:
+    """Whether a value is one of an attribute of this type."""
+    return isinstance(item, (int, float) if scalar is float else scalar) and not isinstance(item, bool)

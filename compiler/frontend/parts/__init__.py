@@ -1,0 +1,1 @@
+"""Models made of parts of models: values renamed, a part taken out, two models joined."""

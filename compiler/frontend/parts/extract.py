@@ -1,0 +1,132 @@
+"""A part of a model, between values: the nodes that lead from some to others, with the weights that they use."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from typing import TypeVar
+
+from onnxc.compiler.frontend.checks.findings import listed
+from onnxc.compiler.frontend.functions import own_names
+from onnxc.compiler.frontend.parts.rename import expect_values
+from onnxc.compiler.frontend.parts.uses import used_by_node
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnxc.compiler.frontend.versions.change import type_of
+from onnxc.runtime.errors import InputError
+
+__all__ = ["extract_part", "split_model"]
+
+
+Item = TypeVar("Item")
+
+
+def extract_part(
+    model: ModelProto, typed: ModelProto, inputs: Sequence[str] | None, outputs: Sequence[str]
+) -> ModelProto:
+    """The model that computes `outputs` from `inputs`, values of its graph; None: from the inputs that it needs.
+
+    typed: the same model with the types of its values declared. Raises InputError for a value that there is not, or
+    whose type is not known, and where an output needs an input that is not among `inputs`.
+    """
+    expect_values(own_names(model.graph), [*(inputs or ()), *outputs])
+    if not outputs or len({*outputs}) < len(outputs) or len({*(inputs or ())}) < len(inputs or ()):
+        raise InputError("a part has at least one output, and each value once", code="part-values")
+    graph = model.graph
+    nodes, leaves = _needed(graph, inputs or (), outputs)
+    weights = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+    missing = [name for name in leaves if name not in weights]
+    if inputs is not None and missing:
+        message = f"{listed(outputs)} cannot be computed without {listed(missing)}, which is not among the inputs"
+        raise InputError(message, code="part-values")
+    given = inputs if inputs is not None else [info.name for info in graph.input if info.name in leaves]
+    part = ModelProto()
+    part.CopyFrom(model)
+    del part.training_info[:]
+    known = {info.name: info for info in (*_weight_types(graph), *typed.graph.value_info)}
+    known |= {info.name: info for info in (*typed.graph.output, *typed.graph.input)}
+    was_input = {info.name for info in graph.input}
+    for field, names in ((part.graph.input, given), (part.graph.output, outputs)):
+        del field[:]
+        field.extend(_declared(known, name) for name in names)
+    # An input with a default keeps it; a weight that becomes an input is none any more.
+    _keep(part.graph, nodes, leaves | {name for name in given if name in was_input})
+    return part
+
+
+def _weight_types(graph: GraphProto) -> Iterator[ValueInfoProto]:
+    return (ValueInfoProto(name=tensor.name, type=type_of(tensor)) for tensor in graph.initializer)
+
+
+def split_model(model: ModelProto, typed: ModelProto, values: Sequence[str]) -> tuple[ModelProto, ModelProto]:
+    """The model in two: what computes `values`, and what computes the outputs from them.
+
+    Outputs that need none of the values are the first part's. Raises InputError where the second part needs another
+    value of the first one, which it names.
+    """
+    expect_values(own_names(model.graph), values)
+    outputs = [info.name for info in model.graph.output]
+    behind = _behind(model.graph.node, values)
+    later = [name for name in outputs if name in behind]
+    if not later:
+        raise InputError(f"no output is computed from {listed(values)}", code="part-values")
+    earlier = [*values, *(name for name in outputs if name not in behind and name not in values)]
+    given = [*values, *(info.name for info in model.graph.input if info.name not in values)]
+    nodes, leaves = _needed(model.graph, given, later)
+    crossing = [name for node in nodes if not behind.intersection(node.output) for name in node.output]
+    if crossing:
+        message = f"{listed(values)} do not cut the model: {listed(crossing)} is needed on the other side too"
+        raise InputError(message, code="part-values")
+    needed = [name for name in given if name in values or name in leaves]
+    return extract_part(model, typed, None, earlier), extract_part(model, typed, needed, later)
+
+
+def _needed(graph: GraphProto, inputs: Collection[str], outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+    """The nodes that lead from the inputs to the outputs, in order, and the other values that no node computes."""
+    producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    waiting, seen, kept = [*outputs], set(inputs), set[int]()
+    leaves: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name not in producers:
+            leaves.add(name)
+        elif producers[name] not in kept:
+            kept.add(producers[name])
+            waiting += used_by_node(graph.node[producers[name]])
+    return [graph.node[index] for index in sorted(kept)], leaves
+
+
+def _behind(nodes: Iterable[NodeProto], values: Collection[str]) -> set[str]:
+    """The values that are computed from these."""
+    behind: set[str] = set()
+    for node in nodes:
+        if any(name in values or name in behind for name in used_by_node(node)):
+            behind.update(name for name in node.output if name and name not in values)
+    return behind
+
+
+def _keep(graph: GraphProto, nodes: Iterable[NodeProto], weights: Collection[str]) -> None:
+    """Leaves in a graph these nodes and weights, and what is said of them."""
+    kept = [*nodes]
+    present = {*weights, *(info.name for info in graph.input), *(name for node in kept for name in node.output)}
+    _keep_only(graph.quantization_annotation, lambda each: each.tensor_name in present)
+    scales = {entry.value for each in graph.quantization_annotation for entry in each.quant_parameter_tensor_names}
+    stored = {*weights, *(scales - {info.name for info in graph.input})}
+    _keep_only(graph.initializer, lambda each: each.name in stored)
+    _keep_only(graph.sparse_initializer, lambda each: each.values.name in stored)
+    sides = {info.name for info in (*graph.input, *graph.output)}
+    _keep_only(graph.value_info, lambda each: each.name in present and each.name not in sides)
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def _keep_only(items: MutableSequence[Item], is_kept: Callable[[Item], bool]) -> None:
+    kept = [item for item in items if is_kept(item)]
+    del items[:]
+    items.extend(kept)
+
+
+def _declared(known: Mapping[str, ValueInfoProto], name: str) -> ValueInfoProto:
+    info = known.get(name)
+    if info is None or not info.type.WhichOneof("value"):
+        raise InputError(f"the type of the value {name} is not known", code="part-values")
+    return info

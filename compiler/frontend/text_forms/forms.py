@@ -1,0 +1,88 @@
+"""The text forms of models, by the endings of file names: those that the onnx package knows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from onnxc.compiler.diagnostics import error, model_error
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.text_forms.beyond_syntax import apply_fields, missing_fields
+from onnxc.compiler.frontend.text_forms.json_form import parse_json, print_json
+from onnxc.compiler.frontend.text_forms.onnx_parser import parse_syntax
+from onnxc.compiler.frontend.text_forms.onnx_printer import print_syntax
+from onnxc.compiler.frontend.text_forms.textproto_form import parse_textproto, print_textproto
+from onnxc.runtime.errors import InputError, ModelError
+
+__all__ = ["TEXT_FORMS", "TextForm", "form_of_path", "named_form", "parse_text", "print_text"]
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """One way of writing models as text; `suffixes` are the endings of its files."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    parse: Callable[[str], ModelProto]
+    print: Callable[[ModelProto], str]
+
+
+def _parse_onnx(text: str) -> ModelProto:
+    model, end = parse_syntax(text)
+    apply_fields(text, end, model)
+    return model
+
+
+def _print_onnx(model: ModelProto) -> str:
+    said = print_syntax(model)
+    comments = "\n".join(missing_fields(model, parse_syntax(said)[0]))
+    return f"{said}\n{comments}\n" if comments else said
+
+
+TEXT_FORMS: Mapping[str, TextForm] = {
+    form.name: form
+    for form in (
+        TextForm("onnxtxt", (".onnxtxt", ".onnxtext"), _parse_onnx, _print_onnx),
+        TextForm("textproto", (".textproto", ".txtpb", ".prototxt", ".pbtxt"), parse_textproto, print_textproto),
+        TextForm("json", (".json", ".onnxjson"), parse_json, print_json),
+    )
+}
+
+_BY_SUFFIX = {suffix: form for form in TEXT_FORMS.values() for suffix in form.suffixes}
+
+
+def form_of_path(path: str) -> TextForm | None:
+    """The text form that the name of a file tells; None for a binary one."""
+    return _BY_SUFFIX.get(PurePath(path).suffix.lower())
+
+
+def named_form(name: str) -> TextForm:
+    """The text form of that name; InputError where there is none."""
+    if name not in TEXT_FORMS:
+        raise InputError(f"form is {name!r}, expected one of {', '.join(TEXT_FORMS)}", code="unknown-text-form")
+    return TEXT_FORMS[name]
+
+
+def parse_text(data: bytes | memoryview, form: TextForm) -> ModelProto:
+    """The model that the bytes of a text are; ModelError tells line and column of what is wrong."""
+    try:
+        text = bytes(data).decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as problem:
+        message = f"byte {problem.start} of the text is not UTF-8"
+        raise model_error([error("invalid-utf8", message, rule="ONNX IR, strings are UTF-8")]) from None
+    return form.parse(text)
+
+
+def print_text(model: ModelProto, form: TextForm) -> str:
+    """The model as a text that is read back as exactly this model; ModelError where there is none."""
+    text = form.print(model)
+    if not _is_read_back(text, form, model):
+        message = f"{form.name} cannot say all of the model: it has text that is not UTF-8, or what no standard knows"
+        raise model_error([error("unwritable-text", message, rule="a text is read back as the same model")])
+    return text
+
+
+def _is_read_back(text: str, form: TextForm, model: ModelProto) -> bool:
+    try:
+        return form.parse(text).SerializeToString(deterministic=True) == model.SerializeToString(deterministic=True)
+    except ModelError:
+        return False

@@ -1,0 +1,60 @@
+"""Parts of models from any source: checked before, typed where a part needs it, and checked as what was made."""
+
+from collections.abc import Mapping, Sequence
+
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.functions import imported_opsets
+from onnxc.compiler.frontend.parts.extract import extract_part, split_model
+from onnxc.compiler.frontend.parts.merge import merge_models
+from onnxc.compiler.frontend.parts.rename import rename_values, with_prefix
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
+from onnxc.compiler.model_versions import convert_loaded
+from onnxc.compiler.options import ModelSource
+from onnxc.compiler.typed_model import typed_model
+
+__all__ = ["extract_source", "merge_sources", "rename_source", "split_source"]
+
+
+def extract_source(source: ModelSource, inputs: Sequence[str] | None, outputs: Sequence[str]) -> ModelProto:
+    """The part of the model that computes some values from others."""
+    loaded = read_model(source)
+    return _checked(extract_part(loaded.proto, typed_model(loaded), inputs, outputs), loaded)
+
+
+def split_source(source: ModelSource, values: Sequence[str]) -> tuple[ModelProto, ModelProto]:
+    """The model in two, cut at these values."""
+    loaded = read_model(source)
+    first, second = split_model(loaded.proto, typed_model(loaded), values)
+    return _checked(first, loaded), _checked(second, loaded)
+
+
+def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str) -> ModelProto:
+    """The model with a prefix before all names, then with these other names of values."""
+    loaded = _read(source)
+    renamed = with_prefix(loaded.proto, prefix) if prefix else loaded.proto
+    return _checked(rename_values(renamed, names), loaded)
+
+
+def merge_sources(first: ModelSource, second: ModelSource, links: Mapping[str, str]) -> ModelProto:
+    """Both models as one; the one in an older version of ai.onnx is converted to that of the other."""
+    pair = _read(first), _read(second)
+    newest = max(_opset(loaded) for loaded in pair)
+    ours, theirs = (convert_loaded(each, newest) if 0 < _opset(each) < newest else each.proto for each in pair)
+    return _checked(merge_models(ours, theirs, links), pair[0])
+
+
+def _opset(loaded: LoadedModel) -> int:
+    """The version of ai.onnx that a model imports, 0 for none."""
+    return imported_opsets(loaded.outline.opset_import).get("", 0)
+
+
+def _read(source: ModelSource) -> LoadedModel:
+    loaded = read_model(source)
+    check_model(loaded)
+    return loaded
+
+
+def _checked(model: ModelProto, source: LoadedModel) -> ModelProto:
+    check_model(wrap_model(model, source.folder))
+    return model

@@ -1,0 +1,38 @@
+"""A model from any source in another version of the operator set ai.onnx, checked before and after."""
+
+from collections.abc import Mapping
+
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
+from onnxc.compiler.frontend.schemas import newest_opset
+from onnxc.compiler.frontend.tensors import TensorStore
+from onnxc.compiler.frontend.versions.convert_opset import convert_opset
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
+from onnxc.compiler.options import ModelSource
+from onnxc.compiler.typed_model import typed_model
+from onnxc.runtime.errors import InputError
+
+__all__ = ["convert_loaded", "convert_source"]
+
+
+def convert_source(source: ModelSource, opset: int, limits: Limits | Mapping[str, int] | None = None) -> ModelProto:
+    """The model in that opset of ai.onnx.
+
+    Raises InputError for an opset that there is not, ModelError where the model is wrong or a node cannot be said.
+    """
+    newest = newest_opset("")
+    if isinstance(opset, bool) or not isinstance(opset, int):
+        raise InputError(f"opset is {opset!r}, expected an integer", code="option-type")
+    if newest is None or not 1 <= opset <= newest:
+        raise InputError(f"opset is {opset}, expected 1 to {newest}", code="opset-range")
+    return convert_loaded(read_model(source), opset, make_limits(limits))
+
+
+def convert_loaded(loaded: LoadedModel, opset: int, within: Limits = DEFAULT_LIMITS) -> ModelProto:
+    """The model in an opset that there is."""
+    store = TensorStore(ExternalFiles(loaded.folder), limits=within)
+    converted = convert_opset(loaded.proto, typed_model(loaded, within), opset, store)
+    check_model(wrap_model(converted, loaded.folder), limits=within)
+    return converted

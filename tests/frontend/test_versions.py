@@ -1,0 +1,180 @@
+"""Models in other versions of ai.onnx: they compute what they computed, or the node that cannot is named."""
+
+import numpy as np
+import pytest
+from onnx import ModelProto, checker, helper, numpy_helper
+
+import onnxc
+from onnxc.compiler.frontend.schemas import versions
+from onnxc.compiler.frontend.versions.downward import DOWNWARD
+from onnxc.compiler.frontend.versions.upward import UPWARD
+from onnxc.runtime.errors import InputError, ModelError
+from tests.conformance.cases import Case, all_cases, draws_numbers
+from tests.conformance.compare import difference
+from tests.onnxc.test_kept_fields import full_model
+from tests.support.models import model_from_text
+
+TARGETS = (1, 6, 8, 10, 12, 15, 17, 20, 24, 28)
+
+
+def is_convertible(case: Case) -> bool:
+    model, _ = case.load()
+    return not draws_numbers(model.graph) and any(not opset.domain for opset in model.opset_import)
+
+
+CASES = [case for case in all_cases() if case.kind != "real"][7::90]
+CASES = [case for case in CASES if is_convertible(case)]
+
+
+def convert(text: str, opset: int) -> ModelProto:
+    converted = ModelProto.FromString(onnxc.convert_version(model_from_text(text), opset).SerializeToString())
+    checker.check_model(converted)
+    return converted
+
+
+def run(model: object, *inputs: np.ndarray) -> list[np.ndarray]:
+    outputs = onnxc.compile(model, target="interpreter")(*inputs)  # type: ignore[arg-type]
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]  # type: ignore[list-item]
+
+
+def operators(model: ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def said_in(model: ModelProto, target: int) -> object:
+    """The model in that opset; None where a node of it cannot be said there."""
+    try:
+        return onnxc.convert_version(model, target)
+    except ModelError as problem:
+        if problem.code != "opset-conversion":
+            raise
+        return None
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_official_cases_compute_what_they_computed(case: Case) -> None:
+    model, data = case.load()
+    expected = run(model, *data[0][0])  # type: ignore[arg-type]
+    converted = [said for said in (said_in(model, target) for target in TARGETS) if said is not None]
+    assert converted
+    for said in converted:
+        assert difference(expected, run(said, *data[0][0]), 1e-5, 1e-6) is None  # type: ignore[arg-type]
+
+
+X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "target", "expected"),
+    [
+        (6, "Add <broadcast = 1, axis = 1> (x, b)", 14, ["Constant", "Unsqueeze", "Add"]),
+        (6, "Clip <min = -1.0> (x)", 11, ["Constant", "Constant", "Clip"]),
+        (9, "Slice <starts = [1], ends = [3], axes = [2]> (x)", 10, ["Constant", "Constant", "Constant", "Slice"]),
+        (11, "Softmax <axis = 1> (x)", 13, ["Shape", "Flatten", "Softmax", "Reshape"]),
+        (11, "Softmax <axis = 2> (x)", 13, ["Softmax"]),
+        (11, "ReduceSum <axes = [1], keepdims = 0> (x)", 28, ["Constant", "ReduceSum"]),
+        (11, "Squeeze (x)", 28, ["Squeeze"]),
+        (10, "Dropout (x)", 28, ["Constant", "Dropout"]),
+        (9, "Pad <pads = [0, 0, 0, 0, 0, 1], value = 2.0> (x)", 20, ["Constant", "Constant", "Pad"]),
+        (1, "Relu <consumed_inputs = [0]> (x)", 28, ["Relu"]),
+        (1, 'Cast <to = "DOUBLE"> (x)', 28, ["Cast"]),
+        (7, "Upsample <scales = [1.0, 2.0, 2.0]> (x)", 28, ["Constant", "Constant", "Resize"]),
+        (13, "Softmax <axis = 1> (x)", 11, ["Transpose", "Softmax", "Transpose"]),
+        (13, "Softmax (x)", 1, ["Softmax"]),
+        (18, "ReduceMax (x)", 1, ["ReduceMax"]),
+        (16, "GreaterOrEqual (x, b4)", 11, ["Greater", "Equal", "Or"]),
+        (14, "Add (x, b4)", 6, ["Add"]),
+        (13, "Flatten <axis = -2> (x)", 9, ["Flatten"]),
+        (28, "Constant <value_floats = [1.0, 2.0]> ()", 1, ["Constant"]),
+    ],
+)
+def test_a_node_is_said_in_the_words_of_the_other_version(
+    version: int, node: str, target: int, expected: list[str]
+) -> None:
+    ir = 3 if version < 8 else 8
+    text = f"""<ir_version: {ir}, opset_import: ["" : {version}]>
+    g (float[2, 3, 4] x, float[3] b, float[4] b4) => (y) {{ y = {node} }}"""
+    model = model_from_text(text)
+    del model.graph.output[0]
+    model.graph.output.append(
+        ModelProto.FromString(onnxc.infer(model_from_text(text)).SerializeToString()).graph.output[0]
+    )
+    converted = ModelProto.FromString(onnxc.convert_version(model, target).SerializeToString())
+    assert operators(converted) == expected
+    inputs = (X, np.float32([1, 2, 3]), np.float32([-1, 0, 1, 2]))
+    for before, after in zip(run(model, *inputs), run(converted, *inputs), strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "target", "message"),
+    [
+        (20, "Gelu (x)", 19, "opset 19 cannot say this Gelu: the operator is new in opset 20"),
+        (28, "ReduceSum (x, axes)", 12, "its input axes is not constant"),
+        (16, "Add (x, column)", 6, "its inputs broadcast in a way that is new in opset 7: [2, 3] and [2, 1]"),
+        (18, 'ScatterElements <reduction = "mul"> (x, i, x)', 15, "it has no attribute reduction, which is mul here"),
+        (21, "Cast <to = 16> (x)", 12, "its output y is tensor(bfloat16), which ai.onnx.Cast-9 does not know"),
+        (10, "OneHot (i, axes, v)", 11, "a negative index was none of the classes"),
+        (6, "Dropout (x)", 7, "it is a step of training, is_test is 0"),
+    ],
+)
+def test_what_cannot_be_said_names_the_node(version: int, node: str, target: int, message: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : {version}]>
+    g (float[2, 3] x, float[2, 1] column, int64[1] axes, int64[2, 3] i, float[2] v) => (y) {{ [n] y = {node} }}"""
+    with pytest.raises(ModelError, match="opset-conversion") as caught:
+        onnxc.convert_version(model_from_text(text), target)
+    assert message in str(caught.value)
+    assert 'graph "main", node 0 "n"' in str(caught.value)
+
+
+def test_graphs_in_nodes_and_functions_are_converted_each_from_its_version() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 11, "own" : 1]>
+    g (float[2, 3] x, bool c) => (float[2, 1] y) {
+       z = own.f <k = [1]> (x)
+       y = If (c) <then_branch = t () => (float[2, 1] a) { a = ReduceSum <axes = [1]> (x) },
+                   else_branch = e () => (b) { b = Identity (z) }>
+    }
+    <domain: "own", opset_import: ["" : 12]> f <k> (h) => (r) { r = ReduceSum <axes: ints = @k> (h) }"""
+    converted = convert(text, 21)
+    assert [opset.version for opset in converted.functions[0].opset_import] == [21]
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    for choice in (True, False):
+        np.testing.assert_array_equal(run(converted, x, np.array(choice))[0], np.float32([[6], [15]]))
+
+
+def test_all_else_that_the_model_carries_is_kept() -> None:
+    model = full_model()
+    converted = ModelProto.FromString(onnxc.convert_version(model, 28).SerializeToString())
+    for imports in (converted.opset_import, converted.functions[0].opset_import):
+        imports[0].version = 21
+    assert converted == model
+
+
+def test_a_model_that_imports_nothing_is_one_of_opset_1() -> None:
+    x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = ModelProto(ir_version=1, graph=graph)
+    converted = ModelProto.FromString(onnxc.convert_version(model, 28).SerializeToString())
+    assert (converted.ir_version, [(o.domain, o.version) for o in converted.opset_import]) == (3, [("", 28)])
+
+
+def test_weights_that_are_inputs_are_not_taken_for_constants() -> None:
+    axes = numpy_helper.from_array(np.array([1]), "axes")
+    model = model_from_text(
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[2, 3] x, int64[1] axes) => (float[2, 1] y)'
+        "{ y = ReduceSum (x, axes) }"
+    )
+    model.graph.initializer.append(axes)
+    with pytest.raises(ModelError, match="its input axes is not constant"):
+        onnxc.convert_version(model, 11)
+
+
+@pytest.mark.parametrize(("opset", "code"), [(0, "opset-range"), (99, "opset-range"), ("9", "option-type")])
+def test_an_opset_that_there_is_not_is_the_callers_error(opset: int, code: str) -> None:
+    with pytest.raises(InputError, match=code):
+        onnxc.convert_version(full_model(), opset)
+
+
+@pytest.mark.parametrize("table", [UPWARD, DOWNWARD])
+def test_every_adapter_is_for_a_change_that_there_was(table: object) -> None:
+    assert [key for key in table if key[1] not in versions("", key[0])] == []  # type: ignore[attr-defined]

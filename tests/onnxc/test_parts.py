@@ -1,0 +1,183 @@
+"""Models cut, joined and renamed by the names of their values."""
+
+import numpy as np
+import pytest
+from onnx import ModelProto, checker, numpy_helper
+
+import onnxc
+from onnxc.runtime.errors import InputError, UnsupportedError
+from tests.support.models import model_from_text
+
+TEXT = """<ir_version: 10, opset_import: ["" : 21, "own" : 1], metadata_props: ["k": "v"]>
+g (float[N, 2] x, bool c, float[2] unused) => (float[N, 2] y, float[N, 2] z)
+<float[2] w = {1, 2}, float[2] v = {3, 4}> {
+   [first] a = Mul (x, w)
+   b = If (c) <then_branch = t () => (p) { p = Add (a, v) }, else_branch = e () => (q) { q = own.f (a) }>
+   y = Exp (b)
+   z = Neg (x)
+}
+<domain: "own", opset_import: ["" : 21]> f (h) => (r) { r = Neg (h) }"""
+
+X = np.float32([[1, 2], [3, 4]])
+YES = np.array(True)
+
+
+@pytest.fixture
+def model() -> ModelProto:
+    made = model_from_text(TEXT)
+    annotation = made.graph.quantization_annotation.add(tensor_name="a")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="v")
+    return made
+
+
+def checked(made: object) -> ModelProto:
+    message = ModelProto.FromString(made.SerializeToString())  # type: ignore[attr-defined]
+    checker.check_model(message)
+    return message
+
+
+def names(items: object) -> list[str]:
+    return [item.name for item in items]  # type: ignore[attr-defined]
+
+
+def run(made: object, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+    exe = onnxc.compile(made, target="interpreter")  # type: ignore[arg-type]
+    return dict(exe.run(inputs))  # type: ignore[arg-type]
+
+
+def test_a_part_has_what_its_outputs_need(model: ModelProto) -> None:
+    part = checked(onnxc.extract(model, ["b"]))
+    assert (names(part.graph.input), names(part.graph.output), names(part.graph.initializer)) == (
+        ["x", "c"],
+        ["b"],
+        ["w", "v"],
+    )
+    np.testing.assert_array_equal(run(part, x=X, c=YES)["b"], X * [1, 2] + np.float32([3, 4]))
+
+
+def test_a_part_begins_at_any_value_even_a_weight(model: ModelProto) -> None:
+    part = checked(onnxc.extract(model, ["y"], ["a", "c", "v"]))
+    assert names(part.graph.initializer) == []
+    assert part.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 2
+    y = run(part, a=X, c=YES, v=np.float32([0, 1]))["y"]
+    np.testing.assert_allclose(y, np.exp(X + np.float32([0, 1])), rtol=1e-6)
+
+
+def test_a_scale_that_only_an_annotation_names_stays(model: ModelProto) -> None:
+    assert names(onnxc.extract(model, ["a"]).graph.initializer) == ["w", "v"]
+
+
+def test_an_input_with_a_default_keeps_it(model: ModelProto) -> None:
+    model.graph.input.add(name="w").type.CopyFrom(model.graph.input[2].type)
+    part = checked(onnxc.extract(model, ["a"]))
+    assert (names(part.graph.input), names(part.graph.initializer)) == (["x", "w"], ["w", "v"])
+
+
+def test_both_halves_compute_what_the_whole_did(model: ModelProto) -> None:
+    first, second = onnxc.split(model, ["b"])
+    assert (names(first.graph.output), names(second.graph.input)) == (["b", "z"], ["b"])
+    halves = run(second, b=run(first, x=X, c=YES)["b"])
+    whole = checked(onnxc.merge(first, second, {"b": "b"}))
+    expected = run(model, x=X, c=YES, unused=X[0])
+    for outputs in (halves, run(whole, x=X, c=YES)):
+        np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert names(whole.graph.output) == ["z", "y"]
+
+
+def test_renaming_reaches_graphs_within_and_annotations(model: ModelProto) -> None:
+    renamed = checked(onnxc.rename(model, {"a": "A", "x": "in", "p": "P"}))
+    assert renamed.graph.quantization_annotation[0].tensor_name == "A"
+    assert [*renamed.graph.node[1].attribute[0].g.node[0].input] == ["A", "v"]
+    assert renamed.graph.node[1].attribute[0].g.output[0].name == "P"
+    np.testing.assert_array_equal(
+        run(renamed, **{"in": X, "c": YES, "unused": X[0]})["y"], run(model, x=X, c=YES, unused=X[0])["y"]
+    )
+
+
+def test_a_prefix_stands_before_values_and_nodes(model: ModelProto) -> None:
+    renamed = checked(onnxc.rename(model, prefix="m/"))
+    assert names(renamed.graph.input) == ["m/x", "m/c", "m/unused"]
+    assert renamed.graph.node[0].name == "m/first"
+    assert renamed.graph.node[1].name == ""
+
+
+def test_a_model_is_merged_with_itself(model: ModelProto) -> None:
+    first, second = (onnxc.rename(model, prefix=prefix) for prefix in ("a/", "b/"))
+    both = checked(onnxc.merge(first, second, {"a/y": "b/x"}))
+    assert names(both.graph.output) == ["a/z", "b/y", "b/z"]
+    assert (len(both.functions), len(both.metadata_props)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((["nothing"],), "unknown-value", "the model has no value 'nothing'"),
+        ((["p"],), "unknown-value", "the model has no value 'p'"),
+        (([],), "part-values", "at least one output"),
+        ((["y", "y"],), "part-values", "each value once"),
+        ((["y"], ["b2"]), "unknown-value", "'b2'"),
+        ((["y"], ["a"]), "part-values", "y cannot be computed without c, which is not among the inputs"),
+    ],
+)
+def test_values_that_make_no_part(arguments: tuple[list[str], ...], code: str, message: str, model: ModelProto) -> None:
+    with pytest.raises(InputError, match=code) as caught:
+        onnxc.extract(model, *arguments)
+    assert message in str(caught.value)
+
+
+def test_values_that_do_not_cut_the_model() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (y) { a = Neg (x) b = Exp (a) y = Add (a, b) }'
+    model = model_from_text(text)
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
+    with pytest.raises(InputError, match="b do not cut the model: a is needed on the other side too"):
+        onnxc.split(model, ["b"])
+    with pytest.raises(InputError, match="part-values"):
+        onnxc.split(model, ["y"])
+    assert names(onnxc.split(model, ["a", "b"])[1].graph.node) == [""]
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [({"a": "b"}, "name-taken"), ({"a": ""}, "name-taken"), ({"n": "m"}, "unknown-value")]
+)
+def test_names_that_cannot_be_given(given: dict[str, str], code: str, model: ModelProto) -> None:
+    with pytest.raises(InputError, match=code):
+        onnxc.rename(model, given)
+
+
+def in_own_version_2(model: ModelProto) -> ModelProto:
+    changed = ModelProto.FromString(model.SerializeToString())
+    changed.opset_import[1].version = 2
+    return changed
+
+
+def test_models_are_merged_in_the_newer_version(model: ModelProto) -> None:
+    older = onnxc.convert_version(onnxc.rename(onnxc.extract(model, ["z"]), prefix="b/"), 12)
+    for first, second, links in ((model, older, {"y": "b/x"}), (older, model, {"b/z": "x"})):
+        merged = checked(onnxc.merge(first, second, links))
+        assert [opset.version for opset in merged.opset_import if not opset.domain] == [21]
+
+
+def test_models_that_cannot_be_merged(model: ModelProto) -> None:
+    other = onnxc.rename(model, prefix="b/")
+    with pytest.raises(InputError, match="merge-links"):
+        onnxc.merge(model, other, {"x": "b/x"})
+    with pytest.raises(InputError, match="name-taken"):
+        onnxc.merge(model, model, {"y": "x"})
+    with pytest.raises(UnsupportedError, match="opset-conflict"):
+        onnxc.merge(in_own_version_2(model), other, {"y": "b/x"})
+    other.metadata_props[0].value = "w"
+    with pytest.raises(InputError, match="name-taken"):
+        onnxc.merge(model, other, {"y": "b/x"})
+
+
+def test_weights_are_the_same_tensors(model: ModelProto) -> None:
+    part = checked(onnxc.extract(model, ["a"]))
+    np.testing.assert_array_equal(numpy_helper.to_array(part.graph.initializer[0]), np.float32([1, 2]))
+
+
+def test_schemas_are_looked_up_by_name() -> None:
+    found = onnxc.schemas("Gather")
+    assert [(schema.since_version, schema.attributes["axis"].default) for schema in found] == [(1, 0), (11, 0), (13, 0)]
+    assert [formal.name for formal in found[-1].inputs] == ["data", "indices"]
+    assert onnxc.schemas("Gather", "nowhere") == ()
+    assert onnxc.schemas("TreeEnsemble", "ai.onnx.ml")[0].since_version == 5
