@@ -1,17 +1,22 @@
 """Depthwise convolution: each filter reads one channel; lanes are neighbouring channels, which lie side by side.
 
+So are those of groups with as few channels as filters: of each channel of a group all lanes of it take the element.
+
 A unit of work is a part of a line of the result. Neighbouring columns of it are summed at once: what their windows
-share of a line of the image is loaded once, where the window is not too wide for that.
+share of a line of the image is loaded once, where the window is not too wide for that. Where zeros stand between the
+elements of the image, tiles have columns of each phase, and each column the taps that meet elements.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product as pairs
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -25,9 +30,6 @@ from onnxc.compiler.planning.views import View, operand_views
 
 UNIT_TILES = 8
 """Tiles of a line in a unit of work: enough that finding its lines does not count."""
-
-WIDEST_UNROLLED = 8
-"""Wider windows are a loop over their columns: the filters of more would not fit the registers beside the sums."""
 
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -86,15 +88,23 @@ class _Depthwise:
         return known_sizes(self.op.operands[1].shape[2:])
 
     @cached_property
-    def filter_strides(self) -> tuple[Int, ...]:
-        """The strides of filters, and of taps along each axis, in elements."""
+    def group(self) -> int:
+        """The channels that each filter reads; if several, there are as many filters in a group."""
+        return known_sizes(self.op.operands[1].shape[1:2])[0]
+
+    @cached_property
+    def _strides(self) -> tuple[Int, ...]:
+        """Those of the filters [o, i, *taps], in elements."""
         packing = self.schedule.packing
         if packing is None:
-            strides = tuple(self.frame.size(stride) for stride in self.w.strides)
-        else:
-            assert isinstance(packing.layout, Permuted), packing
-            strides = packing.layout.strides
-        return (strides[0], *strides[2:])
+            return tuple(self.frame.size(stride) for stride in self.w.strides)
+        assert isinstance(packing.layout, Permuted), packing
+        return packing.layout.strides
+
+    @cached_property
+    def filter_strides(self) -> tuple[Int, ...]:
+        """The strides of filters, and of taps along each axis."""
+        return (self._strides[0], *self._strides[2:])
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, columns running fastest."""
@@ -110,7 +120,7 @@ class _Depthwise:
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        work = minimum(shape[-2], length) * self.channels
+        work = minimum(shape[-2], length) * (self.channels * self.group)
         return KernelCode(name, (f,), product(shape[:-2]) * parts, frame.grain(work))
 
     # Tiles
@@ -118,12 +128,19 @@ class _Depthwise:
     @cached_property
     def _offsets(self) -> dict[int, list[tuple[int, int]]]:
         """The (column, tap) pairs that read each column of the image, by its offset from the first one."""
-        step, dilation = self.op.ints("strides")[-1], self.op.ints("dilations")[-1]
+        step, dilation, spread = self.op.ints("strides")[-1], self.op.ints("dilations")[-1], self.spread[-1]
+        low = 0 if spread == 1 else known_sizes(self.op.dims("low")[-1:])[0]
         offsets: dict[int, list[tuple[int, int]]] = {}
-        for column in range(self.columns):
-            for tap in range(self.unrolled):
-                offsets.setdefault(column * step + tap * dilation, []).append((column, tap))
+        for column, tap in pairs(range(self.columns), range(self.unrolled)):
+            offset, beside = divmod(column * step + tap * dilation - low, spread)
+            if beside == 0:
+                offsets.setdefault(offset, []).append((column, tap))
         return dict(sorted(offsets.items()))
+
+    @cached_property
+    def spread(self) -> tuple[int, ...]:
+        """How far apart the elements of the image stand along each spatial axis, with zeros between them."""
+        return self.op.ints("input_dilations")
 
     @cached_property
     def unrolled(self) -> int:
@@ -134,9 +151,12 @@ class _Depthwise:
         """One tile: all channels of neighbouring columns, without tests where no window leaves the image."""
         frame, f, op = self.frame, self.frame.f, self.op
         first = f.sub(f.mul(column, op.ints("strides")[-1]), frame.size(op.dims("low")[-1]))
+        if self.spread[-1] > 1:
+            first = f.udiv(column, self.spread[-1])
         left, width = f.sub(frame.size(op.result.shape[-2]), column), frame.size(self.x.shape[-2])
-        reach = (self.columns - 1) * op.ints("strides")[-1] + (self.taps[-1] - 1) * op.ints("dilations")[-1]
-        within = f.and_(f.icmp("sge", first, 0), f.icmp("slt", f.add(first, reach), width))
+        reach = max(self._offsets) + (self.taps[-1] - self.unrolled) * op.ints("dilations")[-1]
+        within = f.icmp("sge", f.add(first, min(self._offsets)), 0)
+        within = f.and_(within, f.icmp("slt", f.add(first, reach), width))
         within = f.and_(within, f.icmp("sge", left, self.columns))
 
         def across() -> None:
@@ -158,7 +178,8 @@ class _Depthwise:
         image, *rows = line
         starts = [self._start(axis, row) for axis, row in enumerate(rows)]
         offset = f.add(frame.size(self.x.offset), f.mul(image, frame.size(self.x.strides[0])))
-        for start, stride in zip((*starts, tile.first), self.x.strides[1:-1], strict=True):
+        begins = [start if spread == 1 else 0 for start, spread in zip(starts, self.spread[:-1], strict=True)]
+        for start, stride in zip((*begins, tile.first), self.x.strides[1:-1], strict=True):
             offset = f.add(offset, f.mul(start, frame.size(stride)))
         zeros = [f.constant(vector_type(self.element, frame.lanes), 0.0)] * self.columns
         weights = f.add(frame.size(self.w.offset), f.mul(channel, self.filter_strides[0]))
@@ -200,6 +221,17 @@ class _Depthwise:
             ahead = f.add(offsets[0], f.mul(ordinal, stride)), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
             return self._lines(tile, lanes, starts[1:], ahead, inner)
 
+        def meeting(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+            position = f.add(starts[0], f.mul(ordinal, self.op.ints("dilations")[axis]))
+            place = f.sdiv(position, self.spread[axis])
+            meets = f.icmp("eq", f.mul(place, self.spread[axis]), position)
+            meets = f.and_(meets, f.icmp("ult", place, self.frame.size(self.x.shape[1 + axis])))
+            line = f.mul(place, self.frame.size(self.x.strides[1 + axis]))
+            ahead = f.add(offsets[0], line), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
+            return f.if_(meets, lambda: self._lines(tile, lanes, starts[1:], ahead, inner), lambda: inner)
+
+        if self.spread[axis] > 1:
+            return f.loop(0, self.taps[axis], 1, meeting, totals)
         return f.loop(*self._taps_inside(axis, starts[0]), 1, tap, totals)
 
     def _tap_stride(self, axis: int) -> Int:
@@ -243,6 +275,21 @@ class _Depthwise:
         totals: Sequence[Reg],
     ) -> Sequence[Reg]:
         """`totals` with the products of the taps that are written one by one: each column of the image read once."""
+        sums = list(totals)
+        for ordinal in range(self.group):
+            weights = self.frame.f.add(offsets[1], self.frame.f.mul(self._strides[1], ordinal))
+            sums = self._products_of(ordinal, inside, lanes, (offsets[0], weights), sums)
+        return sums
+
+    def _products_of(
+        self,
+        ordinal: int,
+        inside: Mapping[int, Reg],
+        lanes: tuple[Int, Reg | None],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> list[Reg]:
+        """`totals` with the products of one channel of each group."""
         f, frame, (channel, mask) = self.frame.f, self.frame, lanes
         e, step = frame.evaluator(frame.lanes, mask), self.filter_strides[0]
         last = self.filter_strides[-1]
@@ -251,12 +298,14 @@ class _Depthwise:
             self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w)
             for tap in range(self.unrolled)
         ]
+        taken = [lane // self.group * self.group + ordinal for lane in range(frame.lanes)]
         sums = list(totals)
-        for offset, pairs in self._offsets.items():
+        for offset, meeting in self._offsets.items():
             reader = e if not inside else self._evaluator(mask, inside[offset])
             place = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
             read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, place, channel)), x)
-            for column, tap in pairs:
+            read = read if self.group == 1 else f.shuffle(read, None, taken)
+            for column, tap in meeting:
                 sums[column] = f.fma(read, factors[tap], sums[column])
         return sums
 
@@ -270,7 +319,7 @@ class _Depthwise:
 
     def _channels(self, e: Evaluator, offset: Int, channel: Int) -> Index:
         """Where the channels lie that a vector of filters from `channel` on reads."""
-        f, multiplier = self.frame.f, self.channels // self.op.int("groups")
+        f, multiplier = self.frame.f, self.channels // self.op.int("groups") // self.group
         if multiplier == 1:
             return Index(f.add(offset, channel), 1)
         filters = e.as_values(Index(channel, 1))

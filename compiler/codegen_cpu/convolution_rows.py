@@ -11,7 +11,7 @@ Where the image is dilated, each phase of the result is a convolution of its own
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from math import prod
+from math import gcd, prod
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
@@ -47,6 +47,8 @@ def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
 class _Phase:
     """The results that sum the same taps: from `first` on along each spatial axis, `sizes` along the axes of starts.
 
+    Where no tap meets an element of the image the first of the sizes is 0.
+
     ahead: how far into the image a step from results to elements leads. remainders: of the positions of results, whose
     steps are as wide as there are phases. taps_before: those of all phases before it.
     """
@@ -77,6 +79,7 @@ class _Rows:
         self.block_run = min(self.sums.run_length, schedule.tile.depth)
         self.block_taps = min(self.sums.start_count, max(schedule.tile.depth // self.sums.run_length, 1))
         self.spread = self.op.ints("input_dilations")
+        self.has_phases = max(self.spread) > 1
         spatial = self.op.result.shape[1:-1]
         counts = [floordiv(size + step - 1, step) for size, step in zip(spatial, self.spread, strict=True)]
         self.pixel_shape = (self.op.result.shape[0], *counts)
@@ -138,26 +141,38 @@ class _Rows:
         return self.width // self.lanes, self.lanes, registers.rows
 
     def _phase(self, ordinals: Sequence[Int]) -> _Phase:
-        """The phase whose taps begin at `ordinals` along the spatial axes."""
-        f = self.frame.f
-        remainders: list[Int] = []
-        ahead: list[Int] = []
-        for first, low, spread in zip(ordinals, self.op.dims("low"), self.spread, strict=True):
-            before = f.sub(self.frame.size(low), first)
-            rest = f.srem(before, spread)
-            positive = f.srem(f.add(rest, spread), spread)
-            remainders.append(positive)
-            ahead.append(f.sdiv(f.sub(positive, before), spread))
-        sizes: list[Int] = []
-        taps_before: Int = 0
+        """The phase of those ordinals along the spatial axes."""
+        f, first, ahead, remainders, meets = self.frame.f, list[Int](), list[Int](), list[Int](), list[Reg]()
+        rows = zip(ordinals, self.op.dims("low"), self.spread, self.op.ints("dilations"), strict=True)
+        for ordinal, low, spread, dilation in rows:
+            # Of as many phases as taps have a common step with elements only one in each of these meets any.
+            taps = spread // gcd(spread, dilation)
+            beside = f.udiv(ordinal, taps)
+            tap = f.sub(ordinal, f.mul(beside, taps))
+            before = f.sub(f.sub(self.frame.size(low), f.mul(tap, dilation)), beside)
+            remainder = f.srem(f.add(f.srem(before, spread), spread), spread)
+            first.append(tap)
+            remainders.append(remainder)
+            ahead.append(f.sdiv(f.sub(remainder, before), spread))
+            if taps < spread:
+                meets.append(f.icmp("eq", beside, 0))
+        sizes, taps_before = self._taps_of(first)
+        if meets:
+            is_met = f.convert("zext", reduce(f.and_, meets), "i64")
+            sizes = (f.mul(sizes[0], is_met), *sizes[1:])
+        return _Phase(tuple(first), sizes, tuple(ahead), tuple(remainders), taps_before)
+
+    def _taps_of(self, firsts: Sequence[Int]) -> tuple[tuple[Int, ...], Int]:
+        """How many taps a phase has along the axes of starts, whose first ones are given, and all before it."""
+        f, sizes, taps_before = self.frame.f, list[Int](), as_reg(0)
         for axis in self.sums.starts:
-            first, (whole, rest) = 0 if axis.spatial is None else ordinals[axis.spatial], divmod(axis.size, axis.spread)
+            first, (whole, rest) = 0 if axis.spatial is None else firsts[axis.spatial], divmod(axis.size, axis.spread)
             size = f.add(whole, f.convert("zext", f.icmp("slt", first, rest), "i64")) if axis.spread > 1 else axis.size
             own = f.add(f.mul(first, whole), f.smin(first, rest)) if axis.spread > 1 else 0
             behind = prod(other.size for other in self.sums.starts if other.ordinal > axis.ordinal)
-            taps_before = f.add(taps_before, f.mul(self._product(sizes), f.mul(own, behind)))
+            taps_before = as_reg(f.add(taps_before, f.mul(self._product(sizes), f.mul(own, behind))))
             sizes.append(size)
-        return _Phase(tuple(ordinals), tuple(sizes), tuple(ahead), tuple(remainders), taps_before)
+        return tuple(sizes), taps_before
 
     def _product(self, numbers: Sequence[Int]) -> Int:
         result: Int = 1
@@ -189,7 +204,7 @@ class _Rows:
         def blocks(start: Int) -> None:
             f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
 
-        if self.sums.spread:
+        if self.has_phases:
             f.if_(f.icmp("eq", count, 0), partial(self._clear, rows))
         f.loop(0, count, self.block_taps, blocks)
         filters = (group, f.mul(panel, self.width))
@@ -252,7 +267,7 @@ class _Rows:
     def _fetch(self, place: tuple[Int, Int], first: Int) -> Callable[[Int], None] | None:
         """What brings to the cache what the epilogue reads and writes of a row, while the products are made."""
         leaves = self.leaves
-        if leaves is None or self.sums.spread:
+        if leaves is None or self.has_phases:
             return None
         frame, f, (group, panel), root = self.frame, self.frame.f, place, self.frame.root
         channel = f.add(f.mul(group, frame.size(self.filters)), f.mul(panel, self.width))
@@ -287,7 +302,7 @@ class _Rows:
         """
         frame, f, shape = self.frame, self.frame.f, self.op.result.shape
         write = partial(self._write_row, channels, row)
-        if self.leaves is not None and not self.sums.spread:
+        if self.leaves is not None and not self.has_phases:
             write(self.leaves, (Index(pixel),))
             return
         image, *steps = frame.split(pixel, self.pixel_shape)

@@ -22,6 +22,7 @@ from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.convolution_sums import SummedAxis, Sums
+from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.planning.views import View, operand_views
@@ -194,12 +195,19 @@ class _Winograd:
 
     # Products
 
+    def _base(self) -> Reg:
+        """The transformed filters."""
+        base, packing = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)], self.schedule.packing
+        assert packing is not None, self.schedule
+        if not isinstance(packing.layout, FiltersInTwoForms):
+            return base
+        return self.frame.f.gep(base, packing.layout.summed_elements, self.element)
+
     def _multiply(self, position: Int, panel: Int, start: Int, sizes: tuple[Int, Int]) -> None:
         """The products at one position of a block of channels from `start` on; sizes: of tiles, and of the block."""
         f, tile, (tiles, channels) = self.frame.f, self.schedule.tile, sizes
-        base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
         row = f.add(f.mul(f.add(f.mul(panel, POSITIONS), position), self.sizes[1]), start)
-        weights = f.gep(base, f.mul(row, tile.columns), self.element)
+        weights = f.gep(self._base(), f.mul(row, tile.columns), self.element)
         pointers = f.gep(self.pointers, f.mul(position, tile.rows), "ptr")
         totals = f.gep(self.totals, f.mul(position, tile.rows * tile.columns), self.element)
         accumulate = f.convert("zext", f.icmp("ne", start, 0), "i64")
@@ -283,7 +291,7 @@ class _Winograd:
     def _filters(self, line: Int, column: Int, channel: Int, panel: Int, start: Int) -> Reg:
         """A vector of filters at a tap, out of what they were transformed to: g0, g1 - g2 and g3 along each axis."""
         f, lanes, tile = self.frame.f, self.frame.lanes, self.schedule.tile
-        base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
+        base = self._base()
 
         def along(position: Int) -> tuple[tuple[Int, Reg], tuple[Int, Reg]]:
             is_middle = f.icmp("eq", position, 1)

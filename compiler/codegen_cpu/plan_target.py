@@ -10,7 +10,11 @@ from onnxc.compiler.codegen_cpu.schedules.attention import attention_candidates,
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candidates, contraction_measures
-from onnxc.compiler.codegen_cpu.schedules.convolutions import convolution_candidates, reads_image
+from onnxc.compiler.codegen_cpu.schedules.convolutions import (
+    convolution_candidates,
+    convolution_measures,
+    reads_image,
+)
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
@@ -33,7 +37,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
-                return convolution_candidates(problem, target)
+                return convolution_candidates(problem, case, target)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -56,6 +60,7 @@ def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
 _MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]] = {
     "attention": attention_measures,
     "contraction": contraction_measures,
+    "convolution": convolution_measures,
 }
 
 

@@ -155,7 +155,7 @@ class WindowAddresses:
         f, lanes, limits = self.frame.f, self.lanes, list[tuple[Reg, Reg, Reg]]()
         for axis, first_places in self._first_places.items():
             spatial = axis.ordinal - 1
-            ahead = f.mul(positions[axis], self.op.ints("dilations")[spatial])
+            ahead = f.mul(positions[axis], axis.dilation)
             size = self.frame.size(self.sums.x.shape[self.sums.dimensions.x.spatial[spatial]])
             limits.append((first_places, f.splat(as_reg(ahead), lanes), f.splat(as_reg(size), lanes)))
 

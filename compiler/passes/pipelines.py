@@ -3,6 +3,7 @@
 from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
+from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
@@ -76,7 +77,7 @@ LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 CPU_TYPES: tuple[Pass, ...] = (widen_convolutions,)
 """For what a precision has stored in 16 bits, too."""
 
-CPU_IMAGES: tuple[Pass, ...] = (pad_few_channels,)
+CPU_IMAGES: tuple[Pass, ...] = (write_planes, pad_few_channels)
 """Behind all that would put padding back into convolutions."""
 
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)

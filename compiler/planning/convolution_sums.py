@@ -7,7 +7,7 @@ side by side, and so do neighbouring taps, alone or with the channels, where no 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op
@@ -17,21 +17,23 @@ from onnxc.compiler.planning.views import View
 
 __all__ = ["SummedAxis", "Sums", "find_sums", "is_padded"]
 
-# With `spread` - 1 zeros between the elements of an image, results fall into phases: those that are `spread` apart meet
-# its elements under the same taps, and sum only these.
+# With zeros between the elements of an image, results fall into phases: those that are as far apart as its elements
+# meet these under the same taps, and sum only them. Where taps and elements have a common step, some phases meet none.
 
 
 @dataclass(frozen=True)
 class SummedAxis:
     """An axis that is summed: its size, its stride in the image, and its ordinal in [i, *taps] of the filters.
 
-    spread: how far apart the elements of the image stand, and so the taps that meet them: the number of phases.
+    spread: how far apart, in taps, those are that meet elements. dilation: how many elements lead from one such to the
+    next, `stride` apart in memory.
     """
 
     size: int
     stride: Dim
     ordinal: int
     spread: int = 1
+    dilation: int = 1
 
     @property
     def spatial(self) -> int | None:
@@ -86,7 +88,7 @@ def find_sums(op: Op, x: View, merges: bool = True) -> Sums | None:
     steps = [1, *op.ints("dilations")]
     strides = [x.strides[axis] for axis in (dimensions.x.channel, *dimensions.x.spatial)]
     rows = enumerate(zip(sizes, strides, steps, [1, *op.ints("input_dilations")], strict=True))
-    axes = [SummedAxis(size, stride * step, ordinal, spread) for ordinal, (size, stride, step, spread) in rows]
+    axes = [_summed(size, stride, ordinal, step, spread) for ordinal, (size, stride, step, spread) in rows]
     starts = [axis for axis in axes if axis.size != 1 or is_padded(op, axis)]
     run: list[SummedAxis] = []
     while following := _following(op, starts, prod(axis.size for axis in run)):
@@ -99,6 +101,12 @@ def find_sums(op: Op, x: View, merges: bool = True) -> Sums | None:
     return Sums(op, x, tuple(starts), tuple(run))
 
 
+def _summed(size: int, stride: Dim, ordinal: int, step: int, spread: int) -> SummedAxis:
+    """An axis of taps `step` apart, over elements that stand `spread` apart."""
+    common = gcd(step, spread)
+    return SummedAxis(size, stride * (step // common), ordinal, spread // common, step // common)
+
+
 def _following(op: Op, axes: Sequence[SummedAxis], length: int) -> SummedAxis | None:
     """The axis whose elements are `length` apart, and so lie behind each other in runs of that length."""
     return next((axis for axis in axes if axis.stride == length and not is_padded(op, axis)), None)
@@ -107,4 +115,6 @@ def _following(op: Op, axes: Sequence[SummedAxis], length: int) -> SummedAxis | 
 def is_padded(op: Op, axis: SummedAxis) -> bool:
     """Whether taps along an axis may lie outside of the image."""
     spatial = axis.spatial
-    return axis.spread > 1 or (spatial is not None and (op.dims("low")[spatial], op.dims("high")[spatial]) != (0, 0))
+    if spatial is None:
+        return False
+    return op.ints("input_dilations")[spatial] > 1 or (op.dims("low")[spatial], op.dims("high")[spatial]) != (0, 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
+from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.views import row_major
 
 __all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "PermutedPanels", "known_sizes"]
@@ -131,7 +131,9 @@ class PermutedPanels:
         self.panels.pack(array.transpose(self.permuted.order), out)
 
 
-Layout = PackedPanels | PermutedPanels | PackedFilters | PackedPhases | TransformedFilters | Permuted
+Layout = (
+    PackedPanels | PermutedPanels | PackedFilters | PackedPhases | TransformedFilters | FiltersInTwoForms | Permuted
+)
 
 
 def known_sizes(sizes: Sequence[Dim]) -> tuple[int, ...]:

@@ -214,7 +214,8 @@ class ContractionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSchedule(Schedule):
-    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `bytes`, `tiles` as of
+    """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `planes`:
+    pixels side by side, of which each filter makes a plane; `bytes`, `tiles` as of
     contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
@@ -224,7 +225,7 @@ class ConvolutionSchedule(Schedule):
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
 
-    algorithm: Literal["rows", "winograd", "bytes", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "winograd", "planes", "bytes", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None

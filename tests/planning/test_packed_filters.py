@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases
+from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 
 W = np.arange(2 * 3 * 2 * 3 * 4, dtype=np.float32).reshape(6, 2, 3, 4)
 
@@ -34,3 +34,16 @@ def test_phases_without_taps_take_no_memory() -> None:
     layout.pack(W, out)
     assert out.size == 8 * 2 * 3 * 4
     assert not np.isnan(out).any()
+
+
+def test_two_forms_lie_one_behind_the_other() -> None:
+    w = np.arange(5 * 2 * 3 * 3, dtype=np.float32).reshape(5, 2, 3, 3)
+    parts = PackedFilters(4, groups=1, sizes=w.shape, order=(1, 2, 0)), TransformedFilters(4, filters=5, channels=2)
+    expected = [np.full(part.shape, np.nan, np.float32) for part in parts]
+    for part, array in zip(parts, expected, strict=True):
+        part.pack(w, array)
+    layout = FiltersInTwoForms(*parts)
+    out = np.full(layout.shape, np.nan, np.float32)
+    layout.pack(w, out)
+    np.testing.assert_array_equal(out, np.concatenate([array.reshape(-1) for array in expected]))
+    assert layout.summed_elements == expected[0].size

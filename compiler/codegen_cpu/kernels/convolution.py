@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.convolution_bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
+from onnxc.compiler.codegen_cpu.convolution_planes import emit_planes
 from onnxc.compiler.codegen_cpu.convolution_rows import emit_rows
 from onnxc.compiler.codegen_cpu.convolution_winograd import emit_winograd
 from onnxc.compiler.codegen_cpu.element_types import register_type
@@ -41,6 +42,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
             return emit_rows(frame, op, name)
         case "winograd":
             return emit_winograd(frame, op, name)
+        case "planes":
+            return emit_planes(frame, op, name)
         case "bytes":
             return emit_bytes(frame, op, name)
         case "depthwise":

@@ -1,6 +1,8 @@
 """Convolutions on a CPU: which are computed by rows, how large their tiles are, and what keeps others from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import gcd
 
 from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     byte_convolution,
@@ -9,20 +11,21 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
 )
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
+from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedule, reads_plane, why_no_planes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
-from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.convolution_sums import find_sums
-from onnxc.compiler.planning.filter_layouts import PackedFilters, PackedPhases, TransformedFilters
+from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.planning.views import View, is_dense, operand_view, operand_views, whole
 from onnxc.compiler.target import Target
 
-__all__ = ["convolution_candidates", "reads_image"]
+__all__ = ["convolution_candidates", "convolution_measures", "reads_image"]
 
 CHUNK_PIXELS = 96
 """Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
@@ -55,9 +58,29 @@ CACHED_BYTES = 1 << 20
 """What stays in the second-level cache: of 1024 filters of 1024 channels, 14 x 14 pixels take 0.9 of the time."""
 
 
-def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
+def convolution_measures(problem: KernelProblem) -> Mapping[str, Measure]:
+    """The pixels of an image, where transforming is worth it for many alone."""
+    op = _convolution(problem)
+    if is_planar(op) or convolves_bytes(op) or _no_fast_convolution(op) or not _is_transformable(op, problem):
+        return {}
+    few = Typical(TRANSFORMED_PIXELS // 2, 0, TRANSFORMED_PIXELS - 1)
+    return {"pixels": Measure(_pixels(op), (few, Typical(TRANSFORMED_PIXELS, TRANSFORMED_PIXELS)))}
+
+
+def _convolution(problem: KernelProblem) -> Op:
+    return next(op for op in problem.block.ops if op.name == "convolution")
+
+
+def _pixels(op: Op) -> Dim:
+    """Those of an image of the result."""
+    return product(op.result.shape[1:-1])
+
+
+def convolution_candidates(problem: KernelProblem, case: Case, target: Target) -> Sequence[Schedule]:
     """By rows, or one filter for each channel; for what neither is written for, the general kernel."""
-    op = next(op for op in problem.block.ops if op.name == "convolution")
+    op = _convolution(problem)
+    if is_planar(op):
+        return (_planes(op, problem, target),)
     in_bytes = byte_convolution(op, problem, target) if convolves_bytes(op) else None
     if in_bytes is not None:
         return (in_bytes,)
@@ -66,13 +89,16 @@ def convolution_candidates(problem: KernelProblem, target: Target) -> Sequence[S
         return (_general(op, target, reason),)
     if is_depthwise(op):
         return (depthwise_schedule(op, problem, target),)
-    if _is_worth_transforming(op, problem):
-        return (_winograd(op, problem, target),)
-    return (_rows(op, problem, target),)
+    if not _is_transformable(op, problem):
+        return (_rows(op, problem, target),)
+    schedule = (_winograd if case.sizes["pixels"] >= TRANSFORMED_PIXELS else _rows)(op, problem, target)
+    return (schedule if isinstance(_pixels(op), int) else _in_two_forms(op, problem, schedule, target),)
 
 
 def reads_image(op: Op, view: View) -> bool:
     """Whether the fast kernels read the image as `view`: runs are long, or nearly as long as those of a dense one."""
+    if is_planar(op):
+        return reads_plane(op, view)
     if convolves_bytes(op):
         return reads_bytes_of_image(view)
     if _unfit(op):
@@ -98,13 +124,8 @@ def _unfit(op: Op) -> str:
         return f"the filters are {w.type}"
     if not isinstance(w.shape[0], int) and op.int("groups") > 1:
         return "the number of filters of a group is not known"
-    return "" if _has_whole_phases(op) else "the input is dilated, and the windows are too or have steps"
-
-
-def _has_whole_phases(op: Op) -> bool:
-    """Whether along each axis either the elements of the image are neighbours, or windows and taps are."""
-    rows = zip(op.ints("input_dilations"), op.ints("strides"), op.ints("dilations"), strict=True)
-    return all(spread == 1 or (step, dilation) == (1, 1) for spread, step, dilation in rows)
+    has_steps = any(min(row) > 1 for row in zip(op.ints("input_dilations"), op.ints("strides"), strict=True))
+    return "the input is dilated, and windows have steps" if has_steps else ""
 
 
 def _no_fast_convolution(op: Op) -> str:
@@ -120,7 +141,13 @@ def _no_fast_convolution(op: Op) -> str:
     return "" if find_sums(op, x) is not None else "no two products of a sum lie side by side"
 
 
-def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+def _planes(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+    """Results with channels before pixels."""
+    reason = why_no_planes(op, problem)
+    return _general(op, target, reason) if reason else planes_schedule(op, problem, target)
+
+
+def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
     lanes = target.vector_bits // op.dtype().bits
     x, w = operand_views(op)
     parameter = problem.block.parameters.index(w.base)
@@ -131,8 +158,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     packing = None
     if packed:
         layout = PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order)
-        spread = op.ints("input_dilations")
-        packing = Packing(parameter, PackedPhases(layout, spread) if sums.spread else layout)
+        packing = Packing(parameter, PackedPhases(layout, _tap_phases(op)) if sums.spread else layout)
     return ConvolutionSchedule(
         algorithm="rows",
         tile=Tile(CHUNK_PIXELS, vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
@@ -145,13 +171,19 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     )
 
 
+def _tap_phases(op: Op) -> tuple[int, ...]:
+    """Of how many phases the taps along each spatial axis are."""
+    rows = zip(op.ints("input_dilations"), op.ints("dilations"), strict=True)
+    return tuple(spread // gcd(spread, dilation) for spread, dilation in rows)
+
+
 def _fits_cache(op: Op) -> bool:
     """Whether all filters stay in the cache from chunk to chunk."""
     elements = product(op.operands[1].shape)
     return isinstance(elements, int) and elements * op.dtype().itemsize <= CACHED_BYTES
 
 
-def _is_worth_transforming(op: Op, problem: KernelProblem) -> bool:
+def _is_transformable(op: Op, problem: KernelProblem) -> bool:
     """Whether 3 x 3 constant taps are neighbours, and there are enough channels for what transforming takes."""
     x, w = operand_views(op)
     if w.shape[2:] != (3, 3) or op.int("groups") > 1 or not is_dense(w) or x.strides[-1] != 1:
@@ -160,12 +192,21 @@ def _is_worth_transforming(op: Op, problem: KernelProblem) -> bool:
         return False
     if not problem.is_constant(problem.block.parameters.index(w.base)):
         return False
-    pixels = product(op.result.shape[1:-1])
-    is_large = not isinstance(pixels, int) or pixels >= TRANSFORMED_PIXELS
-    return is_large and min(known_sizes(w.shape[:2])) >= TRANSFORMED_CHANNELS
+    return min(known_sizes(w.shape[:2])) >= TRANSFORMED_CHANNELS
 
 
-def _winograd(op: Op, problem: KernelProblem, target: Target) -> Schedule:
+def _in_two_forms(op: Op, problem: KernelProblem, schedule: ConvolutionSchedule, target: Target) -> ConvolutionSchedule:
+    """A schedule whose filters lie as both algorithms read them: a map of 1 x 1 pixels meets one tap of nine."""
+    summed, transformed = (make(op, problem, target).packing for make in (_rows, _winograd))
+    assert summed is not None
+    assert transformed is not None
+    assert isinstance(summed.layout, PackedFilters)
+    assert isinstance(transformed.layout, TransformedFilters)
+    packing = Packing(summed.parameter, FiltersInTwoForms(summed.layout, transformed.layout))
+    return replace(schedule, packing=packing)
+
+
+def _winograd(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
     lanes = target.vector_bits // op.dtype().bits
     filters, channels, *_ = known_sizes(op.operands[1].shape)
     vectors, (_, w) = _vectors(op, lanes), operand_views(op)

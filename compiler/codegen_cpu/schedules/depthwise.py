@@ -2,6 +2,7 @@
 
 from onnxc.compiler.codegen_cpu.schedules.elements import element_threads
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
@@ -9,16 +10,37 @@ from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, P
 from onnxc.compiler.planning.views import is_dense, operand_views
 from onnxc.compiler.target import Target
 
-__all__ = ["depthwise_schedule", "is_depthwise"]
+__all__ = ["WIDEST_UNROLLED", "depthwise_schedule", "is_depthwise"]
 
 MOST_COLUMNS = 8
 """Neighbouring columns that a depthwise convolution sums at once: as many additions are under way as their latency."""
 
+WIDEST_UNROLLED = 8
+"""Wider windows are a loop over their columns: the filters of more would not fit the registers beside the sums."""
+
+SMALL_GROUPS = (2, 4)
+"""Channels of a group of f32: within the 128 bits that every processor exchanges at once."""
+
 
 def is_depthwise(op: Op) -> bool:
-    """Whether each filter reads one channel of several, and there are no phases."""
-    is_spread = max(op.ints("input_dilations"), default=1) > 1
-    return op.operands[1].shape[1] == 1 and op.int("groups") > 1 and op.result.rank > 2 and not is_spread
+    """Whether filters of several groups read one channel each, or as few as there are filters in a group.
+
+    The phases of a line, if it has several, are written out.
+    """
+    channels, groups = op.operands[1].shape[1], op.int("groups")
+    is_square = channels in SMALL_GROUPS and op.operands[1].shape[0] == channels * groups and op.dtype() == F32
+    return groups > 1 and op.result.rank > 2 and (channels == 1 or is_square) and _has_short_phases(op)
+
+
+def _has_short_phases(op: Op) -> bool:
+    """Whether a tile has columns of all phases, whose taps are known and few, and windows have no steps there."""
+    spread, taps = op.ints("input_dilations")[-1], op.operands[1].shape[-1]
+    if any(min(row) > 1 for row in zip(op.ints("input_dilations"), op.ints("strides"), strict=True)):
+        return False
+    if spread == 1:
+        return True
+    is_short = isinstance(taps, int) and taps <= WIDEST_UNROLLED and spread <= MOST_COLUMNS
+    return is_short and isinstance(op.dims("low")[-1], int)
 
 
 def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
@@ -30,17 +52,17 @@ def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> Convol
     packing = Packing(parameter, Permuted((*range(1, len(sizes)), 0), sizes)) if packed else None
     return ConvolutionSchedule(
         algorithm="depthwise",
-        tile=Tile(_columns(op.result.shape[-2]), target.vector_bits // op.dtype().bits),
+        tile=Tile(_columns(op.result.shape[-2], op.ints("input_dilations")[-1]), target.vector_bits // op.dtype().bits),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         workers=Threads(target.vector_bits // op.dtype().bits, element_threads(target).grain),
         packing=packing,
-        why="one filter for each channel",
+        why="filters of each channel" if op.operands[1].shape[1] == 1 else "groups of few filters",
     )
 
 
-def _columns(length: Dim) -> int:
-    """Columns of a tile: the most of which a line has whole tiles, if there are nearly as many."""
-    if not isinstance(length, int) or length <= 0:
-        return MOST_COLUMNS
+def _columns(length: Dim, phases: int) -> int:
+    """Columns of a tile: the most of which a line has whole tiles, if there are nearly as many; all phases of them."""
+    if phases > 1 or not isinstance(length, int) or length <= 0:
+        return MOST_COLUMNS // phases * phases
     tiles = -(-length // MOST_COLUMNS)
     return -(-length // tiles)

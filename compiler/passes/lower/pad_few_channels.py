@@ -37,7 +37,8 @@ def pad_first(op: Op, build: Rewriter) -> Outcome:
 def _gains(op: Op) -> bool:
     """Whether a line has several taps of few channels of floats, beside padding."""
     low, high, w = op.dims("low"), op.dims("high"), op.operands[1]
-    if not op.dtype().is_float:
+    labels = parse_dimensions(op.text("dimensions"))
+    if not op.dtype().is_float or labels.result.order != labels.x.order:
         return False
     axes = parse_dimensions(op.text("dimensions")).w
     channels = w.shape[axes.input]

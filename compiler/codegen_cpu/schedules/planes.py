@@ -1,0 +1,250 @@
+"""Convolutions whose results are planes: which these are, and what of an image a unit of work copies to read it.
+
+Lanes are neighbouring pixels. A unit copies the channels of a window with its padding, each phase of the steps by
+itself: all pixels then read a tap equally far behind their own place, across lines too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from itertools import product as pairs
+from math import prod
+
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import F32, F64
+from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions
+from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.domain import epilogue_leaves
+from onnxc.compiler.planning.filter_layouts import PackedFilters
+from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
+from onnxc.compiler.planning.views import View, is_dense, operand_view, operand_views
+from onnxc.compiler.target import Target
+
+__all__ = [
+    "PlaneAxis",
+    "PlaneWindow",
+    "is_flat",
+    "is_planar",
+    "plane_window",
+    "planes_schedule",
+    "reads_plane",
+    "why_no_planes",
+]
+
+MOST_PIXELS = 1024
+"""Pixels of a unit: their results, of six filters, take 24 KiB of the nearest cache."""
+
+WINDOW_ELEMENTS = 1 << 16
+"""Elements that a unit copies, unless a few pixels of one line have more: 256 KiB of the second-level cache."""
+
+MOST_ELEMENTS = 1 << 18
+"""Elements that a unit copies of one line at most: 1 MiB of the stack."""
+
+SMALLEST_COLUMNS = 48
+"""Columns of a unit if lines are that long: of fewer most of what is copied is beside them."""
+
+MOST_LANES = 16
+"""Those of a vector of f32 of the widest processors: so many channels there is room for where they are turned."""
+
+COPYING = 4
+"""An element is copied in the time of so many products."""
+
+FILTERS, VECTORS = (6, 5, 4, 3, 2, 1), {32: 4, 16: 2}
+"""Filters that are summed at once, and vectors of pixels for 32 and for 16 registers: 24 and 12 sums."""
+
+UNKNOWN_COLUMNS = 256
+"""Columns of a unit where only the call knows a line: several blocks of registers."""
+
+
+@dataclass(frozen=True)
+class PlaneAxis:
+    """A spatial axis: `size` results and `image` elements of it, these `stride` apart; a unit has `count` results."""
+
+    size: Dim
+    image: Dim
+    stride: Dim
+    low: Dim
+    step: int
+    dilation: int
+    taps: int
+    count: int = 1
+
+    @property
+    def phases(self) -> int:
+        """How many parts with elements `step` apart the windows read."""
+        return 1 if self.taps == 1 or self.dilation % self.step == 0 else self.step
+
+    @property
+    def extent(self) -> int:
+        """How many elements of a phase a unit reads."""
+        return self.count + (self.taps - 1) * self.dilation // self.step
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """How many results a unit may have: those of the whole axis in a few equal parts."""
+        if not isinstance(self.size, int):
+            return (1, UNKNOWN_COLUMNS)
+        size = max(self.size, 1)
+        parts = {-(-size // count) for count in range(1, min(size, MOST_PIXELS) + 1)}
+        return sorted({-(-size // count) for count in parts})
+
+
+@dataclass(frozen=True)
+class PlaneWindow:
+    """What a unit reads of `channels`: each as [phase of the last axis][phase, extent of the others][extent]."""
+
+    axes: tuple[PlaneAxis, ...]
+    channels: int
+    lanes: int
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The axes of rows: the phases of the last axis, then phases and extent of each before it."""
+        return (self.axes[-1].phases, *(size for axis in self.axes[:-1] for size in (axis.phases, axis.extent)))
+
+    @property
+    def pitch(self) -> int:
+        """How far apart lines are."""
+        return self.axes[-1].extent
+
+    @property
+    def channel_step(self) -> int:
+        """How far apart channels are: whole vectors are written of the last row, too."""
+        return prod(self.rows) * self.pitch + self.lanes
+
+    @property
+    def lines(self) -> int:
+        """The lines of a unit."""
+        return self.axes[-2].count if len(self.axes) > 1 else 1
+
+    @property
+    def pixels(self) -> int:
+        """From the first pixel of a unit to its last, with what lies between lines."""
+        return (self.lines - 1) * self.pitch + self.axes[-1].count
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """The taps along each axis."""
+        return tuple(axis.taps for axis in self.axes)
+
+
+def is_planar(op: Op) -> bool:
+    """Whether the result has its channels before its pixels."""
+    order = parse_dimensions(op.text("dimensions")).result.order
+    return order == tuple(range(len(order))) and len(order) > 2
+
+
+def why_no_planes(op: Op, problem: KernelProblem) -> str:
+    """What keeps the kernel of planes away; nothing where it serves."""
+    dtypes = {op.operands[0].dtype, op.operands[1].dtype, op.dtype()}
+    if len(dtypes) > 1 or not dtypes <= {F32, F64}:
+        return "planes are of f32 or f64 alone"
+    sizes = op.operands[1].shape
+    if not all(isinstance(size, int) for size in sizes) or product(sizes) == 0:
+        return f"the filters are {op.operands[1].type}"
+    order = parse_dimensions(op.text("dimensions")).w.order
+    if order != tuple(range(len(order))):
+        return f"the axes lie as {op.text('dimensions')}"
+    if max(op.ints("input_dilations")) > 1:
+        return "the input is dilated"
+    x, w = map(operand_view, op.operands)
+    if x is None or w is None:
+        return "an operand does not lie in strides"
+    if not problem.is_constant(problem.block.parameters.index(w.base)) or not is_dense(w):
+        return "the filters are no constant"
+    smallest = plane_window(op, problem.block, x, MOST_LANES, (1, SMALLEST_COLUMNS))
+    return "" if _elements(smallest) <= MOST_ELEMENTS else "a line of windows is too much for the stack"
+
+
+def reads_plane(op: Op, x: View) -> bool:
+    """Whether pixels of a line or channels of a pixel lie side by side."""
+    axes = parse_dimensions(op.text("dimensions")).x
+    return 1 in (x.strides[axes.spatial[-1]], x.strides[axes.channel])
+
+
+def planes_schedule(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
+    """Few filters at a time, against as many pixels as registers hold."""
+    x, w = operand_views(op)
+    lanes = target.vector_bits // op.dtype().bits
+    sizes, groups = known_sizes(w.shape), op.int("groups")
+    filters = _filters_at_once(sizes[0] // groups)
+    # Of few filters more pixels hide how long a sum takes.
+    vectors = VECTORS[target.vector_registers] * (2 if filters <= 2 else 1)
+    window = _best_window(op, problem.block, x, (filters, vectors * lanes, lanes))
+    layout = PackedFilters(filters, groups, sizes, tuple(range(len(sizes) - 1)))
+    return ConvolutionSchedule(
+        algorithm="planes",
+        tile=Tile(window.lines, window.axes[-1].count),
+        arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
+        registers=Tile(filters, vectors * lanes),
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=Packing(problem.block.parameters.index(w.base), layout),
+        why="results are written as planes",
+    )
+
+
+def _filters_at_once(count: int) -> int:
+    """The filters of a panel that waste least: a step takes the time of one filter more than it has, for loads."""
+    return min(FILTERS, key=lambda filters: -(-count // filters) * (filters + 1))
+
+
+def _best_window(op: Op, block: Block, x: View, shape: tuple[int, int, int]) -> PlaneWindow:
+    """The window of which a pixel costs least; shape: filters and pixels of the registers, and lanes."""
+    filters, pixels, lanes = shape
+    whole = plane_window(op, block, x, lanes, (1, 1))
+    *outer, last = whole.axes
+    panels = -(-known_sizes(op.result.shape[1:2])[0] // op.int("groups") // filters)
+
+    def cost(window: PlaneWindow) -> float:
+        computed = -(-window.pixels // pixels) * pixels * prod(window.taps) * filters * panels
+        return (computed + COPYING * window.channel_step) / (window.lines * window.axes[-1].count)
+
+    columns = [count for count in last.counts if count >= SMALLEST_COLUMNS] or last.counts[-1:]
+    counts = pairs(outer[-1].counts if outer else (1,), columns)
+    windows = (_with_counts(whole, *count) for count in counts)
+    small = [each for each in windows if each.pixels <= MOST_PIXELS and _elements(each) <= WINDOW_ELEMENTS]
+    return min(small or [_with_counts(whole, 1, min(SMALLEST_COLUMNS, last.counts[-1]))], key=cost)
+
+
+def _elements(window: PlaneWindow) -> int:
+    """What a unit copies, of whole vectors of channels."""
+    channels = -(-window.channels // window.lanes) * window.lanes
+    return channels * window.channel_step
+
+
+def plane_window(op: Op, block: Block, x: View, lanes: int, counts: tuple[int, int]) -> PlaneWindow:
+    """The window of a unit with so many lines and columns; all spatial axes are one where nothing tells them apart."""
+    axes = _axes(op, x)
+    if is_flat(op, block, x):
+        last = axes[-1]
+        axes = (replace(last, size=product(op.result.shape[2:]), image=product(axis.image for axis in axes)),)
+    window = PlaneWindow(axes, known_sizes(op.operands[1].shape[1:2])[0], lanes)
+    return _with_counts(window, *counts)
+
+
+def _with_counts(window: PlaneWindow, lines: int, columns: int) -> PlaneWindow:
+    counts = [*[1] * len(window.axes), lines, columns][-len(window.axes) :]
+    axes = tuple(replace(axis, count=count) for axis, count in zip(window.axes, counts, strict=True))
+    return replace(window, axes=axes)
+
+
+def _axes(op: Op, x: View) -> tuple[PlaneAxis, ...]:
+    spatial = parse_dimensions(op.text("dimensions")).x.spatial
+    rows = zip(op.ints("strides"), op.ints("dilations"), known_sizes(op.operands[1].shape[2:]), strict=True)
+    return tuple(
+        PlaneAxis(op.result.shape[2 + ordinal], x.shape[axis], x.strides[axis], op.dims("low")[ordinal], *row)
+        for ordinal, (axis, row) in enumerate(zip(spatial, rows, strict=True))
+    )
+
+
+def is_flat(op: Op, block: Block, x: View) -> bool:
+    """Whether image, result and all that the epilogue reads step through their pixels as one axis."""
+    axes = _axes(op, x)
+    if {(axis.taps, axis.step) for axis in axes} != {(1, 1)} or any((*op.dims("low"), *op.dims("high"))):
+        return False
+    merges = all(outer.stride == inner.stride * inner.image for outer, inner in pairwise(axes))
+    return merges and epilogue_leaves(block, op, 2, op.result.rank) is not None

@@ -1,0 +1,145 @@
+"""Convolutions that nothing reads channels last: they write their results as planes, one for each channel.
+
+Behind `choose_layout` such a result goes through pointwise ops into a transpose, which would read and write all of it
+again.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+
+from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dtypes import F32, F64
+from onnxc.compiler.ir.module import Attribute, Module, Op, Value
+from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
+from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
+from onnxc.compiler.passes.analysis.matching import constant_of, made_by
+from onnxc.compiler.passes.layout.moved_layouts import Layout
+from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes
+from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
+from onnxc.compiler.passes.simplify.rules.transposes import transpose_nothing
+
+REGION_LIMIT = 64
+"""The most values that are looked at behind a convolution: models have up to some thirty pointwise ops in a row."""
+
+WINDOW_LIMIT = 1 << 18
+"""The most elements that a unit of work of the kernel may copy of an image: 1 MiB of the stack."""
+
+UNIT_COLUMNS = 64
+"""More columns than that of which it has at least."""
+
+MOST_LANES = 16
+"""Channels that the kernel has room for come in so many."""
+
+MOST_STEPS = 2
+"""Wider steps make parts of so few elements that copying them takes longest."""
+
+
+def write_planes(module: Module) -> Module:
+    """Has convolutions whose results are only wanted as planes write them so."""
+    return rewrite(module, [turn_first, transpose_nothing])
+
+
+@rule("transpose", "reshape")
+def turn_first(op: Op, build: Rewriter) -> Outcome:
+    """transpose(relu(convolution(x, w) + b)) = relu(planes(x, w) + transpose(b)), where that is less work"""
+    value = op.operands[0]
+    if not _turns(op):
+        return None
+    region = _region(value, build)
+    if region is None or not _gains(region[0]):
+        return None
+    return _turned(region, build)
+
+
+def _turns(op: Op) -> bool:
+    """Whether channels that lie last are brought before the pixels; one channel is by another name."""
+    lying, seen = op.operands[0].shape, op.result.shape
+    if op.result.rank < 3:
+        return False
+    if op.name == "reshape":
+        return len(lying) == len(seen) and lying[-1] == 1 and seen == (lying[0], 1, *lying[1:-1])
+    return op.ints("permutation") == Layout(op.result.rank).permutation
+
+
+def _region(value: Value, build: Rewriter) -> tuple[Op, ...] | None:
+    """The one convolution and the pointwise ops that lead from it to `value`, in order, if nothing else uses them."""
+    known: dict[Value, bool] = {}
+    _leads(value, known)
+    ops = tuple(each.op for each, leads in known.items() if leads and each.op is not None)
+    if sum(op.name == "convolution" for op in ops) != 1:
+        return None
+    inside = Counter(operand for op in ops for operand in op.operands)
+    inside[value] += 1
+    is_closed = all(build.uses(op.result) == inside[op.result] for op in ops)
+    return ops if is_closed else None
+
+
+def _leads(value: Value, known: dict[Value, bool]) -> bool:
+    """Whether `value` is made of a convolution by pointwise ops; all on the way come to be known before what they make.
+
+    Beyond a limit none are, so that what uses them is seen to be used elsewhere.
+    """
+    if value not in known:
+        op = value.op
+        if op is None or len(known) >= REGION_LIMIT:
+            return False
+        known[value] = False
+        leads = op.name == "convolution"
+        if op.name in ELEMENTWISE:
+            leads = sum(_leads(operand, known) for operand in op.operands) > 0
+        del known[value]
+        known[value] = leads
+    return known[value]
+
+
+def _turned(region: Sequence[Op], build: Rewriter) -> Value | Refusal:
+    """The last result of a region whose convolution, the first op, writes planes."""
+    convolution, *others = region
+    inverse = _planes_of(convolution.result.rank)
+    turned = {convolution.result: _planes(convolution, build)}
+    for op in others:
+        beside = [operand for operand in op.operands if operand not in turned]
+        if any(inverse.costs(operand) and not _are_planes(operand) for operand in beside):
+            return Refusal("what pointwise ops read beside a convolution lies channels last")
+        operands = [turned.get(operand) or inverse.stored(operand, build) for operand in op.operands]
+        turned[op.result] = build.op(op.name, operands, op.attributes)[0]
+    return turned[region[-1].result]
+
+
+def _planes_of(rank: int) -> Layout:
+    """How planes lie that are seen with their channels last."""
+    return Layout(rank, rank - 2)
+
+
+def _are_planes(value: Value) -> bool:
+    """Whether `value` is a view of planes."""
+    op = made_by(value, "transpose")
+    return op is not None and op.ints("permutation") == _planes_of(value.rank).permutation
+
+
+def _planes(op: Op, build: Rewriter) -> Value:
+    images, _ = op.text("dimensions").split("->")
+    attributes: dict[str, Attribute] = {**op.attributes, "dimensions": f"{images}->{image_labels(op.result.rank - 2)}"}
+    return build.op("convolution", op.operands, attributes)[0]
+
+
+def _gains(op: Op) -> bool:
+    """Whether turning the result takes longer than what the kernel of planes loses, and there is one for it."""
+    x, w = op.operands
+    if op.text("dimensions") != channels_innermost(x.rank - 2) or constant_of(w) is None:
+        return False
+    if {x.dtype, op.dtype()} - {F32, F64} or product(w.shape) == 0:
+        return False
+    if max(op.ints("input_dilations")) > 1 or max(op.ints("strides")) > MOST_STEPS:
+        return False
+    return _window_elements(op) <= WINDOW_LIMIT and is_faster_as_planes(op)
+
+
+def _window_elements(op: Op) -> int:
+    """How many elements of an image one line of a unit reads."""
+    _, channels, *taps = (size for size in op.operands[1].shape if isinstance(size, int))
+    reaches = [(count - 1) * step for count, step in zip(taps, op.ints("dilations"), strict=True)]
+    *steps, last = op.ints("strides")
+    lines = prod(reach + step for reach, step in zip(reaches[:-1], steps, strict=True))
+    return -(-channels // MOST_LANES) * MOST_LANES * lines * (reaches[-1] + last * UNIT_COLUMNS)

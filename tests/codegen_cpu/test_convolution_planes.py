@@ -1,0 +1,128 @@
+"""Convolutions that write planes: images in either order, odd sizes, sizes known at the call, what is not finite."""
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.contractions import channels_first, channels_innermost
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, sample
+from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
+
+FORMS = [
+    Convolution("planes", (N, 3, 9, 9), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("planes", (N, 17, 7, 7), (1, 17, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("planes", (N, 5, 30, 70), (3, 5, 3, 3), TWOS, ONES, ONES, ONES),
+    Convolution("planes", (N, 20, 9, 11), (13, 20, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("planes", (N, 4, 9, 11), (5, 4, 1, 1), TWOS, NONE, NONE, ONES),
+    Convolution("planes", (N, 8, 12, 12), (7, 8, 2, 3), (1, 2), (0, 1), (1, 0), (2, 1)),
+    Convolution("planes", (N, 8, 12, 13), (7, 8, 3, 3), (3, 2), (2, 3), (1, 0), (2, 2)),
+    Convolution("planes", (N, 16, 15, 15), (16, 4, 3, 3), ONES, ONES, ONES, ONES, 4),
+    Convolution("planes", (N, 6, 10, 10), (12, 1, 3, 3), ONES, ONES, ONES, ONES, 6),
+    Convolution("planes", (N, 3, 1300), (2, 3, 9), (1,), (4,), (4,), (1,)),
+    Convolution("planes", (N, 3, 50), (2, 3, 5), (4,), (2,), (2,), (1,)),
+    Convolution("planes", (N, 4, 5, 6, 7), (3, 4, 2, 3, 2), (1, 2, 1), (1, 0, 1), (0, 1, 1), (1, 1, 2)),
+    Convolution("planes", (N, 300, 3, 3), (4, 300, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("planes", (N, 4, H, W), (6, 4, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("planes", (N, 4, H, W), (2, 4, 3, 3), TWOS, (0, 1), ONES, ONES),
+    Convolution("planes", (N, 4, H, W), (5, 4, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("planes", (N, 3, 5, 0), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
+]
+SIZES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 2, "H": 7, "W": 301}]
+
+
+def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
+    """Small whole numbers: every order of summation gives the same."""
+    return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(dtype.numpy)
+
+
+def _dimensions(case: Convolution, last: bool) -> str:
+    """Those of an image with its channels last or first, and of planes."""
+    rank = len(case.x) - 2
+    return (
+        f"{(channels_innermost if last else channels_first)(rank).split('->')[0]}->{channels_first(rank).split(',')[0]}"
+    )
+
+
+def _convolve(ir: Builder, case: Convolution, x: Value, w: Value, last: bool) -> Value:
+    return ir.convolution(
+        x, w, case.strides, case.low, case.high, case.dilations, case.groups, dimensions=_dimensions(case, last)
+    )
+
+
+def _result(case: Convolution) -> tuple[Dim, ...]:
+    x, w = (Builder().parameter("x", TensorType(F32, dims)) for dims in (case.x, case.w))
+    return case.build(Builder(), x, w).shape
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("case", FORMS, ids=str)
+def test_planes_with_a_bias_a_residual_and_a_gate(case: Convolution, target: Target, last: bool) -> None:
+    w, bias, result = _whole(F32, *case.w, seed=1), _whole(F32, case.w[0], seed=2), _result(case)
+
+    def build(ir: Builder, x: Value, residual: Value) -> Value:
+        y = ir.add(_convolve(ir, case, x, ir.constant(w), last), ir.broadcast(ir.constant(bias), (1,), result))
+        return ir.add(ir.mul(y, ir.max(y, 0.0)), residual)
+
+    shape = case.shape(last)
+    native = Native(make([TensorType(F32, shape), TensorType(F32, result)], build), target)
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "planes"
+    symbols = {name for dim in case.x for name in symbols_of(dim)}
+    for values in SIZES if len(symbols) > 1 else SIZES[:3]:
+        native.check(_whole(F32, *sizes_of(shape, values)), _whole(F32, *sizes_of(result, values), seed=3))
+
+
+@pytest.mark.parametrize("case", [FORMS[0], FORMS[4], FORMS[9]], ids=str)
+def test_planes_of_f64(case: Convolution) -> None:
+    w = _whole(F64, *case.w, seed=1)
+    native = Native(make([TensorType(F64, case.x)], lambda ir, x: _convolve(ir, case, x, ir.constant(w), False)))
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "planes"
+    for count in (0, 1, 2):
+        native.check(_whole(F64, *sizes_of(case.x, {"N": count})))
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_what_is_not_finite_stays_where_its_windows_are(last: bool) -> None:
+    case = FORMS[0]
+    w = sample(F32, *case.w)
+    native = Native(
+        make([TensorType(F32, case.shape(last))], lambda ir, x: _convolve(ir, case, x, ir.constant(w), last))
+    )
+    x = sample(F32, 1, 3, 9, 9)
+    x[0, 1, 0, 8], x[0, 2, 4, 4], x[0, 0, 8, 0] = np.nan, np.inf, -np.inf
+    native.check(np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if last else x, bound=2e-6)
+
+
+def test_filters_that_are_an_input_have_a_kernel() -> None:
+    native = Native(make(["f32[N, 4, 5, 6]", "f32[3, 4, 3, 3]"], lambda ir, x, w: (
+        ir.convolution(x, w, ONES, ONES, ONES, ONES, dimensions=channels_first(2))
+    )))  # fmt: skip
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "general"
+    native.check(_whole(F32, 2, 4, 5, 6), _whole(F32, 3, 4, 3, 3, seed=1))
+
+
+def test_windows_that_are_too_much_for_the_stack_have_a_kernel() -> None:
+    case = Convolution("general", (N, 2000, 4, 5), (1, 2000, 3, 3), ONES, ONES, ONES, ONES)
+    w = _whole(F32, *case.w)
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: _convolve(ir, case, x, ir.constant(w), False)))
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "general"
+    native.check(_whole(F32, 1, 2000, 4, 5))
+
+
+def test_a_view_with_neither_axis_dense_is_written_first() -> None:
+    case = FORMS[0]
+
+    def build(ir: Builder, x: Value) -> Value:
+        odd = ir.slice(x, (0, 0, 0, 0), (N, 3, 9, 9), (1, 1, 1, 2))
+        return _convolve(ir, case, odd, ir.constant(_whole(F32, *case.w)), False)
+
+    native = Native(make(["f32[N, 3, 9, 18]"], build))
+    assert native.kernels() == ["pointwise", "convolution"]
+    native.check(_whole(F32, 2, 3, 9, 18))

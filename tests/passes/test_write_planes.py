@@ -1,0 +1,86 @@
+"""Results as planes: what is turned behind a convolution, and where channels stay last."""
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.contractions import channels_innermost
+from onnxc.compiler.passes.layout.write_planes import write_planes
+from tests.passes.golden import N, Pair, check_pair, f32
+
+FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def _convolve(b: Builder, x: Value, filters: int, planes: bool = False, spread: int = 1) -> Value:
+    channels = x.shape[-1]
+    assert isinstance(channels, int)
+    w = b.constant(np.random.default_rng(0).standard_normal((filters, channels, 3, 3)).astype(np.float32))
+    dimensions = "n01c,oi01->nc01" if planes else channels_innermost(2)
+    ones = (1, 1)
+    return b.convolution(x, w, ones, ones, ones, ones, input_dilations=(spread, spread), dimensions=dimensions)
+
+
+def _biased(b: Builder, y: Value, axis: int) -> Value:
+    return b.add(y, b.broadcast(b.constant(np.arange(4, dtype=np.float32)), (axis,), y.shape))
+
+
+def _gated(b: Builder, y: Value) -> Value:
+    return b.mul(y, b.max(y, 0.0))
+
+
+def _used_twice(b: Builder, x: Value) -> Value:
+    y = _convolve(b, x, 4)
+    return b.concatenate([b.transpose(y, FIRST), b.reshape(y, (2, 4, 20, 20))], 0)
+
+
+def _chain(b: Builder, y: Value) -> Value:
+    """2 to the power of 100 ways from the result to y."""
+    for _ in range(100):
+        y = b.add(y, y)
+    return y
+
+
+PAIRS = {
+    "few filters": Pair(
+        (f32(N, 20, 20, 8),),
+        lambda b, x: b.transpose(_convolve(b, x, 4), FIRST),
+        lambda b, x: _convolve(b, x, 4, planes=True),
+    ),
+    "one filter, of which the other order is another name": Pair(
+        (f32(2, 20, 20, 8),),
+        lambda b, x: b.reshape(_convolve(b, x, 1), (2, 1, 20, 20)),
+        lambda b, x: _convolve(b, x, 1, planes=True),
+    ),
+    "with what follows": Pair(
+        (f32(2, 20, 20, 8),),
+        lambda b, x: b.transpose(_gated(b, _biased(b, _convolve(b, x, 4), 3)), FIRST),
+        lambda b, x: _gated(b, _biased(b, _convolve(b, x, 4, planes=True), 1)),
+    ),
+    "with what is planes already": Pair(
+        (f32(2, 20, 20, 8), f32(2, 4, 20, 20)),
+        lambda b, x, y: b.transpose(b.add(_convolve(b, x, 4), b.transpose(y, LAST)), FIRST),
+        lambda b, x, y: b.add(_convolve(b, x, 4, planes=True), y),
+    ),
+    "a residual lies channels last": Pair(
+        (f32(2, 20, 20, 8), f32(2, 20, 20, 4)),
+        lambda b, x, y: b.transpose(b.add(_convolve(b, x, 4), y), FIRST),
+    ),
+    "another order is wanted": Pair((f32(2, 20, 20, 8),), lambda b, x: b.transpose(_convolve(b, x, 4), (0, 1, 3, 2))),
+    "others read it channels last": Pair((f32(2, 20, 20, 8),), _used_twice),
+    "more pointwise ops than a model has in a row": Pair(
+        (f32(2, 20, 20, 8),), lambda b, x: b.transpose(_chain(b, _convolve(b, x, 4)), FIRST)
+    ),
+    "many products for each result": Pair(
+        (f32(2, 20, 20, 64),), lambda b, x: b.transpose(_convolve(b, x, 64), FIRST)
+    ),
+    "windows of more channels than the stack has room for": Pair(
+        (f32(1, 6, 5, 2000),), lambda b, x: b.transpose(_convolve(b, x, 4), FIRST)
+    ),
+    "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_results_are_planes_where_that_is_less_work(pair: str) -> None:
+    check_pair(write_planes, PAIRS[pair])
