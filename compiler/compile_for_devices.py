@@ -33,7 +33,7 @@ def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executa
     """
     assert options.config is not None, options
     end = back_end(options)
-    loaded = read_model(source, allow_links=options.allow_links)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     shardings = choose_configuration(checked, options.config, options.devices)

@@ -97,6 +97,7 @@ TYPES: Rows = {
         "a value is declared otherwise than what its node gives; of a shape a warning",
         "ONNX IR, value_info",
     ),
+    "value-info-without-value": ("a warning: a type is told of a value that there is not", "ONNX IR, value_info"),
     "duplicate-value-info": ("a value is described twice", "ONNX IR, value_info"),
     "element-type-missing": ("a tensor has no element type", "ONNX IR, TensorProto"),
     "element-type-unknown": ("an element type is a number that ONNX has not given", "TensorProto.DataType"),
@@ -202,11 +203,14 @@ NODES: Rows = {
     "type-mismatch": ("two operands of one type constraint differ", "the operator's schema"),
     "unknown-attribute": ("the operator or function has no such attribute", "the operator's schema"),
     "unknown-domain": (
-        "no operator set of the domain is known; a warning where nothing calls it",
+        "no operator set of the domain is known; a warning where it is imported, or nothing calls it",
         "ONNX IR, operators",
     ),
     "unknown-element-type": ("an attribute names an element type that there is not", "TensorProto.DataType"),
-    "unknown-operator": ("the operator set has no such operator, in any version", "ONNX IR, operators"),
+    "unknown-operator": (
+        "the operator set has no such operator, in any version; a warning where it is not the standard's",
+        "ONNX IR, operators",
+    ),
     "unsupported-node": ("the node is legal and cannot be compiled yet", "onnxc"),
 }
 
@@ -350,11 +354,15 @@ OPTIONS: Rows = {
     "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
     "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),
     "unknown-value": ("the model has no value of that name", "onnxc.rename, onnxc.extract, onnxc.split"),
-    "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset"),
+    "opset-contradiction": ("opset is another than the model imports", "onnxc.compile, opset"),
+    "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset; onnxc.compile, opset"),
     "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
-    "shape-contradiction": ("shapes gives an axis another size than the model declares", "onnxc.compile, shapes"),
     "shape-range": ("shapes gives a negative size", "onnxc.compile, shapes"),
+    "overridden-size": (
+        "a node holds a size that shapes overrides, and what it means with the new one cannot be told",
+        "onnxc.compile, shapes",
+    ),
     "shape-rank": ("shapes gives another rank than the model declares", "onnxc.compile, shapes"),
     "sparse-default": ("a sparse input with a default is to stay an input", "onnxc.compile, freeze_params"),
     "specialize-fixed": ("specialize names a size that dims fixes", "onnxc.compile, specialize"),

@@ -96,6 +96,14 @@ def model_error(diagnostics: Sequence[Diagnostic]) -> ModelError:
     return DiagnosedModelError(diagnostics)
 
 
+def unknown_nodes(reasons: Sequence[tuple[Location, str]]) -> tuple[Diagnostic, ...]:
+    """One warning that lists the nodes that cannot be compiled, each with its reason; none where there are none."""
+    if not reasons:
+        return ()
+    message = f"not yet supported, {len(reasons)} node(s): what they give is known as far as it is declared"
+    return (warning("unsupported-node", message, values=[f"{location}: {reason}" for location, reason in reasons]),)
+
+
 def unsupported_error(reasons: Sequence[tuple[Location, str]]) -> UnsupportedError:
     """One error that lists every node that cannot be compiled yet, each with its reason."""
     listing = "\n".join(f"  --> {location}: {reason}" for location, reason in reasons)

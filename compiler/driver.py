@@ -47,7 +47,7 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     end: another back end than the one for the options.
     """
     end = back_end(options) if end is None else end
-    loaded = read_model(source, allow_links=options.allow_links)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)

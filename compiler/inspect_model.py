@@ -1,22 +1,24 @@
 """A model without compiling it: every finding about it, the types of its values, functions expanded, a file of it."""
 
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.custom.operators import CustomOperator
-from onnxc.compiler.frontend.infer import annotate_model, infer_types
+from onnxc.compiler.frontend.external.save import save_model
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
-from onnxc.compiler.frontend.save import save_model
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
-from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
 from onnxc.runtime.plain_files import AnyPath
 
-__all__ = ["declare_types", "expand_functions", "find_all", "write_model"]
+__all__ = ["declare_types", "expand_functions", "find_all", "find_types", "write_model"]
 
 
 def find_all(
@@ -24,6 +26,7 @@ def find_all(
     limits: Limits | Mapping[str, int] | None = None,
     operators: Sequence[CustomOperator] = (),
     allow_links: bool = False,
+    opset: int | None = None,
 ) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference.
 
@@ -32,11 +35,11 @@ def find_all(
     within, brought = make_limits(limits), custom_operators(operators)
     findings: tuple[Diagnostic, ...] = ()
     try:
-        loaded = _read(source, allow_links=allow_links)
+        loaded = _read(source, opset, allow_links=allow_links)
         findings = collect_findings(loaded, limits=within, operators=brought)
         if not any(finding.severity == "error" for finding in findings):
-            checked = check_model(loaded, limits=within, operators=brought)
-            return (*findings, *infer_types(checked).warnings)
+            types = infer_types(check_model(loaded, limits=within, operators=brought))
+            return (*findings, *types.warnings, *types.unknown)
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
     except ModelError as problem:
@@ -48,10 +51,10 @@ def find_all(
     return findings
 
 
-def _read(source: ModelSource, *, allow_links: bool) -> LoadedModel:
+def _read(source: ModelSource, opset: int | None, *, allow_links: bool) -> LoadedModel:
     """The model; that there is no file of one is a finding as any other."""
     try:
-        return read_model(source, allow_links=allow_links)
+        return read_model(source, opset=opset, allow_links=allow_links)
     except InputError as problem:
         message = str(problem).removeprefix(f"error[{problem.code}]: ")
         raise model_error([error(problem.code, message)]) from problem
@@ -59,10 +62,27 @@ def _read(source: ModelSource, *, allow_links: bool) -> LoadedModel:
 
 def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
     """The model with the type of every value declared."""
-    loaded = read_model(source, allow_links=options.allow_links)
-    checked = check_model(loaded, operators=options.operators)
+    loaded, checked, types = _inferred(source, options)
+    return annotate_model(loaded, checked, types)
+
+
+def find_types(source: ModelSource, options: CompileOptions) -> InferredTypes:
+    """The type of every value of the model; nodes of operators of others are a ModelWarning."""
+    return _inferred(source, options)[-1]
+
+
+def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
-    return annotate_model(loaded, checked, infer_types(checked, options.inputs))
+    types = infer_types(checked, options.inputs)
+    _warn(types.unknown)
+    return loaded, checked, types
+
+
+def _warn(findings: Iterable[Diagnostic]) -> None:
+    for finding in findings:
+        warnings.warn(str(finding), ModelWarning, stacklevel=2)
 
 
 def expand_functions(
@@ -70,11 +90,13 @@ def expand_functions(
     functions: Collection[str] | None = None,
     limits: Limits | Mapping[str, int] | None = None,
     allow_links: bool = False,
+    opset: int | None = None,
 ) -> ModelProto:
     """The model with its functions, or those of these names, expanded where they are called."""
     within = make_limits(limits)
-    loaded = read_model(source, allow_links=allow_links)
-    check_model(loaded, limits=within)
+    loaded = read_model(source, opset=opset, allow_links=allow_links)
+    checked = check_model(loaded, limits=within)
+    _warn(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
     return inline_functions(loaded.proto, functions)
 
 

@@ -38,7 +38,7 @@ __all__ = ["interpret_model"]
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
-    loaded = read_model(source, allow_links=options.allow_links)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     with limited_to(options.limits):

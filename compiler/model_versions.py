@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
 from onnxc.compiler.frontend.schemas import newest_opset

@@ -17,13 +17,13 @@ from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperato
 from onnxc.compiler.frontend.custom.registered import operators_with
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
-from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
+from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_of
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.errors import InputError, UnsupportedError
 
-__all__ = ["CacheOption", "CompileOptions", "DimRange", "ModelSource", "make_options"]
+__all__ = ["CacheOption", "CompileOptions", "DTypesOption", "DimRange", "ModelSource", "make_options"]
 
 PRECISIONS: Mapping[str, Precision] = {precision: precision for precision in get_args(Precision)}
 
@@ -46,6 +46,7 @@ V = TypeVar("V")
 
 ModelSource = str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize
 DimRange = int | tuple[int, int | None]
+DTypesOption = Mapping[str, npt.DTypeLike] | npt.DTypeLike | None
 CacheOption = str | os.PathLike[str] | Literal[False] | None
 
 
@@ -64,7 +65,8 @@ class CompileOptions:
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
     sizes that get kernels of their own. operators: those that the caller brings or has registered.
     allow_links: whether external data may be linked. config: the device configuration whose shardings are executed;
-    devices: how many there must be in it, None for any number.
+    devices: how many there must be in it, None for any number. opset: of the standard's
+    operators, for a model that imports none.
     """
 
     target: Target
@@ -78,13 +80,14 @@ class CompileOptions:
     allow_links: bool = False
     config: str | None = None
     devices: int | None = None
+    opset: int | None = None
 
 
 def make_options(
     target: str = "cpu",
     dims: Mapping[str, DimRange] | None = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
-    dtypes: Mapping[str, npt.DTypeLike] | None = None,
+    dtypes: DTypesOption = None,
     precision: str = "fp32",
     specialize: Mapping[str, Sequence[int]] | None = None,
     freeze_params: bool = True,
@@ -96,6 +99,7 @@ def make_options(
     strict: bool = False,
     operators: Sequence[CustomOperator] = (),
     allow_links: bool = False,
+    opset: int | None = None,
 ) -> CompileOptions:
     """The options, checked.
 
@@ -112,16 +116,21 @@ def make_options(
             raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
     if threads is not None and (_integer("threads", threads) < 1):
         raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
+    each = dtypes if isinstance(dtypes, Mapping) else {}
     inputs = InputOptions(
         {str(name): _range(name, value) for name, value in _mapping("dims", dims).items()},
         {str(name): _shape(name, value) for name, value in _mapping("shapes", shapes).items()},
-        {str(name): _dtype(name, value) for name, value in _mapping("dtypes", dtypes).items()},
+        {str(name): _dtype(f"dtypes[{name!r}]", value) for name, value in each.items()},
         freeze_params,
         strict,
+        None if dtypes is None or isinstance(dtypes, Mapping) else _float_type(dtypes),
     )
     called_by = None if threads is None else _integer("threads", threads)
     folder, bounds = _cache_folder(cache), make_limits(limits)
     special = _specializations(specialize, inputs.dims)
+    version = None if opset is None else _integer("opset", opset)
+    if version is not None and not 1 <= version < 1 << 31:
+        raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
     brought = custom_operators(operators)
     return CompileOptions(
         parsed,
@@ -135,6 +144,7 @@ def make_options(
         allow_links,
         chosen,
         count,
+        version,
     )
 
 
@@ -253,12 +263,21 @@ def _shape(name: str, value: object) -> tuple[int | str | None, ...]:
     return shape
 
 
-def _dtype(name: str, value: object) -> DType:
+def _float_type(value: object) -> DType:
+    """An element type that all floats may have."""
+    dtype = _dtype("dtypes", value)
+    if dtype not in (BF16, F16, F32, F64):
+        message = f"dtypes is {dtype}, and all floats may be bf16, f16, f32 or f64; for one input give a mapping"
+        raise InputError(message, code="unknown-dtype")
+    return dtype
+
+
+def _dtype(what: str, value: object) -> DType:
     """An element type by its name in the IR, else as anything that NumPy takes for one: "i4" has four bits."""
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
     try:
         return dtype_of(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, KeyError) as problem:
-        message = f"dtypes[{name!r}] is {value!r}, expected one of {', '.join(DTYPES)}"
+        message = f"{what} is {value!r}, expected one of {', '.join(DTYPES)}"
         raise InputError(message, code="unknown-dtype") from problem

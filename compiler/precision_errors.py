@@ -123,7 +123,7 @@ def layer_errors(
 
     Both programs are interpreted, which takes time and keeps all values of one run in memory.
     """
-    loaded = read_model(source, allow_links=options.allow_links)
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     module = lower_model(checked, options.inputs)
     module = run_pipeline(module, OPTIMIZE)

@@ -17,7 +17,6 @@ from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarni
 
 if TYPE_CHECKING:
     __version__: str
-    import numpy.typing as npt
 
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.read import SupportsSerialize
     from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
-    from onnxc.compiler.options import CacheOption, DimRange, ModelSource
+    from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
     from onnxc.runtime.sparse_tensor import SparseTensor
@@ -66,7 +65,7 @@ def compile(
     target: str = "cpu",
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
-    dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    dtypes: "DTypesOption" = None,
     precision: str = "fp32",
     specialize: Mapping[str, Sequence[int]] | None = None,
     freeze_params: bool = True,
@@ -78,6 +77,7 @@ def compile(
     strict: bool = False,
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
+    opset: int | None = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -85,7 +85,9 @@ def compile(
     target: "cpu" is this machine, "cpu:x86-64-v3" another processor, "cuda" the GPU of this machine, "cuda:sm_90" a
     kind of GPU that need not be here (then the result can be saved, not called), "interpreter" needs no native code.
     dims: for a symbolic size a fixed one, or a range (least, greatest or None).
-    shapes, dtypes: for an input what to take in place of what the model declares.
+    shapes, dtypes: for an input what to take in place of what the model declares, numbers too. What followed from them
+    gives way, and constants that held a declared size hold the new one. One element type alone is for all floats of
+    the model, its weights among them (docs/overrides.md).
     precision: "bf16" and "fp16" store and multiply f32 in 16 bits where that does little harm (docs/precision.md);
     inputs and outputs keep their types. "tf32" is for GPUs.
     specialize: for symbolic sizes those that get kernels of their own beside the general ones, {"batch": [1, 8]}; all
@@ -107,6 +109,7 @@ def compile(
     registered (docs/custom_operators.md).
     allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
     such a file is then read wherever it is (docs/weights.md).
+    opset: the version of the standard's operators, for a model that does not say.
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -126,6 +129,7 @@ def compile(
         strict,
         operators,
         allow_links,
+        opset,
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -174,13 +178,14 @@ def check(
     limits: "Limits | Mapping[str, int] | None" = None,
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
+    opset: int | None = None,
 ) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
-    limits, operators, allow_links: as for `compile`.
+    limits, operators, allow_links, opset: as for `compile`.
     """
     inspect = importlib.import_module("onnxc.compiler.inspect_model")
-    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators, allow_links)
+    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators, allow_links, opset)
     return findings
 
 
@@ -188,18 +193,28 @@ def infer(
     model: "ModelSource",
     dims: "Mapping[str, DimRange] | None" = None,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
-    dtypes: "Mapping[str, npt.DTypeLike] | None" = None,
+    dtypes: "DTypesOption" = None,
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
+    limits: "Limits | Mapping[str, int] | None" = None,
+    opset: int | None = None,
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    operators, allow_links: as for `compile`.
+    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; constants of the model stay as they
+    are. What nodes of operators of others give is known as far as it is declared; a ModelWarning lists them.
 
-    Raises ModelError where types contradict each other, UnsupportedError where a node is not known.
+    Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """
     options = importlib.import_module("onnxc.compiler.options").make_options(
-        "interpreter", dims, shapes, dtypes, operators=operators, allow_links=allow_links
+        "interpreter",
+        dims,
+        shapes,
+        dtypes,
+        limits=limits,
+        operators=operators,
+        allow_links=allow_links,
+        opset=opset,
     )
     typed: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").declare_types(model, options)
     return typed
@@ -210,12 +225,13 @@ def inline(
     functions: Collection[str] | None = None,
     limits: "Limits | Mapping[str, int] | None" = None,
     allow_links: bool = False,
+    opset: int | None = None,
 ) -> "ModelProto":
     """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
 
     functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
     None means all. The others stay, with calls in their bodies expanded.
-    limits, allow_links: as for `compile`.
+    limits, allow_links, opset: as for `compile`.
 
     All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
     on to its nodes (docs/inlining.md).
@@ -224,7 +240,7 @@ def inline(
     UnsupportedError where no version of an operator set serves all nodes that come together.
     """
     inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
-        model, functions, limits, allow_links
+        model, functions, limits, allow_links, opset
     )
     return inlined
 

@@ -104,7 +104,7 @@ def supports_device(device: str) -> bool:
 def is_compatible(model: ModelSource, device: str = "CPU", **_options: object) -> bool:
     """Whether the model is legal, and every node of it can be compiled."""
     try:
-        infer_types(check_model(read_model(model)))
+        types = infer_types(check_model(read_model(model)))
     except OnnxcError:
         return False
-    return supports_device(device)
+    return not types.unknown and supports_device(device)

@@ -1,6 +1,9 @@
 """What a model may say in place of an operator that has no lowering; nothing here knows which ones have."""
 
+from functools import cache
+
 from onnxc.compiler.frontend.operator_domains import MICROSOFT, NCHWC
+from onnxc.compiler.frontend.schemas import all_schemas, is_standard
 
 _GENERAL = "no lowering of this operator version"
 _SAVE = "let ONNX Runtime save the model with its optimisation level ORT_ENABLE_BASIC, which writes standard operators"
@@ -45,12 +48,39 @@ _ADVICE = {
 }
 
 
+# domain of others: what to do
+_OF_DOMAIN = {
+    "ai.onnx.contrib": "it is of onnxruntime-extensions, for texts, images and sounds; do that outside the model",
+    "mmdeploy": "it is of MMDeploy; export without its custom operators",
+    "org.pytorch.aten": "PyTorch could not export it; try torch.onnx.export(..., dynamo=True)",
+    "pkg.onnxscript.torch_lib": "the function that it calls is not in the model; save the model with its functions",
+    "trt.plugins": "it is a plugin of TensorRT; export without plugins",
+}
+_OTHERS = "give the model a function of its name that is made of standard operators, or export without it"
+
+
 def advice(domain: str, operator: str) -> str:
     """Why the operator cannot be compiled, and what to do about it where that is known."""
     if domain == NCHWC:
         return f"{_GENERAL}; {_BLOCKS}"
-    if domain != MICROSOFT:
+    if is_standard(domain):
         return _GENERAL
+    if domain != MICROSOFT:
+        nearest = _nearest(operator)
+        known = f"; the nearest of the standard is {nearest}" if nearest else ""
+        return f"{_GENERAL}; {_OF_DOMAIN.get(domain, _OTHERS)}{known}"
     if operator.startswith("QOrdered"):
         return f"{_GENERAL}; {_QDQ}"
     return f"{_GENERAL}; {_ADVICE.get(operator, _SAVE)}"
+
+
+def _nearest(operator: str) -> str | None:
+    """The standard's operator of the longest name that is in that of another, FusedGelu for instance."""
+    written = operator.lower().replace("_", "")
+    within = [name for name in _standard_names() if name.lower() in written]
+    return max(within, key=len, default=None)
+
+
+@cache
+def _standard_names() -> tuple[str, ...]:
+    return tuple(sorted({schema.name for schema in all_schemas() if not schema.domain and len(schema.name) > 2}))

@@ -25,7 +25,7 @@ from onnxc.compiler.frontend.checks.names import check_function_names, check_gra
 from onnxc.compiler.frontend.checks.training import check_training
 from onnxc.compiler.frontend.custom.functions import with_functions
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
-from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.functions import ModelFunction, imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto

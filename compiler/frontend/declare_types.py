@@ -65,7 +65,8 @@ def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps
 
 
 def _complete_tensor(found: ShapedType, proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
-    proto.elem_type = proto.elem_type or number_of(found.dtype)
+    if not keeps or not proto.elem_type:
+        proto.elem_type = number_of(found.dtype)
     if found.shape is not None:
         _complete_shape(found.shape, proto, bound, keeps=keeps)
 

@@ -44,12 +44,15 @@ class TypedValue:
 class InferredTypes:
     """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs.
 
-    warnings: types that are declared otherwise.
+    warnings: types that are declared otherwise. unknown: one finding of the nodes of operators of others.
+    is_overridden: whether declared types have given way to options.
     """
 
     values: tuple[TypedValue, ...]
     bound: frozenset[str]
     warnings: tuple[Diagnostic, ...] = ()
+    unknown: tuple[Diagnostic, ...] = ()
+    is_overridden: bool = False
 
     def find(self, name: str, path: str = "main") -> Type:
         """The type of the value `name` of the graph at `path`."""
@@ -63,11 +66,12 @@ def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Inf
     """
     lowered = lower_typed(model, options)
     bound = frozenset().union(*(type_symbols(value.type) for value in lowered.module.main.body.parameters))
-    declared = dict(_declared_types(model.graph))
+    declared = dict(_declared_types(lowered.graph))
     types = name_sizes(_one_type_each(lowered.types, declared), declared, bound, _all_symbols(declared.values()))
     reasons = _rank_reasons(model.graph, types)
     values = tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items())
-    return InferredTypes(values, bound, tuple(lowered.warnings))
+    is_overridden = lowered.graph is not model.graph
+    return InferredTypes(values, bound, tuple(lowered.warnings), tuple(lowered.unknown), is_overridden)
 
 
 def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
@@ -144,7 +148,8 @@ def _own_reason(node: GraphNode) -> str:
 def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTypes) -> ModelProto:
     """A copy of the model that declares these types for its values, those of its functions included.
 
-    What is declared of inputs and outputs stays and is completed; everything else in the model stays as it is.
+    What is declared of inputs and outputs stays, unless options override it, and is completed; everything else in the
+    model stays as it is.
     """
     annotated = ModelProto()
     annotated.CopyFrom(model.proto)
@@ -153,7 +158,7 @@ def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTyp
     for path, place in places.items():
         if isinstance(place.container, GraphProto) and not place.is_expanded:
             own = {name: type for (where, name), type in found.items() if where == path}
-            _annotate_graph(place.container, own, types.bound)
+            _annotate_graph(place.container, own, types.bound, keeps=not types.is_overridden)
     if annotated.ir_version >= FUNCTION_VALUE_INFO:
         for container, own in _expanded_types(checked.graph, places, found).values():
             _annotate_values(container, own, types.bound)
@@ -229,10 +234,10 @@ def _proto_of(node: GraphNode, container: GraphProto | FunctionProto) -> NodePro
     return container.node[index]
 
 
-def _annotate_graph(graph: GraphProto, types: Mapping[str, Type], bound: frozenset[str]) -> None:
+def _annotate_graph(graph: GraphProto, types: Mapping[str, Type], bound: frozenset[str], *, keeps: bool) -> None:
     for info in (*graph.input, *graph.output):
         if info.name in types:
-            complete_type(types[info.name], info.type, bound, keeps=True)
+            complete_type(types[info.name], info.type, bound, keeps=keeps)
     _annotate_values(graph, types, bound)
 
 

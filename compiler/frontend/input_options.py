@@ -14,7 +14,7 @@ class InputOptions:
 
     `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
     initializers are inputs with a default, but for those that decide shapes. `strict`: a declared shape that is wrong
-    is an error.
+    is an error. `floats` replaces the element type of all floats of the model.
     """
 
     dims: Mapping[str, int | SizeRange] = field(default_factory=dict)
@@ -22,3 +22,4 @@ class InputOptions:
     dtypes: Mapping[str, DType] = field(default_factory=dict)
     freeze_params: bool = True
     strict: bool = False
+    floats: DType | None = None

@@ -52,7 +52,7 @@ def operand_findings(node: GraphNode, operands: Sequence[Value | None]) -> list[
         found = schema_text(operand.type)
         values = [f'{formal.name} "{node.inputs[position]}" : {operand.type}']
         rule = f"ONNX {node.operator}, type {formal.type_str}"
-        if not _is_allowed(found, formal, node):
+        if not is_allowed(found, formal, node):
             message = f"input {formal.name} is {found}, which {node.schema.identity} does not take"
             findings.append(error("type-constraint", message, node.location, values, rule))
             continue
@@ -69,7 +69,7 @@ def result_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Di
     findings: list[Diagnostic] = []
     for position, result in enumerate(results):
         formal = node.schema.output(position)
-        if result is None or formal is None or _is_allowed(schema_text(result.type), formal, node):
+        if result is None or formal is None or is_allowed(schema_text(result.type), formal, node):
             continue
         message = (
             f"output {formal.name} would be {schema_text(result.type)}, which {node.schema.identity} does not give"
@@ -95,7 +95,7 @@ def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diag
     return findings
 
 
-def _is_allowed(found: str, formal: Formal, node: GraphNode) -> bool:
+def is_allowed(found: str, formal: Formal, node: GraphNode) -> bool:
     """Whether a constraint has the type; what is known to be present may stand for an optional."""
     allowed = node.schema.type_constraints.get(formal.type_str, (formal.type_str,))
     return node.is_copy or found in allowed or f"optional({found})" in allowed

@@ -5,12 +5,12 @@ defaults come from the schema table; the function says only what the operator co
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, Protocol
 
 import numpy as np
 
-from onnxc.compiler.diagnostics import Diagnostic, Location, error, model_error
+from onnxc.compiler.diagnostics import Diagnostic, Location, error, model_error, warning
 from onnxc.compiler.frontend.case_split import CaseKey, CasesNeeded, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.element_types import dtype_of_element_type
@@ -72,7 +72,7 @@ class Node:
     """One node to lower. Operands are None where an optional input is absent.
 
     `key` stands for this lowering of the node. `may_split`: whether it may ask for the cases of a condition. `assumed`:
-    what its condition is in the case at hand.
+    what its condition is in the case at hand. `warnings` collects what is wrong and does not matter.
     """
 
     graph_node: GraphNode
@@ -81,6 +81,7 @@ class Node:
     key: CaseKey
     may_split: bool
     assumed: bool | None
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     @property
     def operator(self) -> str:
@@ -281,6 +282,10 @@ class Node:
     def fail(self, code: str, message: str, rule: str = "") -> NoReturn:
         """A ModelError at this node, which lists the operands."""
         raise model_error([error(code, message, self.location, self._listed(), rule)])
+
+    def warn(self, code: str, message: str, rule: str) -> None:
+        """Notes what is wrong with the node and does not keep it from being compiled."""
+        self.warnings.append(warning(code, message, self.location, self._listed(), rule))
 
     def described(self, finding: Diagnostic) -> Diagnostic:
         """A finding made while the node was lowered, with what it lacks: the operands, and the operator as its rule."""

@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from google.protobuf.message import DecodeError, EncodeError
 
 from onnxc.compiler.diagnostics import error, model_error
-from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, OperatorSetIdProto
 from onnxc.compiler.frontend.text_forms.forms import form_of_path, parse_text
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
 from onnxc.runtime.errors import InputError, ModelError
@@ -71,11 +71,12 @@ class LoadedModel:
 def read_model(
     source: str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize,
     *,
+    opset: int | None = None,
     allow_links: bool = False,
 ) -> LoadedModel:
     """The model that `source` is, or is the path of; the ending of a path tells a text form (`text_forms/forms.py`).
 
-    allow_links: for its external data.
+    opset: the version of ai.onnx where the model imports none. allow_links: for its external data.
 
     Raises InputError where the path leads to no plain file, MissingFileError where to none; ModelError where the bytes
     are not a model.
@@ -89,7 +90,24 @@ def read_model(
     outline, lifted = _outline(data, source)
     if not outline.HasField("graph") and not outline.HasField("ir_version"):
         raise _not_a_model(data, source, "it has neither a graph nor an IR version")
+    if opset is not None and _lacks_opset(outline, opset):
+        # Messages one behind the other are one message, whose lists are joined.
+        data = memoryview(
+            bytes(data) + ModelProto(opset_import=[OperatorSetIdProto(version=opset)]).SerializeToString()
+        )
+        outline, lifted = _outline(data, source)
     return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest(), allow_links)
+
+
+def _lacks_opset(model: ModelProto, opset: int) -> bool:
+    """Whether the model imports no version of ai.onnx; InputError where it imports another than is asked for."""
+    imported = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not imported and model.ir_version < 3:
+        imported = [1]
+    if any(version != opset for version in imported):
+        message = f"opset is {opset}, and the model is of opset {imported[0]}"
+        raise InputError(f"{message}; opset is for models that do not say", code="opset-contradiction")
+    return not imported
 
 
 def wrap_model(model: ModelProto, folder: Path | None) -> LoadedModel:

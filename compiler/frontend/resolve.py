@@ -41,7 +41,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     TypeProto,
     ValueInfoProto,
 )
-from onnxc.compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema
+from onnxc.compiler.frontend.schemas import Schema, newest_opset, normal_domain, schema, unknown_schema
 from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
 from onnxc.compiler.frontend.value_types import TypeReader
 
@@ -149,9 +149,10 @@ class _Resolver:
         proto = site.node
         domain = normal_domain(proto.domain)
         opset = scope.opsets[domain]
-        custom = self.operators.find(domain, proto.op_type, opset)
-        chosen = schema(domain, proto.op_type, opset) if custom is None else custom.schema
-        assert chosen is not None, site
+        custom, chosen = self.operators.find(domain, proto.op_type, opset), schema(domain, proto.op_type, opset)
+        if custom is not None:
+            chosen = custom.schema
+        chosen = chosen or unknown_schema(domain, proto.op_type, opset)
         site = site.of_schema(chosen)
         inputs = [scope.find(name) for name in proto.input]
         names = dict(zip(proto.input, inputs, strict=True))

@@ -163,6 +163,16 @@ def newest_opset(domain: str) -> int | None:
     return None if operators is None else max(rows[-1][0] for rows in operators.values())
 
 
+def is_standard(domain: str) -> bool:
+    """Whether ONNX itself defines the operators of a domain."""
+    return normal_domain(domain) in _tables(_STANDARD)["schemas"]
+
+
+def unknown_schema(domain: str, name: str, version: int) -> Schema:
+    """What holds for an operator that nobody here knows: it may have any operands and attributes."""
+    return Schema(domain, name, version, False, 0, UNBOUNDED, 0, UNBOUNDED, (), (), {}, {}, has_function=False)
+
+
 def normal_domain(domain: str) -> str:
     """`domain`, with ai.onnx under its other name, the empty string."""
     return "" if domain == "ai.onnx" else domain

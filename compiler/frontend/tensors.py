@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType
-from onnxc.compiler.frontend.external_data import ExternalFiles, WantedTensor
+from onnxc.compiler.frontend.external.data_files import ExternalFiles, WantedTensor
 from onnxc.compiler.frontend.graph import Tensor
 from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError

@@ -12,7 +12,7 @@ import click
 from rich.console import RenderableType
 
 import onnxc
-from onnxc.command_line.option_values import Range, parse_counts
+from onnxc.command_line.option_values import Range, Shape, parse_counts
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
     DIM,
@@ -72,7 +72,7 @@ def bench_command(
     inputs: Mapping[str, object],
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     precision: str,
     vs: Sequence[str],
     scenarios: Sequence[str],
@@ -130,7 +130,7 @@ def _compiled(
     model: Path,
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     precision: str,
     folder: Path,
 ) -> tuple[Path, float | None]:

@@ -19,16 +19,18 @@ import onnxc
 from onnxc.command_line import describe
 from onnxc.command_line.bench import bench_command
 from onnxc.command_line.doctor import doctor_command
-from onnxc.command_line.option_values import Range, parse_choices
+from onnxc.command_line.option_values import Range, Shape, parse_choices
 from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.profile import profile_command
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.shared import (
     DIM,
+    DTYPE,
     INPUT,
     LIMIT,
     MODEL,
+    OPSET,
     PRECISION,
     SHAPE,
     TARGET,
@@ -44,10 +46,9 @@ from onnxc.command_line.stage_text import text_of
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.driver import STAGES, Noun, run_stages
-from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.infer import infer_types
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.inspect_model import find_types
 from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
@@ -101,6 +102,8 @@ for command in (bench_command, doctor_command, profile_command):
 @TARGET
 @DIM
 @SHAPE
+@DTYPE
+@OPSET
 @PRECISION
 @click.option(
     "--specialize",
@@ -120,7 +123,9 @@ def compile_command(
     emit: str,
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, str] | str | None,
+    opset: int | None,
     precision: str,
     specialize: Mapping[str, list[int]],
     *,
@@ -139,10 +144,12 @@ def compile_command(
         target,
         dims,
         shapes,
+        dtypes,
         precision=precision,
         specialize=specialize,
         freeze_params=not keep_params,
         strict=strict,
+        opset=opset,
     )
     if emit == "c-library":
         if report or stop_after is not None:
@@ -175,6 +182,8 @@ def compile_command(
 @TARGET
 @DIM
 @SHAPE
+@DTYPE
+@OPSET
 @PRECISION
 @THREADS
 @click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
@@ -186,7 +195,9 @@ def run_command(
     inputs: Mapping[str, object],
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, str] | str | None,
+    opset: int | None,
     precision: str,
     threads: int | None,
     seed: int,
@@ -198,7 +209,7 @@ def run_command(
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1.
     """
-    executable = open_model(model, target, dims, shapes, precision, threads)
+    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset)
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     print_parts([describe.arrays_table(results)])
@@ -229,7 +240,7 @@ def precision_command(
     inputs: Mapping[str, object],
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     threads: int | None,
     samples: int,
     seed: int,
@@ -263,13 +274,14 @@ def precision_command(
 @MODEL
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each finding.")
 @LIMIT
+@OPSET
 @reporting_errors
-def check_command(model: Path, limits: Mapping[str, int], *, as_json: bool) -> None:
+def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, as_json: bool) -> None:
     """Print every finding about MODEL.
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model, limits)
+    findings = onnxc.check(model, limits, opset=opset)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
     else:
@@ -285,11 +297,22 @@ def check_command(model: Path, limits: Mapping[str, int], *, as_json: bool) -> N
 @MODEL
 @DIM
 @SHAPE
+@DTYPE
+@LIMIT
+@OPSET
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
 @click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
 @reporting_errors
 def infer_command(
-    model: Path, dims: Mapping[str, Range], shapes: Mapping[str, tuple[int, ...]], output: Path | None, *, report: bool
+    model: Path,
+    dims: Mapping[str, Range],
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, str] | str | None,
+    limits: Mapping[str, int],
+    opset: int | None,
+    output: Path | None,
+    *,
+    report: bool,
 ) -> None:
     """Print the type of every value of MODEL.
 
@@ -298,11 +321,12 @@ def infer_command(
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            typed = onnxc.infer(model, dims, shapes)
+            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
             write_model(typed, output, model)
         if output is not None and not report:
             return
-        types = infer_types(check_model(read_model(model)), make_options("interpreter", dims, shapes).inputs)
+        options = make_options("interpreter", dims, shapes, dtypes, limits=limits, opset=opset)
+        types = find_types(model, options)
     for value in types.values:
         if not report or value.reason:
             click.echo(f"{value}\n  {value.reason}" if report else str(value))
@@ -322,14 +346,17 @@ def infer_command(
     help="Expand this one; may be repeated. Default: all.",
 )
 @LIMIT
+@OPSET
 @reporting_errors
-def inline_command(model: Path, output: Path, functions: tuple[str, ...], limits: Mapping[str, int]) -> None:
+def inline_command(
+    model: Path, output: Path, functions: tuple[str, ...], limits: Mapping[str, int], opset: int | None
+) -> None:
     """Write MODEL with its functions expanded where they are called.
 
     Everything else that the file carries is kept. Weights in files of their own stay there.
     """
     with progress(f"expanding {model.name}"):
-        inlined = onnxc.inline(model, functions or None, limits)
+        inlined = onnxc.inline(model, functions or None, limits, opset=opset)
         write_model(inlined, output, model)
     click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
 

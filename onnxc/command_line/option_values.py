@@ -12,7 +12,9 @@ from onnxc.runtime.plain_files import open_plain_file
 
 Range = int | tuple[int, int | None]
 DIM_FORM = "NAME=8 or NAME=1..64"
-SHAPE_FORM = "NAME=1,3,224,224"
+SHAPE_FORM = "NAME=8,3,height,224"
+Shape = tuple[int | str, ...]
+DTYPE_FORM = "NAME=float16 or float16"
 LIMIT_FORM = "NAME=20"
 COUNTS_FORM = "1,2"
 CHOICES_FORM = "NAME=1,8"
@@ -40,15 +42,27 @@ def parse_dims(_context: click.Context, _option: click.Parameter, texts: Sequenc
     return dims
 
 
-def parse_shapes(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """x=1,3,224,224; [] is the shape of a scalar."""
-    shapes: dict[str, tuple[int, ...]] = {}
+def parse_shapes(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, Shape]:
+    """x=1,3,height,224 has a number or a name for each axis; [] is the shape of a scalar."""
+    shapes: dict[str, Shape] = {}
     for text in texts:
         name, value = named(text, SHAPE_FORM)
-        if not re.fullmatch(r"\[\]|\d+([,x]\d+)*", value):
+        is_numbers = re.fullmatch(r"\[\]|\d{1,18}([,x]\d{1,18})*", value)
+        sizes = re.findall(r"\d+", value) if is_numbers else value.split(",")
+        if not all(re.fullmatch(r"\d{1,18}|[^\W\d]\w*", size) for size in sizes):
             raise click.BadParameter(f"{text!r} is not of the form {SHAPE_FORM}")
-        shapes[name] = tuple(int(size) for size in re.findall(r"\d+", value))
+        shapes[name] = tuple(int(size) if size.isdecimal() else size for size in sizes)
     return shapes
+
+
+def parse_dtypes(
+    _context: click.Context, _option: click.Parameter, texts: Sequence[str]
+) -> dict[str, str] | str | None:
+    """x=float16 is for one input, float16 for all floats of the model."""
+    alone = [text for text in texts if "=" not in text]
+    if alone and len(texts) > 1:
+        raise click.BadParameter(f"{alone[0]!r} is for all floats, beside which there is no other")
+    return alone[0] if alone else dict(named(text, DTYPE_FORM) for text in texts)
 
 
 def parse_limits(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, int]:

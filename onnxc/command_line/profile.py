@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
-from onnxc.command_line.option_values import Range
+from onnxc.command_line.option_values import Range, Shape
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
     DIM,
@@ -53,7 +53,7 @@ def profile_command(
     inputs: Mapping[str, object],
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     precision: str,
     threads: int | None,
     seed: int,

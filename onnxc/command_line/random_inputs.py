@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import click
 import numpy as np
 
+from onnxc.command_line.option_values import Shape
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.runtime.dtypes import DType
@@ -18,7 +19,7 @@ from onnxc.runtime.values import sparse_element
 def complete_inputs(
     infos: Sequence[TensorInfo],
     given: Mapping[str, object],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     sizes: Mapping[str, int],
     seed: int,
 ) -> dict[str, object]:
@@ -26,12 +27,19 @@ def complete_inputs(
 
     A symbolic size is what `sizes` says, else what a given array or shape has there, else 1.
     """
-    known = {name: np.asarray(value).shape for name, value in given.items()} | dict(shapes)
+    known = {name: np.asarray(value).shape for name, value in given.items()}
+    known |= {name: told for name, shape in shapes.items() if (told := numbers(shape)) is not None}
     symbols = {**bound_sizes(infos, known), **sizes}
     rng = np.random.default_rng(seed)
     missing = [info for info in infos if info.name not in given and not info.optional]
     drawn = {info.name: draw(info, known.get(info.name) or shape_of(info, symbols), rng) for info in missing}
     return {**given, **drawn}
+
+
+def numbers(shape: Shape) -> tuple[int, ...] | None:
+    """The shape where it is told in numbers."""
+    sizes = tuple(size for size in shape if isinstance(size, int))
+    return sizes if len(sizes) == len(shape) else None
 
 
 def bound_sizes(infos: Sequence[TensorInfo], known: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

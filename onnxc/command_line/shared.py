@@ -12,7 +12,15 @@ import click
 from rich.console import Console, RenderableType
 
 import onnxc
-from onnxc.command_line.option_values import Range, parse_dims, parse_inputs, parse_limits, parse_shapes
+from onnxc.command_line.option_values import (
+    Range,
+    Shape,
+    parse_dims,
+    parse_dtypes,
+    parse_inputs,
+    parse_limits,
+    parse_shapes,
+)
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.compiler.passes.lower.precision_policy import Precision
@@ -22,8 +30,8 @@ from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = [
-    "DIM", "INPUT", "LIMIT", "MODEL", "PRECISION", "SHAPE", "TARGET", "THREADS", "expect_known_names", "fixed_sizes",
-    "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
+    "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SHAPE", "TARGET", "THREADS",
+    "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -45,8 +53,22 @@ DIM = click.option(
     help="A symbolic size: one value, or a range.",
 )
 SHAPE = click.option(
-    "--shape", "shapes", multiple=True, callback=parse_shapes, metavar="NAME=1,3,224,224", help="The shape of an input."
+    "--shape",
+    "shapes",
+    multiple=True,
+    callback=parse_shapes,
+    metavar="NAME=8,3,height,224",
+    help="The shape of an input, in place of the declared one: numbers, or names of symbolic sizes.",
 )
+DTYPE = click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    callback=parse_dtypes,
+    metavar="[NAME=]float16",
+    help="The element type of an input, in place of the declared one, or of all floats of the model.",
+)
+OPSET = click.option("--opset", type=click.IntRange(min=1), help="Of a model that does not say its opset.")
 LIMIT = click.option(
     "--limit", "limits", multiple=True, callback=parse_limits, metavar="NAME=N", help="How far the model may go."
 )
@@ -125,17 +147,21 @@ def open_model(
     model: Path,
     target: str,
     dims: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Shape],
     precision: str,
     threads: int | None,
+    dtypes: Mapping[str, str] | str | None = None,
+    opset: int | None = None,
 ) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
+        if dtypes or opset is not None:
+            raise click.UsageError("--dtype and --opset are for models; an artifact is compiled already")
         executable = onnxc.load(model, threads=threads)
         expect_known_names(executable.inputs, dims, shapes)
         return executable
     with progress(f"compiling {model.name}"):
-        return onnxc.compile(model, target=target, dims=dims, shapes=shapes, precision=precision, threads=threads)
+        return onnxc.compile(model, target, dims, shapes, dtypes, precision=precision, threads=threads, opset=opset)
 
 
 def is_artifact(file: Path) -> bool:

@@ -32,7 +32,7 @@ class CompileJob:
     artifact: str
     target: str
     dims: Mapping[str, int | tuple[int, int | None]]
-    shapes: Mapping[str, tuple[int, ...]]
+    shapes: Mapping[str, tuple[int | str, ...]]
     precision: str
 
 

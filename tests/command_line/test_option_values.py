@@ -9,6 +9,7 @@ import pytest
 from onnxc.command_line.option_values import (
     parse_choices,
     parse_dims,
+    parse_dtypes,
     parse_inputs,
     parse_limits,
     parse_shapes,
@@ -48,9 +49,20 @@ def test_shape(text: str, expected: dict[str, tuple[int, ...]]) -> None:
     assert parse_shapes(CONTEXT, OPTION, (text,)) == expected
 
 
-@pytest.mark.parametrize("text", ["x", "x=", "x=,", "x=1,", "x=a", "x=1,-1"])
+def test_a_shape_may_name_symbolic_sizes() -> None:
+    assert parse_shapes(CONTEXT, OPTION, ("x=batch,3,H_2", "y=N")) == {"x": ("batch", 3, "H_2"), "y": ("N",)}
+
+
+def test_element_types_are_for_one_input_or_for_all_floats() -> None:
+    assert parse_dtypes(CONTEXT, OPTION, ("x=int8", "y=f64")) == {"x": "int8", "y": "f64"}
+    assert parse_dtypes(CONTEXT, OPTION, ("float16",)) == "float16"
+    with pytest.raises(click.BadParameter, match="beside which there is no other"):
+        parse_dtypes(CONTEXT, OPTION, ("float16", "x=int8"))
+
+
+@pytest.mark.parametrize("text", ["x", "x=", "x=,", "x=1,", "x=a-b", "x=1,-1", "x=1,2a"])
 def test_what_is_no_shape(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not of the form NAME=1,3,224,224"):
+    with pytest.raises(click.BadParameter, match="is not of the form NAME=8,3,height,224"):
         parse_shapes(CONTEXT, OPTION, (text,))
 
 

@@ -52,7 +52,7 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
         lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", -1),
     ),
     "value_info of values that do not exist": (
-        set(),
+        {"value-info-without-value"},
         RELU,
         lambda m: m.graph.value_info.append(helper.make_tensor_value_info("gone", 1, [3])),
     ),

@@ -13,7 +13,7 @@ from onnx import TensorProto as Official
 from onnx import numpy_helper
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType, dtype_of_element_type, number_of
-from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor

@@ -11,6 +11,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
 
 _RULE = "ONNX IR, names within a graph"
 _SHADOWING_RULE = "ONNX IR, names within a graph: no shadowing"
+_INFO_RULE = "ONNX IR, value_info"
 _FUNCTION_RULE = "ONNX IR, functions"
 
 # In the order of definition, so that findings come in one order.
@@ -29,6 +30,7 @@ class _Body:
     initializers: Sequence[str]
     nodes: Sequence[NodeProto]
     outputs: Sequence[str]
+    described: Sequence[str] = ()
     is_function: bool = False
 
     def names(self) -> Iterator[str]:
@@ -47,7 +49,8 @@ def check_graph_names(graph: GraphProto, path: str, context: Context) -> None:
 def check_function_names(function: ModelFunction, context: Context) -> None:
     """Checks the body of a function, which sees nothing outside."""
     proto = function.proto
-    body = _Body(function.path, list(proto.input), [], proto.node, list(proto.output), is_function=True)
+    described = [info.name for info in proto.value_info]
+    body = _Body(function.path, list(proto.input), [], proto.node, list(proto.output), described, is_function=True)
     _Walk(context).check_closed(body, ())
 
 
@@ -61,7 +64,8 @@ def _graph_body(graph: GraphProto, path: str) -> _Body:
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
     initializers += [tensor.values.name for tensor in graph.sparse_initializer if tensor.HasField("values")]
-    return _Body(path, inputs, initializers, graph.node, [info.name for info in graph.output])
+    described = [info.name for info in graph.value_info]
+    return _Body(path, inputs, initializers, graph.node, [info.name for info in graph.output], described)
 
 
 class _Walk:
@@ -114,7 +118,17 @@ class _Walk:
             self._report_order(body, producers, uses, late)
         self._check_outputs(body, defined, () if is_joined else enclosing, free)
         self._check_node_names(body)
+        self._check_described(body, (here, *enclosing))
         return free
+
+    def _check_described(self, body: _Body, visible: tuple[_Names, ...]) -> None:
+        """Warns of types of values that there are not; names with a colon may be of values within functions."""
+        for name in body.described:
+            if name and ":" not in name and not any(name in names for names in visible):
+                message = f'the type of "{name}" is told, and there is no such value'
+                self.findings.warning(
+                    "value-info-without-value", message, Location(body.path), rule="ONNX IR, value_info"
+                )
 
     def _definitions(self, body: _Body) -> dict[str, int]:
         """The node that defines each name; names that are empty or defined twice are reported."""

@@ -6,7 +6,16 @@ from onnxc.compiler.frontend.checks.attributes import check_against_schema
 from onnxc.compiler.frontend.checks.context import Context
 from onnxc.compiler.frontend.checks.findings import Site
 from onnxc.compiler.frontend.checks.known_types import KnownTypes
-from onnxc.compiler.frontend.schemas import UNBOUNDED, Formal, Schema, newest_opset, normal_domain, schema, versions
+from onnxc.compiler.frontend.schemas import (
+    UNBOUNDED,
+    Formal,
+    Schema,
+    is_standard,
+    newest_opset,
+    normal_domain,
+    schema,
+    versions,
+)
 
 COUNT_CODES = {"input": "input-count", "output": "output-count"}
 MISSING_CODES = {"input": "missing-input", "output": "missing-output"}
@@ -42,8 +51,12 @@ def _choose(site: Site, context: Context) -> Schema | None:
         findings.error("missing-operator", "a node has no operator", site.location(), rule=rule)
         return None
     if newest_opset(domain) is None and not context.operators.have(domain):
+        # Other software may know a domain that is imported, unless it is the model's own.
+        is_imported = domain in context.opsets and not node.overload
+        is_own = any(key[0] == domain for key in context.functions)
+        report = findings.warning if is_imported and not is_own else findings.error
         message = f"the domain {domain} is unknown, and no function of the model is {shown}"
-        findings.error("unknown-domain", message, site.location(), rule=rule)
+        report("unknown-domain", message, site.location(), rule=rule)
         return None
     context.used_domains.add(domain)
     version = context.opsets.get(domain)
@@ -64,7 +77,8 @@ def _choose(site: Site, context: Context) -> Schema | None:
         message = (
             f"{shown} is new in opset {known[0]}, and opset {version} is imported" if known else f"{shown} is unknown"
         )
-        findings.error("operator-not-in-opset" if known else "unknown-operator", message, site.location(), rule=rule)
+        report = findings.error if known or is_standard(domain) else findings.warning
+        report("operator-not-in-opset" if known else "unknown-operator", message, site.location(), rule=rule)
     return chosen
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
-from onnxc.compiler.diagnostics import Diagnostic
+from onnxc.compiler.diagnostics import Diagnostic, unknown_nodes
 from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
@@ -22,8 +22,11 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
+from onnxc.compiler.frontend.lower.nodes import without_lowering
+from onnxc.compiler.frontend.lower.overrides import as_declared, restrictions, with_free_types, without_overrides
 from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.frontend.lower.weights import weight_names
+from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
@@ -44,12 +47,15 @@ takes 301; two with MatMul, 3,226; Where of three operands of any rank, 3,661; t
 class Lowered:
     """The module, and each type that was found for an ONNX value: one for each time that the value was lowered.
 
-    warnings: what is wrong in the model and does not keep it from being compiled.
+    graph: what was lowered, without the declared types that the options overrule. warnings: what is wrong in the model
+    and does not keep it from being compiled. unknown: one finding of all nodes of operators of others.
     """
 
     module: Module
+    graph: Graph
     types: Sequence[FoundType]
     warnings: Sequence[Diagnostic]
+    unknown: Sequence[Diagnostic] = ()
 
 
 def lower_model(
@@ -68,26 +74,66 @@ def lower_model(
 
 
 def lower_typed(model: CheckedModel, options: InputOptions | None = None) -> Lowered:
-    """As `lower_model`, with the types of the ONNX values, also of those in branches that are never taken."""
+    """As `lower_model`, with the types of the ONNX values, also of those in branches that are never taken.
+
+    What nodes of operators of others give has the type that is declared, if any, and the module cannot run.
+    """
     return _lowered(model, options or InputOptions(), types_all=True)
 
 
 def _lowered(
     model: CheckedModel, options: InputOptions, *, types_all: bool, shardings: NodeShardings | None = None
 ) -> Lowered:
-    ir, attempt, graph = Builder(), Attempt(), model.graph
+    expect_known_inputs(options, model.graph)
+    record = as_declared(model.graph, options)
+    if record is None:
+        session = _session(model.graph, types_all=types_all)
+        return _lowered_graph(model.graph, options, replace(session, shardings=shardings))
+    graph = _freed_graph(model.graph, options, record)
+    session = _session(graph, types_all=types_all)
+    return _lowered_graph(graph, options, replace(session, shardings=shardings, before=record, floats=options.floats))
+
+
+def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> Graph:
+    """The graph without the declared types that follow from what is overridden; `record` gets it as it is declared."""
+    attempt, session = Attempt(), replace(_session(graph, types_all=True), record=record)
+    _lower_main(graph, without_overrides(graph, options), session, attempt)
+    return with_free_types(graph, attempt.types, keeps_elements=not options.dtypes and options.floats is None)
+
+
+def _session(graph: Graph, *, types_all: bool) -> Session:
+    return Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in all_nodes(graph)), types_all, goes_on=types_all)
+
+
+def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Lowered:
+    attempt = Attempt()
+    module = _lower_main(graph, options, session, attempt)
+    if options.strict:
+        attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
+    if session.before is not None:
+        if not attempt.objection_count:
+            attempt.findings += restrictions(module, session.before.overridden)
+        shown = session.before.shown
+        attempt.findings = [replace(finding, values=(*finding.values, *shown)) for finding in attempt.findings]
+    if attempt.unsupported or attempt.unknown:
+        # Where one node cannot be lowered, what is behind it is not come to.
+        everywhere = without_lowering(all_nodes(graph))
+        attempt.unsupported = [*dict.fromkeys((*everywhere, *attempt.unsupported))] if attempt.unsupported else []
+        attempt.unknown = [*dict.fromkeys((*everywhere, *attempt.unknown))]
+    attempt.raise_objections()
+    unknown = unknown_nodes(attempt.unknown)
+    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown)
+
+
+def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: Attempt) -> Module:
+    """The module; where the attempt holds objections, not all of it."""
+    ir = Builder()
     parameters, scope, defaults = _inputs(graph, options, ir)
-    expect_known_inputs(options, graph)
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())
-    session = Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in all_nodes(graph)), types_all, shardings)
     outcome = lower_graph(Frame((graph,), scope, ir, attempt, session))
-    if options.strict:
-        attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
-    attempt.raise_objections()
-    found = tuple(dict.fromkeys(attempt.warnings))
-    return Lowered(_module(graph, parameters, outcome, defaults, ir), attempt.types, found)
+    return _module(graph, parameters, outcome, defaults, ir)
 
 
 def _inputs(

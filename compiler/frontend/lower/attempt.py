@@ -19,14 +19,16 @@ class FoundType:
 class Attempt:
     """The types found for ONNX values, the findings, and the nodes that cannot be lowered yet, with the reasons.
 
-    warnings: what is wrong in the model and does not keep it from being compiled. `is_trial`: it is one of several
-    cases, of which only those are wanted that nothing speaks against.
+    unknown: nodes of operators of others, behind which the lowering goes on. warnings: what is wrong in the model and
+    does not keep it from being compiled. `is_trial`: it is one of several cases, of which only those are wanted that
+    nothing speaks against.
     """
 
     is_trial: bool = False
     types: list[FoundType] = field(default_factory=list)
     findings: list[Diagnostic] = field(default_factory=list)
     unsupported: list[tuple[Location, str]] = field(default_factory=list)
+    unknown: list[tuple[Location, str]] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
     def part(self) -> "Attempt":
@@ -43,6 +45,7 @@ class Attempt:
         """Adds what speaks against the model, without the types: the part is lowered once more."""
         self.findings += part.findings
         self.unsupported += part.unsupported
+        self.unknown += part.unknown
 
     @property
     def objection_count(self) -> int:

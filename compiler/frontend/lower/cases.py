@@ -141,6 +141,9 @@ def _joined(trials: Sequence[Trial], node: GraphNode, frame: Frame, join: Join) 
     """The outputs of whichever case it is at the call."""
     for trial in trials:
         frame.attempt.keep(trial.frame.attempt)
+    if any(None in trial.results for trial in trials if not isinstance(trial.results, ConditionSplit)):
+        # Something before is of an operator of others.
+        return (None,) * len(frame.graph.outputs)
     try:
         return join([trial.block() for trial in trials], frame.ir, f"ONNX {node.operator}")
     except DiagnosedModelError as problem:

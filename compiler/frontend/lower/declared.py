@@ -7,7 +7,18 @@ from onnxc.compiler.frontend.joining.squeezed_ones import squeezed_to
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, SparseTensorType, TensorType, Type
+from onnxc.compiler.ir.types import (
+    MapType,
+    OptionalType,
+    SequenceType,
+    ShapedType,
+    SparseTensorType,
+    TensorType,
+    Type,
+    substitute_type,
+    type_symbols,
+    without_symbols,
+)
 
 _RULE = "ONNX IR, value_info"
 
@@ -46,6 +57,16 @@ def as_sparse(value: Value | None, ir: Builder) -> Value | None:
     if value is None or not isinstance(value.type, TensorType):
         return value
     return ir.host("sparse_from_dense", (value,), (SparseTensorType(value.dtype, value.type.shape),), {})[0]
+
+
+def unknown_value(info: ValueInfo | None, ir: Builder) -> Value | None:
+    """A value of the declared type that nothing here computes, for types alone; None where none is declared."""
+    if info is None or info.type is None:
+        return None
+    if not isinstance(info.type, TensorType):
+        return ir.parameter(info.name, without_symbols(info.type))
+    names = sorted(type_symbols(info.type) - frozenset(ir.symbols.ranges))
+    return ir.parameter(info.name, substitute_type(info.type, {name: ir.fresh_symbol(name) for name in names}))
 
 
 def of_declared_shape(value: Value, declared: TensorType, ir: Builder) -> Value:

@@ -8,7 +8,9 @@ from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
+from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 
 Values = Sequence[Value | None]
@@ -47,7 +49,9 @@ class Session:
 
     types_all: whether graphs that never run are typed too. walked: the paths of the graphs lowered so far. work_left:
     how much may still be done to find out which cases there are. computations: by the path of a graph. shardings: of
-    the device configuration that the module is for, if any.
+    the device configuration that the module is for, if any. record: where the lowering of the graph as declared is
+    noted. before: what was noted, where options override sizes. goes_on: behind nodes of operators of others, for types
+    alone. floats: the element type of all floats, where it is chosen.
     """
 
     work_left: int
@@ -55,6 +59,10 @@ class Session:
     shardings: NodeShardings | None = None
     walked: set[str] = field(default_factory=set)
     computations: dict[str, Computation] = field(default_factory=dict)
+    record: AsDeclared | None = None
+    before: AsDeclared | None = None
+    goes_on: bool = False
+    floats: DType | None = None
 
     @property
     def is_spent(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from onnxc.compiler.diagnostics import Location, error, model_error
 from onnxc.compiler.frontend.graph import Graph, ValueInfo
 from onnxc.compiler.frontend.input_options import InputOptions
+from onnxc.compiler.frontend.lower.chosen_floats import FLOATS
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.types import ShapedType, Type, substitute_type, type_symbols, without_symbols
@@ -23,7 +24,10 @@ def input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
     if info.name in options.shapes:
         shape = _overridden_shape(info.name, options.shapes[info.name], shape)
     fixed: dict[str, Dim] = {name: size for name, size in options.dims.items() if isinstance(size, int)}
-    chosen = substitute_type(replace(type, dtype=options.dtypes.get(info.name, type.dtype), shape=shape), fixed)
+    dtype = options.dtypes.get(info.name, type.dtype)
+    if options.floats is not None and dtype in FLOATS:
+        dtype = options.floats
+    chosen = substitute_type(replace(type, dtype=dtype, shape=shape), fixed)
     for name in sorted(type_symbols(chosen)):
         span = options.dims.get(name, (0, None))
         ir.symbols.ranges[name] = span if isinstance(span, tuple) else (0, None)
@@ -40,11 +44,7 @@ def _overridden_shape(
     shape: list[Dim] = []
     for axis, size in enumerate(given):
         known = declared[axis] if declared is not None else Size.symbol(f"{name}_dim{axis}")
-        chosen: Dim = known if size is None else Size.symbol(size) if isinstance(size, str) else size
-        if isinstance(known, int) and chosen != known:
-            message = f"shapes gives axis {axis} of input {name} as {size}, the model declares {known}"
-            raise InputError(message, code="shape-contradiction")
-        shape.append(chosen)
+        shape.append(known if size is None else Size.symbol(size) if isinstance(size, str) else size)
     return tuple(shape)
 
 

@@ -1,5 +1,7 @@
 """One node handed to the function of its operator: what comes back, and what speaks against the node."""
 
+from collections.abc import Iterable
+
 from onnxc.compiler.diagnostics import DiagnosedModelError, Location, error
 from onnxc.compiler.frontend.advice import advice
 from onnxc.compiler.frontend.case_split import CasesNeeded, CaseSplit, RankSplit
@@ -9,6 +11,7 @@ from onnxc.compiler.frontend.lower.custom import lowering_of
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
 from onnxc.compiler.frontend.operator import OPERATORS, Lowering, Node, NodeResults, NotYetSupported, OperatorKey
+from onnxc.compiler.frontend.schemas import is_standard
 from onnxc.runtime.errors import InputError
 
 
@@ -16,7 +19,7 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     """The values of the outputs of `node`, or the cases that it asks for."""
     lowering = _lowering(node.graph_node)
     if lowering is None:
-        frame.attempt.unsupported += without_lowering(node.graph_node)
+        note_without_lowering(node.graph_node, frame)
         return (None,) * node.output_count
     findings = operand_findings(node.graph_node, node.operands)
     if findings:
@@ -27,6 +30,8 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     except CasesNeeded as asked:
         return _admitted(asked.split, node, frame)
     except NotYetSupported as reason:
+        if frame.attempt.unknown and not frame.attempt.objection_count:
+            return (None,) * node.output_count
         return _unsupported(node, frame, str(reason))
     except DiagnosedModelError as found:
         frame.attempt.findings += map(node.described, found.diagnostics)
@@ -38,9 +43,16 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
     return (None,) * node.output_count
 
 
-def without_lowering(node: GraphNode) -> tuple[tuple[Location, str], ...]:
-    """The node with advice, where its operator version has no lowering; nothing where it has one."""
-    return () if _lowering(node) is not None else ((node.location, advice(node.domain, node.operator)),)
+def note_without_lowering(node: GraphNode, frame: Frame) -> None:
+    """Notes the node with advice where its operator version has no lowering."""
+    goes_on = frame.session.goes_on and not is_standard(node.domain)
+    noted = frame.attempt.unknown if goes_on else frame.attempt.unsupported
+    noted += without_lowering([node])
+
+
+def without_lowering(nodes: Iterable[GraphNode]) -> tuple[tuple[Location, str], ...]:
+    """Those of the nodes whose operator version has no lowering, with advice."""
+    return tuple((node.location, advice(node.domain, node.operator)) for node in nodes if _lowering(node) is None)
 
 
 def _lowering(node: GraphNode) -> Lowering | None:
@@ -51,6 +63,7 @@ def _lowering(node: GraphNode) -> Lowering | None:
 def _checked(made: NodeResults, node: Node, frame: Frame) -> NodeOutcome:
     """What the operator gave, held against the schema and the limits of sizes."""
     results = made if isinstance(made, tuple) else (made,)
+    frame.attempt.warnings += node.warnings
     frame.attempt.findings += map(node.described, result_findings(node.graph_node, results))
     beyond = size_findings(node.graph_node, results)
     frame.attempt.findings += map(node.described, beyond)

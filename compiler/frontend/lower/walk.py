@@ -4,12 +4,13 @@ from functools import partial
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.case_split import ConditionSplit, RankSplit
-from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.frontend.graph import GraphNode, ValueInfo
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
 from onnxc.compiler.frontend.lower.check_shardings import sharding_findings
-from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse
+from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse, unknown_value
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
-from onnxc.compiler.frontend.lower.nodes import call_operator, without_lowering
+from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering
+from onnxc.compiler.frontend.lower.overridden_nodes import overridden_operands, overridden_results
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.types import SparseTensorType
@@ -54,17 +55,22 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
         pairs = zip(node.inputs, operands, strict=True)
         operands = tuple(frame.session.shardings.resharded(node, name, value, frame.ir) for name, value in pairs)
     if any(name and operand is None for name, operand in zip(node.inputs, operands, strict=True)):
-        frame.attempt.unsupported += without_lowering(node)
+        note_without_lowering(node, frame)
         return (None,) * len(node.outputs)
     ops_before = len(frame.ir.ops)
     subgraphs, key = Subgraphs(node, frame, lower_graph, lower_node), frame.key_of(node)
+    given = overridden_operands(node, operands, key, frame)
+    if given is None:
+        return (None,) * len(node.outputs)
     assumed = frame.assumptions.conditions.get(key)
-    made = call_operator(Node(node, operands, subgraphs, key, may_split_by_condition(frame), assumed), frame)
+    made = call_operator(Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed), frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
-    if frame.session.types_all and not isinstance(made, RankSplit | ConditionSplit):
+    if isinstance(made, RankSplit | ConditionSplit):
+        return made
+    if frame.session.types_all:
         subgraphs.type_what_never_runs()
-    return made
+    return overridden_results(node, given, made, key, frame)
 
 
 def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
@@ -74,8 +80,17 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             if frame.session.shardings is not None:
                 result = frame.session.shardings.resharded(node, name, result, frame.ir)
             declared = frame.graph.value_infos.get(name)
-            frame.scope[name] = value = as_declared(declared, result, frame.ir, frame.attempt)
+            if result is None and frame.session.goes_on:
+                value = unknown_value(declared or _output(name, frame), frame.ir)
+            else:
+                value = as_declared(declared, result, frame.ir, frame.attempt)
+            frame.scope[name] = value
             frame.note(name, value)
+
+
+def _output(name: str, frame: Frame) -> ValueInfo | None:
+    """What is declared of an output of the graph."""
+    return next((info for info in frame.graph.outputs if info.name == name), None)
 
 
 def _outputs(frame: Frame) -> Values:

@@ -50,6 +50,8 @@ def _ranks_differ(a: Type, b: Type) -> bool:
 def loop(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """M: i64?, cond: bool?, carried...; body(iteration, cond, carried...) -> cond, carried..., scans...
 
+    Without cond the condition that body gives is ignored, as the text says. Without M too it ends the loop: by the
+    text nothing would.
     Source: https://onnx.ai/onnx/operators/onnx__Loop.html
     """
     limit, condition = node.optional("M"), node.optional("cond")
@@ -62,6 +64,9 @@ def loop(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         true = nested.constant(np.array(True))
         kept, *results = node.lower_subgraph(body, (iteration, true, *carried), nested)
+        if condition is None and limit is not None:
+            _truth(kept, node)
+            return true, *results
         return only_element(_truth(kept, node), "the condition that body gives", node, nested), *results
 
     return while_loop(node, ir, trips, going, initial, build)

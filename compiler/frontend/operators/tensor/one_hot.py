@@ -1,5 +1,7 @@
 """OneHot: indices as vectors that are on at one index."""
 
+import numpy as np
+
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar, element, of_shape, read_lengths
 from onnxc.compiler.ir.builder import Builder
@@ -13,7 +15,7 @@ NEGATIVE_SINCE = 11
 def one_hot(node: Node, ir: Builder) -> Value:
     """indices: T1[...], depth: T2[], values: T3[2] = (off, on)  ->  T3[... depth ...], the new axis at `axis`.
 
-    Since 11 negative indices count from the end; what is out of range is off everywhere.
+    Since 11 negative indices count from the end; before, they must not be. What is out of range is off everywhere.
     Source: https://onnx.ai/onnx/operators/onnx__OneHot.html
     """
     indices, depth, values = node.inputs("indices", "depth", "values")
@@ -23,8 +25,16 @@ def one_hot(node: Node, ir: Builder) -> Value:
     wide = ir.cast(indices, I64)
     if node.since >= NEGATIVE_SINCE:
         wide = ir.wrap_negative(wide, size)
+    else:
+        _warn_of_negative(node, ir.known_array(indices))
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
     axes = [other for other in range(len(shape)) if other != axis]
     hot = ir.equal(ir.broadcast(wide, axes, shape), ir.iota(shape, axis, I64))
     off, on = (ir.broadcast(element(values, ordinal, ir), (), shape) for ordinal in (0, 1))
     return ir.select(hot, on, off)
+
+
+def _warn_of_negative(node: Node, indices: np.ndarray | None) -> None:
+    if indices is not None and indices.size and indices.min() < 0:
+        message = f"indices has {indices.min()}, which is off everywhere before opset {NEGATIVE_SINCE}"
+        node.warn("negative-index", message, "ONNX OneHot-9, indices must be non-negative")

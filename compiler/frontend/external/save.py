@@ -7,7 +7,7 @@ from typing import BinaryIO
 from google.protobuf.message import EncodeError, Message
 
 from onnxc.compiler.diagnostics import error, model_error
-from onnxc.compiler.frontend.external_data import ExternalFiles
+from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, StringStringEntryProto, TensorProto
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.tensor_error import TensorError

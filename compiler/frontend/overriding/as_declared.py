@@ -1,0 +1,60 @@
+"""The graph as declared, node by node: what nodes are held against when sizes of inputs are overridden."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onnxc.compiler.frontend.case_split import CaseKey
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
+from onnxc.compiler.frontend.overriding.reshaped_sizes import Merged
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType, Type
+
+__all__ = ["ADVICE", "AsDeclared", "Seen"]
+
+ADVICE = "export the model with this size left open, or compute it by Shape"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A value as it was in the graph as declared: its type, and the elements of a vector of integers, where known."""
+
+    type: Type
+    known: tuple[Dim | None, ...] | None
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """The sizes of a tensor of known rank."""
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+
+@dataclass(frozen=True)
+class AsDeclared:
+    """The graph as declared: the operands and results of its nodes, and the sizes that are overridden, (old, new).
+
+    `shown` says what is overridden, for people. `merged` tells axes that a batch, of one before, has come into.
+    """
+
+    overridden: tuple[tuple[Dim, Dim], ...]
+    shown: tuple[str, ...]
+    operands: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
+    results: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
+
+    merged: Merged = field(default_factory=Merged)
+
+    def note(
+        self, key: CaseKey, operands: Sequence[Value | None], results: Sequence[Value | None], ir: Builder
+    ) -> None:
+        """Notes one lowering of a node."""
+        self.operands[key] = tuple(_seen(value, ir) for value in operands)
+        self.results[key] = tuple(_seen(value, ir) for value in results)
+
+
+def _seen(value: Value | None, ir: Builder) -> Seen | None:
+    """What is to be remembered of a value."""
+    if value is None:
+        return None
+    is_integer = isinstance(value.type, TensorType) and value.dtype.is_integer and value.type.shape is not None
+    is_short = is_integer and value.rank <= 1 and isinstance(value.tensor.elements, int)
+    return Seen(value.type, partly_known(value, ir) if is_short else None)

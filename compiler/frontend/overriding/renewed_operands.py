@@ -1,0 +1,271 @@
+"""Operands of a node that held sizes which the options override, with the new sizes in their place.
+
+One rule for each operator that takes sizes or wants equal ones: it compares the node with itself in the graph as
+declared. A rule changes what certainly followed from an overridden size, and refuses what may have.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from onnxc.compiler.frontend.case_split import CaseKey
+from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
+from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
+from onnxc.compiler.frontend.overriding.batched_indices import batch_along, gathered, gathered_by_tuples, scattered
+from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal, ShapePair
+from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_batch
+from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of, renewed_target
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.types import TensorType, Type, type_symbols
+
+__all__ = ["expect_batch_kept", "renewed_operands"]
+
+
+def renewed_operands(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Operands:
+    """The operands of the node, renewed where they held sizes that are overridden.
+
+    Raises ModelError where they may have, and what is meant now cannot be told.
+    """
+    rule = _RULES.get(node.operator) if not node.domain else None
+    if rule is None or key not in before.operands:
+        return operands
+    return rule(_renewal(node, operands, before, key, ir))
+
+
+def expect_batch_kept(
+    node: GraphNode, operands: Operands, made: Operands, before: AsDeclared, key: CaseKey, ir: Builder
+) -> None:
+    """ModelError where what the node gives has no batch as it had none, though an operand has one now.
+
+    So a constant in it holds what was meant for one. Operators that fold axes, or look at shapes, may end a batch.
+    """
+    if key not in before.operands or node.operator.startswith(_FOLDING):
+        return
+    at = _renewal(node, operands, before, key, ir)
+    batches = [batch_along(at, index, axis) for index in range(len(operands)) for axis in at.changed(index)]
+    types = [None if value is None else value.type for value in made]
+    were = [None if result is None else result.type for result in at.results]
+    if any(batch is not None for batch in batches) and types == were and not _asks_data(operands, made):
+        at.refuse(f"{node.operator} gives {', '.join(map(str, types))} for a batch as it did for one")
+    for was, type in zip(were, types, strict=False):
+        if at.declared.merged.inner and _batch_axes(was, type, before) > 1:
+            at.refuse(f"{node.operator} gives {type} for what was {was}: the batch has come into two axes")
+
+
+def _asks_data(operands: Operands, made: Operands) -> bool:
+    """Whether sizes of results are such as only data tells."""
+    known, found = (
+        frozenset().union(*(type_symbols(value.type) for value in values if value is not None))
+        for values in (operands, made)
+    )
+    ranks = [value.type.shape for value in made if value is not None and isinstance(value.type, TensorType)]
+    return not found <= known or None in ranks
+
+
+def _batch_axes(was: Type | None, type: Type | None, before: AsDeclared) -> int:
+    """How many axes of a tensor have grown by a batch, of one before."""
+    if not isinstance(was, TensorType) or not isinstance(type, TensorType) or was.shape is None or type.shape is None:
+        return 0
+    ratios = [ratio_of(new, old) for old, new in zip(was.shape, type.shape, strict=False) if new != old]
+    return sum(ratio is not None and originals(ratio, before.overridden) == {1} for ratio in ratios)
+
+
+def _renewal(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Renewal:
+    return Renewal(node, operands, before.operands[key], before.results.get(key, ()), before, ir)
+
+
+def _reshape(at: Renewal) -> Operands:
+    """data, shape: the numbers of `shape` that changed sizes of `data` have become part of."""
+    shapes, numbers = at.shapes(0), at.numbers(1)
+    result = at.results[0].shape if at.results and at.results[0] is not None else None
+    if not at.changed(0) or shapes is None or numbers is None or result is None or 0 in (*shapes[0], *result):
+        return at.operands
+    free = [axis for axis, number in enumerate(numbers) if number]
+    now = _without_followed(at, shapes, numbers, result)
+    if now is None:
+        return at.operands
+    target = renewed_target(shapes[0], now, result, free, at.declared.overridden, at.declared.merged)
+    if target is None:
+        was, given = (f"[{', '.join(map(str, shape))}]" for shape in shapes)
+        message = f"Reshape to {list(numbers)} was made for {was}, and the shape for {given} cannot be told"
+        at.refuse(message)
+    renewed = {axis: target[axis] for axis in free if numbers[axis] != -1}
+    return at.with_sizes(1, {axis: size for axis, size in renewed.items() if size != result[axis]})
+
+
+def _without_followed(
+    at: Renewal, shapes: ShapePair, numbers: Sequence[int | None], result: Sequence[Dim]
+) -> tuple[Dim, ...] | None:
+    """The sizes of the data, but as declared where the shape follows already, copied or computed; None: cannot tell."""
+    old, now = shapes[0], list(shapes[1])
+    value = at.operands[1]
+    assert value is not None, at.node
+    for axis, (number, size) in enumerate(zip(numbers, partly_known(value, at.ir), strict=True)):
+        if number == 0:
+            now[axis] = old[axis]
+        elif number is None and size != result[axis]:
+            ratio = None if size is None else ratio_of(size, result[axis])
+            source = next((i for i in at.changed(0) if now[i] != old[i] and ratio_of(now[i], old[i]) == ratio), None)
+            if ratio is None or source is None:
+                return None
+            now[source] = old[source]
+    return tuple(now)
+
+
+def _expand(at: Renewal) -> Operands:
+    """input, shape: numbers that are the size of the axis that they are for."""
+    shapes, numbers = at.shapes(0), at.numbers(1)
+    if shapes is None or numbers is None:
+        return at.operands
+    lead = len(numbers) - len(shapes[0])
+    sizes = {lead + axis: shapes[1][axis] for axis in at.changed(0) if shapes[0][axis] != 1 and lead + axis >= 0}
+    return at.with_sizes(1, {i: size for i, size in sizes.items() if numbers[i] == shapes[0][i - lead]})
+
+
+def _slice(at: Renewal) -> Operands:
+    """data, starts, ends, axes, steps: all of an axis stays all of it; of one with a batch no part is taken."""
+    shapes, starts, ends = at.shapes(0), at.numbers(1), at.numbers(2)
+    result = at.results[0].shape if at.results and at.results[0] is not None else None
+    if shapes is None or starts is None or ends is None or result is None:
+        return at.operands
+    given = [
+        at.numbers(index) if index < len(at.operands) and at.operands[index] is not None else None for index in (3, 4)
+    ]
+    axes, steps = given[0] or tuple(range(len(ends))), given[1] or (1,) * len(ends)
+    rank = len(shapes[0])
+    whole: dict[int, Dim] = {}
+    for position, (axis, end, step) in enumerate(zip(axes, ends, steps, strict=False)):
+        if axis is None or not -rank <= axis < rank or axis % rank not in at.changed(0):
+            continue
+        old, new = (shape[axis] for shape in shapes)
+        if batch_along(at, 0, axis % rank) is None:
+            whole |= {position: new} if end == old and starts[position] == 0 else {}
+        elif result[axis] != old or step is None or step < 0:
+            at.refuse(f"Slice takes a part of axis {axis % rank}, which now holds a batch, or turns it")
+        else:
+            whole[position] = new
+    operands = at.with_sizes(1, dict.fromkeys(whole, 0))
+    return replace(at, operands=operands).with_sizes(2, whole)
+
+
+def _split(at: Renewal) -> Operands:
+    """input, split: the only part is all there is."""
+    axis, shapes, parts = at.axis(0), at.shapes(0), at.numbers(1)
+    if shapes is None or parts is None or len(parts) != 1 or axis not in at.changed(0) or parts[0] != shapes[0][axis]:
+        return at.operands
+    return at.with_sizes(1, {0: shapes[1][axis]})
+
+
+def _resize(at: Renewal) -> Operands:
+    """X, roi, scales, sizes: sizes of axes that are not resized."""
+    shapes, sizes = at.shapes(0), at.numbers(3)
+    if shapes is None or sizes is None or not at.changed(0):
+        return at.operands
+    chosen = at.node.attributes.get("axes")
+    axes = chosen if isinstance(chosen, tuple) else tuple(range(len(shapes[0])))
+    renewed = {
+        position: shapes[1][axis]
+        for position, (axis, size) in enumerate(zip(axes, sizes, strict=False))
+        if isinstance(axis, int) and axis % len(shapes[0]) in at.changed(0) and size == shapes[0][axis]
+    }
+    return at.with_sizes(3, renewed)
+
+
+def _gather_elements(at: Renewal) -> Operands:
+    """data, indices: the indices are the same for all along axes that were of size 1."""
+    axis, shapes, indices = at.axis(0), at.shapes(0), at.shapes(1)
+    if shapes is None or indices is None or len(shapes[0]) != len(indices[0]):
+        return at.operands
+    if batch_along(at, 0, axis) is not None:
+        at.refuse(f"GatherElements takes elements of axis {axis}, which now holds a batch")
+    return at.repeated(
+        1, {other: shapes[1][other] for other in at.changed(0) if other != axis and shapes[0][other] == 1}
+    )
+
+
+def _elementwise(at: Renewal) -> Operands:
+    """Operands that are broadcast: what each element of a batch has in common is repeated for each."""
+    return repeated_for_batch(at, inner_axes=0)
+
+
+def _matmul(at: Renewal) -> Operands:
+    """A, B: as elementwise, but for the axes that are multiplied."""
+    return repeated_for_batch(at, inner_axes=2)
+
+
+def _concat(at: Renewal) -> Operands:
+    """inputs: floats that do not depend on what is overridden are the same for all along axes that were of size 1.
+
+    Integers may be indices, which differ along the axis.
+    """
+    axis = at.axis(0)
+    wanted: dict[int, Dim] = {}
+    ranks = set()
+    for index in range(len(at.operands)):
+        shapes = at.shapes(index)
+        if shapes is None or not shapes[0]:
+            return at.operands
+        ranks.add(len(shapes[0]))
+        wanted |= {other: shapes[1][other] for other in at.changed(index) if other != axis and shapes[0][other] == 1}
+    if len(ranks) != 1:
+        return at.operands
+    operands = at.operands
+    for index, value in enumerate(operands):
+        if value is None or all(value.shape[other] == size for other, size in wanted.items()):
+            continue
+        if not value.dtype.is_float:
+            at.refuse(f'Concat joins "{at.node.inputs[index]}" : {value.type}, made for one, with a batch')
+        operands = replace(at, operands=operands).repeated(index, wanted)
+    return operands
+
+
+def _recurrent(at: Renewal) -> Operands:
+    """X, W, R, B, sequence_lens, initial_h, initial_c: what all sequences begin with, and their one length."""
+    layout = at.node.attributes.get("layout")
+    batch, shapes = (0 if layout == 1 else 1), at.shapes(0)
+    if shapes is None or batch not in at.changed(0) or shapes[0][batch] != 1:
+        return at.operands
+    operands = at.repeated(4, {0: shapes[1][batch]})
+    for index in (5, 6):
+        operands = replace(at, operands=operands).repeated(index, {batch: shapes[1][batch]})
+    return operands
+
+
+_FOLDING = (
+    "Arg",
+    "Einsum",
+    "Gemm",
+    "If",
+    "Loop",
+    "MatMul",
+    "Negative",
+    "Non",
+    "Reduce",
+    "Scan",
+    "Shape",
+    "Size",
+    "Softmax",
+)
+"""How the names of operators begin that sum or choose over axes, tell shapes, or run graphs."""
+
+_ELEMENTWISE = "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mul Or Pow Sub Sum Where Xor"
+
+_RULES: Mapping[str, Callable[[Renewal], Operands]] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+    "MatMul": _matmul,
+    "Concat": _concat,
+    "Expand": _expand,
+    "GRU": _recurrent,
+    "Gather": gathered,
+    "GatherElements": _gather_elements,
+    "GatherND": gathered_by_tuples,
+    "LSTM": _recurrent,
+    "RNN": _recurrent,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "ScatterElements": scattered,
+    "ScatterND": scattered,
+    "Slice": _slice,
+    "Split": _split,
+}

@@ -1,0 +1,255 @@
+"""Options that override what a model declares: sizes, element types, the opset it does not name."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import ModelProto, helper
+
+import onnxc
+from onnxc.command_line.main import main
+from tests.support.models import model_from_text
+
+HEADER = '<ir_version: 8, opset_import: ["": 18]>'
+BATCH = 3
+
+# Models for a batch of one, as exporters write them. A batch of three must give what three calls give.
+MADE_FOR_ONE = {
+    "a constant shape": """m (float[1, 4, 2] x) => (float[1, 8] y) <int64[2] s = {1, 8}> { y = Reshape (x, s) }""",
+    "a shape with a rest": """m (float[1, 4, 2] x) => (float[1, 8] y) <int64[2] s = {1, -1}> { y = Reshape (x, s) }""",
+    "a shape that copies": """m (float[1, 4, 2] x) => (float[1, 8] y) <int64[2] s = {0, 8}> { y = Reshape (x, s) }""",
+    "a shape that is computed": """m (float[1, 4, 2] x) => (float[1, 8] y) <int64[1] e = {8}> {
+      s = Shape <end = 1> (x)  t = Concat <axis = 0> (s, e)  y = Reshape (x, t) }""",
+    "heads merged with the batch": """m (float[1, 2, 3, 4] x) => (float[1, 2, 3, 3] y)
+      <int64[3] s = {2, 3, 4}, int64[4] t = {1, 2, 3, 3}> {
+      a = Reshape (x, s)  b = Transpose <perm = [0, 2, 1]> (a)  c = MatMul (a, b)  y = Reshape (c, t) }""",
+    "attention with the sequence first": """m (float[1, 3, 8] x) => (float[1, 3, 8] y)
+      <int64[3] s = {3, 2, 4}, int64[2] t = {3, 8}, int64[3] u = {3, 1, 8}> {
+      a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Transpose <perm = [1, 0, 2]> (b)
+      d = Transpose <perm = [0, 2, 1]> (c)  e = MatMul (c, d)  f = Softmax (e)  g = MatMul (f, c)
+      h = Transpose <perm = [1, 0, 2]> (g)  i = Reshape (h, t)  j = Reshape (i, u)
+      y = Transpose <perm = [1, 0, 2]> (j) }""",
+    "a constant for each window": """m (float[1, 4, 3] x) => (float[1, 4, 3] y)
+      <int64[2] s = {4, 3}, float[4, 1] w = {1, 2, 3, 4}, int64[3] t = {1, 4, 3}> {
+      a = Reshape (x, s)  b = Add (a, w)  y = Reshape (b, t) }""",
+    "a token before all others": """m (float[1, 4, 3] x) => (float[1, 5, 3] y)
+      <float[1, 1, 3] w = {1, 2, 3}> { y = Concat <axis = 1> (w, x) }""",
+    "a slice of all": """m (float[1, 4, 3] x) => (float[1, 3, 3] y)
+      <int64[2] s = {0, 1}, int64[2] e = {1, 4}> { y = Slice (x, s, e) }""",
+    "a slice of the last": """m (float[1, 4] x) => (float[1, 4] y)
+      <int64[1] s = {-1}, int64[1] e = {9}, int64[1] a = {0}> { y = Slice (x, s, e, a) }""",
+    "an image made larger": """m (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <int64[4] s = {1, 1, 4, 4}> {
+      y = Resize <mode = "nearest"> (x, , , s) }""",
+    "a mask by indices of the flattened": """m (float[1, 4] x) => (float[1, 1, 4] y)
+      <int64[1, 1, 4] i = {3, 2, 1, 0}> { a = Flatten <axis = 0> (x)  s = Constant <value_ints = [4]> ()
+      b = Reshape (a, s)  y = Gather (b, i) }""",
+    "a mask by pairs of indices": """m (float[1, 3] x) => (float[1, 3] y)
+      <int64[1, 3, 2] i = {0, 2, 0, 1, 0, 0}> { y = GatherND (x, i) }""",
+    "a first state": """m (float[2, 1, 2] x, float[1, 3, 2] w, float[1, 3, 1] r) => (float[1, 1, 1] y)
+      <float[1, 1, 1] h = {0.5}> { a, y = GRU <hidden_size = 1> (x, w, r, , , h) }""",
+    "one part": """m (float[1, 4] x) => (float[1, 4] y) <int64[1] s = {1}> { y = Split <axis = 0> (x, s) }""",
+    "a shape within a branch": """m (float[1, 4] x, bool c) => (float[1, 2, 2] y) <int64[3] s = {1, 2, 2}> {
+      y = If (c) <then_branch = t () => (float[1, 2, 2] a) { a = Reshape (x, s) },
+                  else_branch = e () => (float[1, 2, 2] b) { d = Reshape (x, s)  b = Neg (d) }> }""",
+    "values that are declared": """m (float[1, 4] x) => (float[1, 4] y) <float[1, 4] z> { z = Neg (x)  y = Abs (z) }""",
+}
+SECOND_AXIS = ("a first state",)
+
+
+@pytest.mark.parametrize("given", [BATCH, "B"])
+@pytest.mark.parametrize("name", MADE_FOR_ONE)
+def test_a_batch_gives_what_a_call_for_each_gives(name: str, given: int | str) -> None:
+    model, axis = model_from_text(f"{HEADER} {MADE_FOR_ONE[name]}"), int(name in SECOND_AXIS)
+    declared = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    shape: list[int | str | None] = [None] * len(declared)
+    shape[axis] = given
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batched = onnxc.compile(model, "interpreter", shapes={"x": shape})
+    single = onnxc.compile(model, "interpreter")
+    rng = np.random.default_rng(0)
+    feed = {info.name: drawn(rng, info.shape) for info in single.inputs}
+    xs = [rng.standard_normal(declared).astype(np.float32) for _ in range(BATCH)]
+    expected = np.concatenate([np.asarray(single.run({**feed, "x": x})["y"]) for x in xs], axis)
+    got = np.asarray(batched.run({**feed, "x": np.concatenate(xs, axis)})["y"])
+    assert got.shape == expected.shape
+    assert np.allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int | str, ...] | None) -> np.ndarray:
+    """Floats, or for a scalar a bool."""
+    return rng.standard_normal(shape).astype(np.float32) if shape else np.array(True)
+
+
+def test_native_code_runs_a_batch() -> None:
+    model = model_from_text(f"{HEADER} {MADE_FOR_ONE['heads merged with the batch']}")
+    exe = onnxc.compile(model, shapes={"x": ["B", 2, 3, 4]})
+    x = np.random.default_rng(0).standard_normal((5, 2, 3, 4)).astype(np.float32)
+    assert np.allclose(np.asarray(exe(x)), x @ x.swapaxes(-1, -2), atol=1e-5)
+
+
+REFUSED = {
+    "an element of the batch": (
+        "m (float[1, 4] x) => (float[4] y) <int64 i = {0}> { y = Gather <axis = 0> (x, i) }",
+        "Gather takes elements of axis 0",
+    ),
+    "integers joined with a batch": (
+        "m (int64[1, 4] x) => (int64[1, 5] y) <int64[1, 1] w = {0}> { y = Concat <axis = 1> (w, x) }",
+        'Concat joins "w" : i64',
+    ),
+    "a slice that turns the batch": (
+        """m (float[1, 4] x) => (float[1, 4] y) <int64[1] s = {-1}, int64[1] e = {-2}, int64[1] a = {0},
+        int64[1] t = {-1}> { y = Slice (x, s, e, a, t) }""",
+        "Slice takes a part of axis 0",
+    ),
+    "an element of each by index": (
+        "m (float[1, 4] x, int64[1, 4] i) => (float[1, 4] y) { y = GatherElements <axis = 0> (x, i) }",
+        "GatherElements takes elements of axis 0",
+    ),
+    "written elements": (
+        "m (float[1, 4] x) => (float[1, 4] y) <int64[1, 2] i = {0, 1}, float[1] u = {5}> { y = ScatterND (x, i, u) }",
+        "ScatterND writes elements of axis 0",
+    ),
+    "parts of an axis": (
+        "m (float[4, 6] x) => (float[2, 2, 6] y) <int64[3] s = {2, 2, 6}> { y = Reshape (x, s) }",
+        "Reshape to [2, 2, 6] was made for [4, 6]",
+    ),
+    "a size that is not the batch's": (
+        "m (float[2, 6] x) => (float[12] y) <int64[1] s = {12}, float[12] w> { z = Reshape (x, s)  y = Add (z, w) }",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("given", [8, "B"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_told_is_refused_at_the_node(name: str, given: int | str) -> None:
+    text, message = REFUSED[name]
+    model = model_from_text(f"{HEADER} {text}") if "w>" not in text else with_weights(text)
+    rank = len(model.graph.input[0].type.tensor_type.shape.dim)
+    with pytest.raises(onnxc.ModelError) as refused:
+        onnxc.compile(model, "interpreter", shapes={"x": [given, *[None] * (rank - 1)]})
+    told = str(refused.value)
+    assert told.count("error[") == 1
+    assert 'graph "main", node' in told
+    assert 'input "x"' in told
+    assert "is overridden by" in told
+    if message is not None:
+        assert refused.value.code == "overridden-size"
+        assert message in told
+        assert "export the model with this size left open" in told
+
+
+def with_weights(text: str) -> ModelProto:
+    """A model whose last initializer is twelve ones."""
+    model = model_from_text(f"{HEADER} {text.replace(', float[12] w>', '>').replace('(z, w)', '(z, z)')}")
+    model.graph.initializer.append(helper.make_tensor("w", 1, [12], [1.0] * 12))
+    model.graph.node[1].input[1] = "w"
+    return model
+
+
+def test_a_shape_that_data_decides_stays_so() -> None:
+    model = model_from_text(f"{HEADER} m (float[1, 4] x, int64[2] s) => (float[A, C] y) {{ y = Reshape (x, s) }}")
+    exe = onnxc.compile(model, "interpreter", shapes={"x": [8, 4]})
+    assert np.asarray(exe(np.zeros((8, 4), np.float32), np.array([16, 2]))).shape == (16, 2)
+
+
+def test_a_size_of_an_image_may_be_a_symbol() -> None:
+    text = "m (float[1, 1, 4, 4] x, float[1, 1, 3, 3] w) => (float[1, 1, 2, 2] y) { y = Conv (x, w) }"
+    exe = onnxc.compile(model_from_text(f"{HEADER} {text}"), "interpreter", shapes={"x": [None, None, "H", 6]})
+    assert [str(info) for info in exe.outputs] == ["y: f32[1, 1, H - 2, 4]"]
+
+
+def test_infer_writes_what_options_override() -> None:
+    text = "m (float[1, 4] x) => (float[1, 4] y) <float[1, 4] z> { z = Neg (x)  y = Abs (z) }"
+    inferred = onnxc.infer(
+        model_from_text(f"{HEADER} {text}"), shapes={"x": ["N", 4]}, dtypes="float16", limits={"nesting_depth": 3}
+    )
+    for info in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
+        assert info.type.tensor_type.elem_type == 10
+        assert info.type.tensor_type.shape.dim[0].dim_param == "N"
+
+
+# Element types
+
+
+def test_the_element_type_of_an_input_goes_on_to_the_outputs() -> None:
+    model = model_from_text(f"{HEADER} m (float[N] x) => (float[N] y) <float[N] z> {{ z = Neg (x)  y = Abs (z) }}")
+    exe = onnxc.compile(model, "interpreter", dtypes={"x": "float64"})
+    assert [str(info) for info in exe.outputs] == ["y: f64[N]"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_all_floats_of_a_model_may_have_one_type(dtype: str) -> None:
+    text = """m (float[N, 2] x) => (float[N, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
+      a = MatMul (x, w)  b = Cast <to = 11> (a)  c = Cast <to = 1> (b)  k = Constant <value_float = 2.0> ()
+      y = Mul (c, k) }"""
+    exe = onnxc.compile(model_from_text(f"{HEADER} {text}"), "interpreter", dtypes=dtype)
+    result = np.asarray(exe(np.array([[1, 1]], dtype)))
+    assert result.dtype == dtype
+    assert result.tolist() == [[8.0, 12.0]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "floats", 3])
+def test_all_floats_become_floats(dtype: object) -> None:
+    model = model_from_text(f"{HEADER} m (float[N] x) => (float[N] y) {{ y = Neg (x) }}")
+    with pytest.raises(onnxc.InputError) as refused:
+        onnxc.compile(model, dtypes=dtype)
+    assert refused.value.code == "unknown-dtype"
+
+
+# Opsets
+
+
+def without_opset() -> ModelProto:
+    model = model_from_text(f"{HEADER} m (float[N, 2] x) => (float[N, 2] y) {{ y = Softmax (x) }}")
+    del model.opset_import[:]
+    return model
+
+
+def test_a_model_without_opset_is_of_the_one_that_is_given() -> None:
+    model = without_opset()
+    assert [finding.code for finding in onnxc.check(model)] == ["missing-opset-import"]
+    assert onnxc.check(model, opset=11) == ()
+    assert onnxc.infer(model, opset=11).opset_import[0].version == 11
+    assert onnxc.inline(model, opset=11).opset_import[0].version == 11
+    exe = onnxc.compile(model, "interpreter", opset=13)
+    assert np.asarray(exe(np.zeros((1, 2), np.float32))).tolist() == [[0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("opset", "code"), [(0, "opset-range"), (1 << 31, "opset-range"), ("13", "option-type"), (True, "option-type")]
+)
+def test_an_opset_is_a_positive_number(opset: object, code: str) -> None:
+    with pytest.raises(onnxc.InputError) as refused:
+        onnxc.compile(without_opset(), opset=opset)
+    assert refused.value.code == code
+
+
+def test_an_opset_does_not_replace_the_one_that_is_imported() -> None:
+    model = model_from_text(f"{HEADER} m (float[N] x) => (float[N] y) {{ y = Neg (x) }}")
+    onnxc.check(model, opset=18)
+    with pytest.raises(onnxc.InputError) as refused:
+        onnxc.compile(model, opset=17)
+    assert refused.value.code == "opset-contradiction"
+
+
+# The command line
+
+
+def test_the_command_line_overrides_the_same(tmp_path: Path) -> None:
+    model = model_from_text(f"{HEADER} m (float[1, 4] x) => (float[1, 4] y) {{ y = Softmax (x) }}")
+    del model.opset_import[:]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    given = ["--opset", "18", "--shape", "x=N,4", "--dtype", "float64"]
+    told = CliRunner().invoke(main, ["infer", str(path), *given, "--limit", "nesting_depth=4"])
+    assert told.output == "x: f64[N, 4]\ny: f64[N, 4]\n"
+    ran = CliRunner().invoke(main, ["run", str(path), *given, "--target", "interpreter", "--dim", "N=5"])
+    assert ran.exit_code == 0, ran.output
+    assert "float64[5, 4]" in ran.output
+    assert CliRunner().invoke(main, ["check", str(path), "--opset", "18"]).exit_code == 0
+    lowered = CliRunner().invoke(main, ["compile", str(path), *given, "--stop-after", "lower"])
+    assert "f64[N, 4]" in lowered.output
