@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxc
-from onnxc.compiler.frontend import save
+from onnxc.compiler.frontend.external import save
 
 SMALL = np.arange(3, dtype=np.float32)
 LARGE = np.arange(600, dtype=np.float32).reshape(200, 3)
