@@ -47,7 +47,7 @@ def _goes_on(value: Value, run: Run) -> bool:
 
 def _broadcast_goes_on(op: Op, run: Run) -> bool:
     axes, (operand,), shape = op.ints("axes"), op.operands, op.results[0].shape
-    if all(axis not in axes or operand.shape[axes.index(axis)] == 1 for axis in run):
+    if all(axis not in axes or operand.shape[axes.index(axis)] == 1 != shape[axis] for axis in run):
         return True
     if any(axis not in axes or operand.shape[axes.index(axis)] != shape[axis] for axis in run):
         return False

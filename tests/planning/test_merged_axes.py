@@ -24,6 +24,9 @@ CASES: dict[str, tuple[Callable[[Builder, Value], Value], int]] = {
     "computed": (lambda ir, x: ir.add(ir.exp(x), x), 3),
     "a number repeated": (lambda ir, x: ir.add(x, 1.0), 3),
     "repeated along new axes": (lambda ir, x: ir.broadcast(x, (1, 2, 3), (4, N, M, 6)), 3),
+    "of one element along the last axis": (
+        lambda ir, x: ir.broadcast(ir.slice(x, (0, 0, 0), (1, 1, 1)), (0, 1, 2), (N, M, 1)), 1
+    ),
     "repeated along the last axis": (lambda ir, x: ir.broadcast(x, (0, 1, 2), (N, M, 6, 3)), 1),
     "transposed": (lambda ir, x: ir.transpose(x, (0, 2, 1)), 1),
     "transposed before": (lambda ir, x: ir.transpose(x, (1, 0, 2)), 1),
