@@ -12,7 +12,7 @@ from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.fuse_kernels import Group
+from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS, Group
 
 BEYOND_ALL = 1 << 63
 """So many elements an int64 does not count, and no memory holds."""
@@ -129,7 +129,16 @@ def _inline_constants(group: Group) -> set[Op]:
     for op in group.ops:
         if not PRIMITIVES[op.name].elementwise and op.name not in ("broadcast", "pad"):
             small -= {operand.op for operand in op.operands if operand.op is not None}
+    if group.kind not in INLINES_OPERANDS:
+        small -= {_moved_from(operand).op for operand in group.anchor.operands}
     return small
+
+
+def _moved_from(value: Value) -> Value:
+    """What a value is a view of; such kernels read their operands from memory."""
+    while value.op is not None and PRIMITIVES[value.op.name].is_view:
+        value = value.op.operands[0]
+    return value
 
 
 def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, str]:

@@ -238,3 +238,14 @@ def test_what_has_no_kernel_is_taken_apart(width: str) -> None:
     (op,) = module.main.body.ops
     left = [op.name for op in run_pipeline(module, target_pipeline("cpu")).main.body.ops]
     assert ("attention" in left) == is_native(op) == (width == str(WIDEST))
+
+
+@pytest.mark.parametrize("queries", [1, MANY])
+@pytest.mark.parametrize("number", [0.0, -2.5, -np.inf])
+def test_a_mask_of_one_number(number: float, queries: int) -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        mask = ir.broadcast(ir.scalar(number, F32), (), (1, 1, 1, 5))
+        return ir.attention(q, k, v, mask, 0.25)
+
+    native = Native(make([f"f32[2, 3, {queries}, 8]", "f32[2, 3, 5, 8]", "f32[2, 3, 5, 8]"], build))
+    native.check(sample(F32, 2, 3, queries, 8), *(sample(F32, 2, 3, 5, 8) for _ in range(2)), bound=5e-6)
