@@ -96,7 +96,12 @@ def test_a_step_on_the_host_is_listed_with_its_transfers() -> None:
 def test_launches_of_a_loop_are_marked() -> None:
     launches = report_of("loop")["launches"]
     assert isinstance(launches, list)
-    assert all(launch["in_loop"] for launch in launches)
+    assert [(launch["ops"], launch["in_loop"]) for launch in launches] == [
+        # What bounds the rounds is found once.
+        ("min", False),
+        ("exp", True),
+        ("reduce, less", True),
+    ]
     assert "each iteration" in text_of("loop")
 
 

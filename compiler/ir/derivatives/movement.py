@@ -20,6 +20,12 @@ def transpose(step: Step, build: Builder) -> Gradients:
     return (build.transpose(step.gradient, [permutation.index(axis) for axis in range(len(permutation))]),)
 
 
+@derivative("reshard")
+def reshard(step: Step, build: Builder) -> Gradients:
+    """g, divided as the value was"""
+    return build.op("reshard", [step.gradient], step.op.attributes)
+
+
 @derivative("broadcast")
 def broadcast(step: Step, build: Builder) -> Gradients:
     """g summed over the axes along which x was repeated"""
