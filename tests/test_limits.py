@@ -102,3 +102,9 @@ def test_a_loop_runs_as_many_rounds_as_its_limit_and_no_more(target: str) -> Non
         with pytest.raises(InputError, match=r"the loop goes on after 7 rounds.*loop_rounds(.|\n)*node 0"):
             exe(np.array(rounds), yes, one)
     assert exe(np.array(9), np.array(False), one) == 1
+
+
+def test_a_loop_that_never_starts_has_no_rounds_to_bound() -> None:
+    never = ROUNDS.replace("bool go, ", "").replace("{\n", "{ go = Constant <value = bool {0}> ()\n", 1)
+    exe = onnxc.compile(model_from_text(never), limits={"loop_rounds": 7})
+    assert exe(np.array(9), np.array(5)) == 5

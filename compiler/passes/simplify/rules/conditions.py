@@ -1,5 +1,7 @@
 """Conditions: comparisons that are decided, and choices that are none."""
 
+import numpy as np
+
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
@@ -132,4 +134,8 @@ def skip_loop(op: Op, build: Builder) -> tuple[Value, ...] | None:
     carried = op.operands[2 : 2 + op.int("carried")]
     never = condition == 0 or (limit is not None and limit <= 0)
     fits = op.int("scans") == 0 and tuple(value.type for value in carried) == op.result_types
-    return carried if never and fits else None
+    if not (never and fits):
+        return None
+    # A guard may ask for the rounds.
+    build.op("bind_sizes", [build.constant(np.zeros(1, np.int64))], {"symbols": (op.text("symbol"),)})
+    return carried
