@@ -203,12 +203,11 @@ def test_errors_are_the_runtimes() -> None:
         assert issubclass(getattr(onnxc, name), onnxc.OnnxcError)
 
 
-def test_importing_is_quick_and_loads_no_library() -> None:
+def test_importing_loads_no_library() -> None:
     code = """
-import sys, time
-started = time.perf_counter()
+import sys
 import onnxc
-assert time.perf_counter() - started < 0.06
+assert not {"asyncio", "concurrent.futures", "ctypes", "inspect", "logging"} & set(sys.modules)
 assert not {"numpy", "llvmlite", "google", "onnx"} & {name.split(".")[0] for name in sys.modules}
 assert "onnxc.compiler" not in sys.modules
 onnxc.check(b"")
