@@ -295,7 +295,7 @@ class _Depthwise:
         last = self.filter_strides[-1]
         pointer, (x, w) = self._base(self.w), self.op.operands
         factors = [
-            self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w)
+            e.spread(self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w))
             for tap in range(self.unrolled)
         ]
         taken = [lane // self.group * self.group + ordinal for lane in range(frame.lanes)]

@@ -129,14 +129,14 @@ def _inline_constants(group: Group) -> set[Op]:
     for op in group.ops:
         if not PRIMITIVES[op.name].elementwise and op.name not in ("broadcast", "pad"):
             small -= {operand.op for operand in op.operands if operand.op is not None}
-    if group.kind not in INLINES_OPERANDS:
-        small -= {_moved_from(operand).op for operand in group.anchor.operands}
+    if group.kind not in (*INLINES_OPERANDS, "scatter"):
+        small -= {_moved_from(operand, group).op for operand in group.anchor.operands}
     return small
 
 
-def _moved_from(value: Value) -> Value:
-    """What a value is a view of; such kernels read their operands from memory."""
-    while value.op is not None and PRIMITIVES[value.op.name].is_view:
+def _moved_from(value: Value, group: Group) -> Value:
+    """What a value is a view of, through movements of the group; such kernels read their operands from memory."""
+    while value.op in group.ops and PRIMITIVES[value.op.name].is_view:
         value = value.op.operands[0]
     return value
 

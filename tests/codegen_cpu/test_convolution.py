@@ -220,3 +220,18 @@ def test_views_are_read_or_written_for_the_fast_kernels(view: str, groups: int) 
     assert len(schedules) == (1 if is_read else 2)
     for count in (0, 1, 2):
         native.check(_whole(F32, count, 8, 6, 8))
+
+
+@pytest.mark.parametrize("groups", [1, 4, 16])
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_filters_of_one_number(is_constant: bool, groups: int) -> None:
+    def build(ir: Builder, x: Value, *scalar: Value) -> Value:
+        number = ir.scalar(0.25, F32) if is_constant else scalar[0]
+        w = ir.broadcast(number, (), (16, 16 // groups, 3, 3))
+        ones, order = (1, 1), channels_innermost(2)
+        # The epilogue uses the same number.
+        return ir.add(ir.convolution(x, w, ones, ones, ones, ones, groups, dimensions=order), number)
+
+    types = ["f32[2, 9, 9, 16]"] if is_constant else ["f32[2, 9, 9, 16]", "f32[]"]
+    arrays = [sample(F32, 2, 9, 9, 16), *([] if is_constant else [sample(F32)])]
+    Native(make(types, build), HOST).check(*arrays, bound=2e-5)
