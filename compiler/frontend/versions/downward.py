@@ -11,7 +11,7 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.shared import input_to_attribute
-from onnxc.compiler.frontend.versions.upward import REDUCTIONS, Adapter
+from onnxc.compiler.frontend.versions.upward import BROADCASTING, REDUCTIONS, SOFTMAXES, Adapter
 
 __all__ = ["DOWNWARD"]
 
@@ -339,11 +339,10 @@ def _or_equal(operator: str) -> Adapter:
 
 
 DOWNWARD: Mapping[tuple[str, int], Adapter] = {
-    **{(name, 7): _broadcast for name in ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor")},
-    **{(name, 7): _broadcast for name in ("Equal", "Greater", "Less")},
+    **{(name, 7): _broadcast for name in BROADCASTING},
     **{(f"Reduce{name}", 18): _reduce for name in REDUCTIONS},
     **{(name, 13): _axes_to_attribute for name in ("Squeeze", "Unsqueeze")},
-    **{(name, 13): _axis_alone for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{(name, 13): _axis_alone for name in SOFTMAXES},
     **{(name, 11): _axes_from_front for name in WITH_AXES},
     **{(name, 7): _sequence_output for name in ("RNN", "GRU", "LSTM")},
     ("Attention", 24): _attention_24,

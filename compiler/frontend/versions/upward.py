@@ -16,6 +16,9 @@ __all__ = ["UPWARD", "Adapter"]
 
 Adapter = Callable[[Change], None]
 
+# Operators that change in the same way, by the versions in which they do.
+BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less")
+SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
 
@@ -262,11 +265,10 @@ def _quantize_linear_23(change: Change) -> None:
 
 
 UPWARD: Mapping[tuple[str, int], Adapter] = {
-    **{(name, 7): _broadcast for name in ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor")},
-    **{(name, 7): _broadcast for name in ("Equal", "Greater", "Less")},
+    **{(name, 7): _broadcast for name in BROADCASTING},
     **{(f"Reduce{name}", 18): _axes_to_input for name in REDUCTIONS},
     **{(name, 13): _axes_to_input for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
-    **{(name, 13): _axis_coerced for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{(name, 13): _axis_coerced for name in SOFTMAXES},
     ("Attention", 24): _attention_24,
     ("AveragePool", 19): _average_pool_19,
     ("BatchNormalization", 7): _is_test,
