@@ -1,7 +1,8 @@
 """Attributes: well formed, known to the operator, of its type, all there that must be."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from onnxc.compiler.frontend.attribute_fields import ATTRIBUTE_FIELDS, AttributeType
 from onnxc.compiler.frontend.checks.context import Context, check_tensor
 from onnxc.compiler.frontend.checks.findings import Site, listed
 from onnxc.compiler.frontend.checks.types import check_type
@@ -9,31 +10,14 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto
 
 _RULE = "ONNX IR, AttributeProto"
 
-# The value field that each type of attribute uses.
-VALUE_FIELDS: Mapping[int, str] = {
-    AttributeProto.FLOAT: "f",
-    AttributeProto.INT: "i",
-    AttributeProto.STRING: "s",
-    AttributeProto.TENSOR: "t",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
-    AttributeProto.TYPE_PROTO: "tp",
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.INTS: "ints",
-    AttributeProto.STRINGS: "strings",
-    AttributeProto.TENSORS: "tensors",
-    AttributeProto.GRAPHS: "graphs",
-    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
-    AttributeProto.TYPE_PROTOS: "type_protos",
-}
-_TYPES = {field: number for number, field in VALUE_FIELDS.items()}
+_TYPES = {field: number for number, field in ATTRIBUTE_FIELDS.items()}
 _SINGULAR = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 _REPEATED = ("floats", "ints", "strings", "tensors", "graphs", "sparse_tensors", "type_protos")
 # A scalar that is not written is 0 or empty, as proto3 has it; a message that is not written is missing.
 _MESSAGES = frozenset(("t", "g", "sparse_tensor", "tp"))
 
 
-def attribute_type(attribute: AttributeProto) -> int:
+def attribute_type(attribute: AttributeProto) -> AttributeType:
     """Its type; for one that does not say, as before IR version 2, the type of the value that it holds."""
     if attribute.type != AttributeProto.UNDEFINED:
         return attribute.type
@@ -43,7 +27,7 @@ def attribute_type(attribute: AttributeProto) -> int:
 
 def kind_name(number: int) -> str:
     """A type of attribute as schemas write it: ints."""
-    return AttributeProto.AttributeType.Name(number).lower() if number in VALUE_FIELDS else f"type {number}"
+    return AttributeProto.AttributeType.Name(number).lower() if number in ATTRIBUTE_FIELDS else f"type {number}"
 
 
 def _used_fields(attribute: AttributeProto) -> Iterator[str]:
@@ -94,7 +78,7 @@ def _check_form(attribute: AttributeProto, site: Site, context: Context) -> bool
         message = f"attribute {name} has values in the fields {', '.join(used)}"
         context.findings.error("attribute-ambiguous", message, site.location(), rule=_RULE)
         return False
-    if number not in VALUE_FIELDS:
+    if number not in ATTRIBUTE_FIELDS:
         message = (
             f"attribute {name} has no type and no value"
             if not number
@@ -105,7 +89,7 @@ def _check_form(attribute: AttributeProto, site: Site, context: Context) -> bool
     if attribute.type == AttributeProto.UNDEFINED and context.ir_version >= 2:
         message = f"attribute {name} does not say its type; its value is of type {kind_name(number)}"
         context.findings.error("attribute-without-type", message, site.location(), rule=_RULE)
-    field = VALUE_FIELDS[number]
+    field = ATTRIBUTE_FIELDS[number]
     if used and used != [field]:
         message = (
             f"attribute {name} is of type {kind_name(number)} and has a value of type {kind_name(_TYPES[used[0]])}"
@@ -166,7 +150,7 @@ def check_against_schema(site: Site, context: Context) -> None:
             if name and not name.startswith("__"):
                 message = f"attribute {name} is unknown; {schema.identity} has {listed(schema.attributes)}"
                 findings.error("unknown-attribute", message, site.location(), rule=f"ONNX {schema.name}, attributes")
-        elif (number := attribute_type(attribute)) in VALUE_FIELDS and kind_name(number) != known.kind:
+        elif (number := attribute_type(attribute)) in ATTRIBUTE_FIELDS and kind_name(number) != known.kind:
             message = f"attribute {name} is of type {kind_name(number)}, not {known.kind}"
             findings.error("attribute-type", message, site.location(), rule=f"ONNX {schema.name}, attribute {name}")
     for name, known in schema.attributes.items():

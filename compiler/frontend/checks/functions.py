@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.frontend.checks.attributes import VALUE_FIELDS, attribute_type, kind_name
+from onnxc.compiler.frontend.attribute_fields import ATTRIBUTE_FIELDS
+from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
 from onnxc.compiler.frontend.checks.context import Context
 from onnxc.compiler.frontend.checks.findings import Findings, Site, listed
 from onnxc.compiler.frontend.checks.operators import COUNT_CODES
@@ -59,7 +60,7 @@ def check_signature(function: ModelFunction, context: Context) -> None:
         message = f'two of the attributes of a function are named "{name}"'
         findings.error("duplicate-attribute", message, location, rule=_RULE)
     for default in defaults:
-        if attribute_type(default) not in VALUE_FIELDS or default.ref_attr_name:
+        if attribute_type(default) not in ATTRIBUTE_FIELDS or default.ref_attr_name:
             message = f"the default of attribute {default.name} has no value"
             findings.error("attribute-without-value", message, location, rule=_RULE)
             continue

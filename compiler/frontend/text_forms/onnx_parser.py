@@ -6,6 +6,7 @@ may follow in comments (`beyond_syntax.py`).
 
 from collections.abc import Mapping
 
+from onnxc.compiler.frontend.attribute_fields import ATTRIBUTE_FIELDS, AttributeType
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
     FunctionProto,
@@ -18,7 +19,6 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
 )
 from onnxc.compiler.frontend.text_forms.onnx_values import INTEGER, NUMBER, ValueParser, as_float
 from onnxc.compiler.frontend.text_forms.syntax import (
-    ATTRIBUTE_FIELDS,
     ATTRIBUTE_TYPES,
     FLOAT_WORD,
     FUNCTION_HEADER,
@@ -27,7 +27,6 @@ from onnxc.compiler.frontend.text_forms.syntax import (
     NESTED_GRAPHS,
     PLAIN,
     TYPE_WORDS,
-    AttributeType,
 )
 
 __all__ = ["parse_syntax"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from onnxc.compiler.frontend.attribute_fields import ATTRIBUTE_FIELDS, AttributeType
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
@@ -23,14 +24,12 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
 from onnxc.compiler.frontend.size_names import identifier
 from onnxc.compiler.frontend.text_forms.packed_elements import entries_of
 from onnxc.compiler.frontend.text_forms.syntax import (
-    ATTRIBUTE_FIELDS,
     ATTRIBUTE_TYPES,
     FLOAT_WORD,
     FUNCTION_HEADER,
     MODEL_HEADER,
     PLAIN,
     TYPE_WORDS,
-    AttributeType,
 )
 
 __all__ = ["print_syntax"]

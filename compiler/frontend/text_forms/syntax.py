@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
 
+from onnxc.compiler.frontend.attribute_fields import AttributeType
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto
 
 __all__ = [
-    "ATTRIBUTE_FIELDS",
     "ATTRIBUTE_TYPES",
     "ELEMENT_NUMBERS",
     "FLOAT_WORD",
@@ -19,7 +18,6 @@ __all__ = [
     "PLAIN",
     "RULE",
     "TYPE_WORDS",
-    "AttributeType",
 ]
 
 RULE = "ONNX, docs/Syntax.md"
@@ -38,8 +36,6 @@ ELEMENT_NUMBERS: Mapping[str, int] = {element.name: number for number, element i
 TYPE_WORDS = frozenset((*ELEMENT_NUMBERS, "seq", "map", "optional", "sparse_tensor", "opaque"))
 """The words that begin a type: as the name of a value they need quotes."""
 
-AttributeType: TypeAlias = AttributeProto.AttributeType
-
 LIST_TYPES: Mapping[AttributeType, AttributeType] = {
     AttributeProto.FLOAT: AttributeProto.FLOATS,
     AttributeProto.INT: AttributeProto.INTS,
@@ -54,24 +50,6 @@ LIST_TYPES: Mapping[AttributeType, AttributeType] = {
 ATTRIBUTE_TYPES: Mapping[str, AttributeType] = {
     AttributeProto.AttributeType.Name(type).lower(): type for type in (*LIST_TYPES, *LIST_TYPES.values())
 }
-
-ATTRIBUTE_FIELDS: Mapping[AttributeType, str] = {
-    AttributeProto.FLOAT: "f",
-    AttributeProto.INT: "i",
-    AttributeProto.STRING: "s",
-    AttributeProto.TENSOR: "t",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
-    AttributeProto.TYPE_PROTO: "tp",
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.INTS: "ints",
-    AttributeProto.STRINGS: "strings",
-    AttributeProto.TENSORS: "tensors",
-    AttributeProto.GRAPHS: "graphs",
-    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
-    AttributeProto.TYPE_PROTOS: "type_protos",
-}
-"""The field that holds the value of an attribute of each type."""
 
 MODEL_HEADER: Mapping[str, str] = {
     "ir_version": "integer",
