@@ -12,6 +12,9 @@ from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_t
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.frontend.training.binding_types import binding_findings
+from onnxc.compiler.frontend.training.graphs import resolve_training
+from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
@@ -28,7 +31,7 @@ def find_all(
     allow_links: bool = False,
     opset: int | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """The findings of the checker; where it finds no error, also those of type inference.
+    """The findings of the checker; where it finds no error, also those of type inference, training included.
 
     Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
@@ -38,8 +41,10 @@ def find_all(
         loaded = _read(source, opset, allow_links=allow_links)
         findings = collect_findings(loaded, limits=within, operators=brought)
         if not any(finding.severity == "error" for finding in findings):
-            types = infer_types(check_model(loaded, limits=within, operators=brought))
-            return (*findings, *types.warnings, *types.unknown)
+            checked = check_model(loaded, limits=within, operators=brought)
+            types = infer_types(checked)
+            programs = training_programs(checked, resolve_training(loaded, within, brought))
+            return (*findings, *types.warnings, *types.unknown, *binding_findings(programs))
     except DiagnosedModelError as found:
         return (*findings, *found.diagnostics)
     except ModelError as problem:
