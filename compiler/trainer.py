@@ -1,7 +1,6 @@
 """A trainer: the programs of a training model, and the variables that they work on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -50,6 +49,7 @@ class Trainer:
         self._initial = {variable.key: variable.tensor.array() for variable in variables}
         self._variables = Variables(self._initial)
         self._random = np.array([_seed(seed), 0], np.int64)
+        self._step_inputs = tuple({info.name: info for each in algorithms for info in each.fed}.values())
         self._lock = RLock()
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Trainer:
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """What a step may be given: the inputs of the model, then those of the algorithms."""
-        return _fed(self._algorithms)
+        return self._step_inputs
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -86,16 +86,16 @@ class Trainer:
         Raises InputError, and what a call raises; the algorithm that fails then has changed nothing.
         """
         chosen = self._algorithms if algorithm is None else (self._algorithm(algorithm),)
-        feed = _checked(inputs, "a step", _fed(self._algorithms))
+        feed = _checked(inputs, "a step", self._step_inputs)
         outputs: dict[str, SlotValue] = {}
         with self._lock:
             for program in chosen:
-                outputs |= self._run(program, {name: feed[name] for name in program.fed if name in feed})
+                outputs |= self._run(program, {info.name: feed[info.name] for info in program.fed if info.name in feed})
         return outputs
 
     def evaluate(self, inputs: Mapping[str, object]) -> dict[str, "SlotValue"]:
         """The outputs of the model by name, with the variables as they are now."""
-        feed = _checked(inputs, "evaluate", _fed((self._inference,)))
+        feed = _checked(inputs, "evaluate", self._inference.fed)
         with self._lock:
             return self._inference.run(self._variables, feed, self._random)
 
@@ -164,25 +164,14 @@ def _seed(seed: object) -> int:
     return seed
 
 
-def _fed(programs: Sequence[StateProgram]) -> tuple[TensorInfo, ...]:
-    """The inputs that callers pass, each once."""
-    infos: dict[str, TensorInfo] = {}
-    for program in programs:
-        for info in program.executable.inputs:
-            if info.name in program.fed:
-                infos[info.name] = replace(info, optional=info.name in program.defaults)
-    return tuple(infos.values())
-
-
 def _checked(inputs: object, who: str, infos: Sequence[TensorInfo]) -> Mapping[str, object]:
     """The inputs, all of which are known by name."""
     expected = "a mapping from names to values"
     if not isinstance(inputs, Mapping):
         raise InputError(f"{who} takes {expected}, {describe(inputs)} came", code="input-mapping")
     given = plain_mapping(inputs, f"what {who} takes", expected, "input-mapping")
-    known = [info.name for info in infos]
     for name in given:
-        if name not in known:
+        if not any(name == info.name for info in infos):
             message = f"there is no input {name!r}; the inputs are {', '.join(map(str, infos)) or 'none'}"
             raise InputError(message, code="unknown-input")
     return given

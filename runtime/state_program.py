@@ -5,7 +5,8 @@ update is seen before all are there, nothing is copied, and a call that fails ha
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.signature import MISSING
+from onnxc.runtime.signature import MISSING, TensorInfo
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
@@ -56,26 +57,34 @@ class StateProgram:
     defaults: Mapping[str, np.ndarray]
     random_state: str = ""
 
-    @property
-    def fed(self) -> tuple[str, ...]:
+    @cached_property
+    def fed(self) -> tuple[TensorInfo, ...]:
         """The inputs that a caller passes."""
-        names = (info.name for info in self.executable.inputs)
-        return tuple(name for name in names if name not in self.variables and name != self.random_state)
+        own = {*self.variables, self.random_state}
+        infos = (info for info in self.executable.inputs if info.name not in own)
+        return tuple(replace(info, optional=info.name in self.defaults) for info in infos)
+
+    @cached_property
+    def _results(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each output with the keys of the variables that it updates."""
+        names = (info.name for info in self.executable.outputs)
+        return tuple((name, self.updates.get(name, ())) for name in names)
 
     def run(self, variables: Variables, feed: Mapping[str, object], random_words: np.ndarray) -> dict[str, "SlotValue"]:
-        """The outputs that are for the caller; the variables have their new values.
+        """The outputs that are for the caller, for inputs by name; the variables have their new values.
 
         Raises InputError for inputs that do not fit, or where a new value has another shape than its variable.
         """
-        outputs = [info.name for info in self.executable.outputs]
-        keys = [self.updates.get(name, ()) for name in outputs]
-        given = [variables.spare[first[0]] if first else None for first in keys]
-        results = self.executable.call_into(self._inputs(variables, feed, random_words), given)
-        for name, targets, result in zip(outputs, keys, results, strict=True):
-            for key in targets:
-                _write(variables.spare[key], result, name, key)
-        variables.commit([key for targets in keys for key in targets])
-        return {name: result for name, targets, result in zip(outputs, keys, results, strict=True) if not targets}
+        given = [variables.spare[keys[0]] if keys else None for _, keys in self._results]
+        found = self.executable.call_into(self._inputs(variables, feed, random_words), given)
+        shown: dict[str, SlotValue] = {}
+        for (name, keys), value in zip(self._results, found, strict=True):
+            if not keys:
+                shown[name] = value
+            for key in keys:
+                _write(variables.spare[key], value, name, key)
+        variables.commit([key for _, keys in self._results for key in keys])
+        return shown
 
     def _inputs(self, variables: Variables, feed: Mapping[str, object], random_words: np.ndarray) -> list[object]:
         states: dict[str, object] = {name: variables.current[key] for name, key in self.variables.items()}
