@@ -40,6 +40,8 @@ def make_training(
         _expect_known("initialization", initialization, SPREADS)
     if learning_rate is not None and not (isinstance(learning_rate, int | float) and isfinite(learning_rate)):
         raise InputError(f"learning_rate is {learning_rate!r}, expected a finite number", code="option-type")
+    if output is not None and not isinstance(output, str):
+        raise InputError(f"output is {output!r}, expected the name of a value", code="option-type")
     names = None if trainable is None else _names(trainable)
     attributes = _settings(optimizer, settings)
     choices = TrainingChoices(loss, optimizer, output, names, learning_rate, attributes, initialization)
@@ -54,7 +56,7 @@ def make_training(
 
 
 def _expect_known(option: str, value: object, known: Mapping[str, object]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise InputError(f"{option} is {value!r}, expected one of {', '.join(known)}", code="unknown-training-choice")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnxc.compiler.frontend.external.save import save_model
 from onnxc.compiler.frontend.read import LoadedModel
-from onnxc.compiler.frontend.training.programs import Variable
+from onnxc.compiler.frontend.training.programs import RANDOM_STATE, Variable
 from onnxc.compiler.frontend.training.write_variables import with_values
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.errors import InputError
@@ -19,10 +19,7 @@ from onnxc.runtime.state_program import StateProgram, Variables
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["RANDOM_KEY", "Trainer"]
-
-RANDOM_KEY = "onnxc:random_state"
-"""The key of the random state among the variables: i64[2], the seed, and how many programs have run since."""
+__all__ = ["Trainer"]
 
 _WORD = 0xFFFFFFFF
 _LONG_WORD = 0xFFFFFFFFFFFFFFFF
@@ -100,21 +97,24 @@ class Trainer:
             return self._inference.run(self._variables, feed, self._random)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Copies of all variables by name, and under "onnxc:random_state" of what random numbers depend on."""
+        """Copies of all variables by name, and under "onnxc:random_state" what random numbers depend on.
+
+        That is i64[2]: the seed, and how many programs have run since.
+        """
         with self._lock:
             copies = {key: value.copy() for key, value in self._variables.current.items()}
-            return {**copies, RANDOM_KEY: self._random.copy()}
+            return {**copies, RANDOM_STATE: self._random.copy()}
 
     def load_state(self, state: Mapping[str, object]) -> None:
         """Takes over what `state` gave, or a file of NumPy that holds it. All is checked before anything changes."""
-        wanted = {**{variable.key: variable.type for variable in self._infos}, RANDOM_KEY: "i64[2]"}
+        wanted = {**{variable.key: variable.type for variable in self._infos}, RANDOM_STATE: "i64[2]"}
         given = _state_mapping(state, wanted)
         arrays = {}
         with self._lock:
             for key, value in given.items():
-                like = self._random if key == RANDOM_KEY else self._variables.current[key]
+                like = self._random if key == RANDOM_STATE else self._variables.current[key]
                 arrays[key] = _like(value, like, f'the state of "{key}"')
-            self._random = arrays.pop(RANDOM_KEY).copy()
+            self._random = arrays.pop(RANDOM_STATE).copy()
             self._variables.assign(arrays)
 
     def save_model(self, path: AnyPath, external_data: str | None = None) -> None:
@@ -124,11 +124,8 @@ class Trainer:
         """
         with self._lock:
             copies = {key: value.copy() for key, value in self._variables.current.items()}
-        save_model(
-            with_values(self._source, [(variable, copies[variable.key]) for variable in self._infos]),
-            path,
-            external_data,
-        )
+        values = [(variable, copies[variable.key]) for variable in self._infos]
+        save_model(with_values(self._source, values), path, external_data)
 
     def _run(self, program: StateProgram, feed: Mapping[str, object]) -> dict[str, "SlotValue"]:
         """Runs a program that may draw; every one draws other numbers."""

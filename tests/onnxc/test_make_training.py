@@ -89,7 +89,9 @@ def test_the_output_may_be_the_loss_and_the_weights_be_chosen() -> None:
         ({"trainable": ["w", "w"]}, "training-weights"),
         ({"trainable": []}, "training-weights"),
         ({"output": "nothing"}, "training-output"),
-        ({"output": 3}, "training-output"),
+        ({"output": 3}, "option-type"),
+        ({"loss": ["output"]}, "unknown-training-choice"),
+        ({"output": "c"}, "training-output"),
     ],
 )
 def test_choices_that_cannot_be(options: Mapping[str, object], code: str) -> None:
@@ -110,3 +112,12 @@ def test_settings_are_attributes_of_the_operator() -> None:
     (node,) = [node for node in made.training_info[0].algorithm.node if node.op_type == "Momentum"]
     found = {entry.name: entry.s or entry.f for entry in node.attribute}
     assert found == {"mode": b"nesterov", "alpha": 0.5, "beta": 1.0, "norm_coefficient": 0.0}
+
+
+def test_a_softmax_over_another_axis_stays() -> None:
+    text = "g (float[N, 3, 4] x) => (float[N, 3, 4] y) <float[4, 4] w = {0}> { p = MatMul (x, w) y = Softmax (p) }"
+    over_last = onnxc.make_training(filled(text)).training_info[0].algorithm
+    over_classes = onnxc.make_training(filled(text.replace("Softmax", "Softmax <axis = 1>"))).training_info[0].algorithm
+    assert [graph.node[0].input[0] for graph in (over_last, over_classes)] == ["y", "p"]
+    sizes = [dim.dim_param or dim.dim_value for dim in over_last.input[0].type.tensor_type.shape.dim]
+    assert sizes == ["N", 4]

@@ -316,3 +316,27 @@ def test_options_that_cannot_be() -> None:
     assert wrong.value.code == "no-training-information"
     with pytest.raises(InputError, match="dims names 'Q'"):
         onnxc.compile_training(model, "interpreter", dims={"Q": 3})
+
+
+def test_algorithms_may_not_repeat_a_model_without_bounds() -> None:
+    info = {"algorithm": U, "updates": {"w": "u"}}
+    with pytest.raises(ModelError) as caught:
+        onnxc.compile_training(training_model(SCALED, info, info), limits={"expanded_nodes": 1})
+    assert caught.value.code == "expansion-too-large"
+
+
+def test_what_an_operator_of_others_gives_is_not_held_against_a_variable() -> None:
+    unknown = {"algorithm": "a () => (float[1] u) { u = other.Unknown (w) }", "updates": {"w": "u"}}
+    model = training_model(SCALED, unknown)
+    model.opset_import.add(domain="other", version=1)
+    assert "training-binding-type" not in [finding.code for finding in onnxc.check(model)]
+
+
+def test_a_variable_may_have_the_name_of_the_random_state() -> None:
+    main = SCALED.replace("<float[1] w", '<float[1] "onnxc:random_state" = {5}, float[1] w')
+    step = {"algorithm": 'a () => (float[1] u) { u = Add (w, "onnxc:random_state") }',
+            "updates": {"onnxc:random_state": "u"}}  # fmt: skip
+    made = trainer(main, step)
+    made.step({"x": floats(0)})
+    assert made.variables == ("onnxc:random_state_1",)
+    assert (made.state()["onnxc:random_state_1"].tolist(), made.state()["onnxc:random_state"].tolist()) == ([7], [0, 1])

@@ -23,10 +23,11 @@ def binding_findings(programs: TrainingPrograms) -> tuple[Diagnostic, ...]:
 def _findings(program: Program, variables: Mapping[str, Variable]) -> Iterator[Diagnostic]:
     if not program.model.graph.outputs:
         return
-    types = infer_types(program.model)
+    types = {value.name: value.type for value in infer_types(program.model).values if value.path == "main"}
     for update in program.updates:
-        variable, found = variables[update.key], types.find(update.output)
-        if not _may_be(found, variable.type):
+        # What nodes of operators of others give has no type.
+        variable, found = variables[update.key], types.get(update.output)
+        if found is not None and not _may_be(found, variable.type):
             message = f'"{variable.name}" is {variable.type}, and the binding assigns "{update.output}" to it: {found}'
             yield error("training-binding-type", message, Location(update.path), rule="ONNX IR, TrainingInfoProto")
 

@@ -6,7 +6,7 @@ An algorithm is run as the continuation of the main graph, whose names it sees; 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnxc.compiler.diagnostics import model_error
+from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.custom.functions import with_functions
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
 from onnxc.compiler.frontend.external.data_files import ExternalFiles
@@ -17,7 +17,7 @@ from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.resolve import Resolver
 from onnxc.compiler.frontend.tensors import TensorStore
 from onnxc.compiler.frontend.value_types import TypeReader
-from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, raising
 
 __all__ = ["Binding", "TrainingGraphs", "resolve_training"]
 
@@ -49,11 +49,20 @@ def resolve_training(
 ) -> tuple[TrainingGraphs, ...]:
     """The graphs of each training information of a model in which the checker has found no error.
 
-    Raises ModelError for what only shows when functions are expanded.
+    Raises ModelError for what only shows when functions are expanded, and where there are too many nodes.
     """
     store = TensorStore(ExternalFiles(loaded.folder, allow_links=loaded.allow_links), loaded.lifted, limits)
     model = with_functions(loaded.outline, operators)
+    _expect_few_nodes(model, limits)
     return tuple(_resolved(model, ordinal, store, operators) for ordinal in range(len(model.training_info)))
+
+
+def _expect_few_nodes(model: ModelProto, limits: Limits) -> None:
+    """ModelError where many algorithms continue a long main graph, each of which is compiled with it."""
+    algorithms, most = len(model.training_info), limits.expanded_nodes
+    if (algorithms - 1) * len(model.graph.node) > most:
+        message = f"{algorithms} algorithms continue the main graph, too many nodes; {raising('expanded_nodes', most)}"
+        raise model_error([error("expansion-too-large", message, rule="limits, expanded_nodes")])
 
 
 def _resolved(model: ModelProto, ordinal: int, store: TensorStore, operators: CustomOperators) -> TrainingGraphs:

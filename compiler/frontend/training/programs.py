@@ -15,16 +15,17 @@ from onnxc.compiler.frontend.training.graphs import Binding, TrainingGraphs
 from onnxc.compiler.ir.dtypes import U32
 from onnxc.compiler.ir.types import TensorType
 
-__all__ = ["Program", "TrainingPrograms", "Update", "Variable", "training_programs"]
+__all__ = ["RANDOM_STATE", "Program", "TrainingPrograms", "Update", "Variable", "training_programs"]
 
 RANDOM_STATE = "onnxc:random_state"
+"""What the random state is called, among inputs and among the variables of a trainer."""
 
 
 @dataclass(frozen=True)
 class Variable:
     """An initializer that changes: its name in its graph, and the value that the model gives it.
 
-    key: what callers know it by, the name unless two algorithms have initializers of one name. owner: the ordinal of
+    key: what callers know it by, the name unless two algorithms have initializers of that name. owner: the ordinal of
     the training information whose algorithm has it, None for the main graph.
     """
 
@@ -52,14 +53,14 @@ class Program:
     """A model to be compiled by itself.
 
     variables: the keys of the inputs that are variables, by name. defaults: values of inputs that a call may leave
-    out. shown: the outputs that a caller gets. random_state: the input on which draws depend, "" where there is none.
+    out. random_state: the input on which draws depend, "" where there is none. Outputs that update nothing are for the
+    caller.
     """
 
     model: CheckedModel
     variables: Mapping[str, str] = field(default_factory=dict)
     updates: tuple[Update, ...] = ()
     defaults: Mapping[str, Tensor] = field(default_factory=dict)
-    shown: tuple[str, ...] = ()
     random_state: str = ""
 
 
@@ -94,14 +95,17 @@ def _variables(steps: Sequence[TrainingGraphs]) -> tuple[Variable, ...]:
             else:
                 owned[ordinal, binding.initializer] = step.algorithm.initializers[binding.initializer]
     counts = Counter(name for _, name in owned)
+    alone = {name for name, count in counts.items() if count == 1 and name != RANDOM_STATE}
+    fresh = FreshNames(lambda: (*alone, RANDOM_STATE))
+    ordered = sorted(owned.items(), key=lambda item: item[0][0])
     return tuple(
         Variable(
-            name if counts[name] == 1 else f"training_info[{ordinal}].{name}",
+            name if name in alone else fresh(name if ordinal < 0 else f"training_info[{ordinal}].{name}"),
             name,
             None if ordinal < 0 else ordinal,
             tensor,
         )
-        for (ordinal, name), tensor in sorted(owned.items(), key=lambda item: item[0][0])
+        for (ordinal, name), tensor in ordered
     )
 
 
@@ -131,14 +135,13 @@ def _algorithm(model: CheckedModel, step: TrainingGraphs, ordinal: int, variable
     defaults = {info.name: own[info.name] for info in algorithm.inputs if info.name in own}
     graph = _opened(joined, variables, keys, defaults)
     updates = _updates(step.updates, keys, ordinal)
-    return _drawing(Program(replace(model, graph=graph), keys, updates, defaults, shown))
+    return _drawing(Program(replace(model, graph=graph), keys, updates, defaults))
 
 
 def _inference(model: CheckedModel, variables: Sequence[Variable]) -> Program:
     """The main graph, which draws as a compiled model does: the same in every call."""
     keys = _seen_by(None, variables)
-    shown = tuple(info.name for info in model.graph.outputs)
-    return Program(replace(model, graph=_opened(model.graph, variables, keys)), keys, shown=shown)
+    return Program(replace(model, graph=_opened(model.graph, variables, keys)), keys)
 
 
 def _seen_by(ordinal: int | None, variables: Iterable[Variable]) -> dict[str, str]:

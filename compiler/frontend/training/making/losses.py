@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto, TypeProto
 from onnxc.compiler.frontend.training.making.graph_maker import GraphMaker
 
-__all__ = ["LOSSES", "Loss"]
+__all__ = ["LOSSES", "OF_CLASSES", "Loss"]
 
 Loss = Callable[[str, TypeProto, GraphMaker], str]
 """The name of the loss, from the name and the type of what the model gives."""
@@ -39,6 +39,9 @@ def _itself(output: str, type: TypeProto, maker: GraphMaker) -> str:
     """output: F[...]  ->  its mean: the model gives the loss already"""
     return maker.one("ReduceMean", (output,), "loss", {"keepdims": 0})
 
+
+OF_CLASSES = ("cross_entropy", "negative_log_likelihood")
+"""The losses of what has classes along axis 1."""
 
 LOSSES: Mapping[str, Loss] = {
     "cross_entropy": _of_classes("SoftmaxCrossEntropyLoss"),

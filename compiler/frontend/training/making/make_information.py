@@ -11,7 +11,7 @@ from onnxc.compiler.frontend.graph import Graph, Tensor
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, StringStringEntryProto, TensorProto, TypeProto
 from onnxc.compiler.frontend.training.making.graph_maker import AttributeValue, GraphMaker
 from onnxc.compiler.frontend.training.making.initial_values import initial_values
-from onnxc.compiler.frontend.training.making.losses import LOSSES
+from onnxc.compiler.frontend.training.making.losses import LOSSES, OF_CLASSES
 from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS, Weight, optimized
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.runtime.errors import InputError
@@ -22,6 +22,9 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 FIRST_IR_VERSION = 7
 """That of the first models with training information."""
+
+FIRST_OF_LAST_AXIS = 13
+"""The opset from which Softmax is over the last axis where it does not say."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def add_training_information(model: ModelProto, typed: ModelProto, graph: Graph,
 
     Raises InputError where the choices do not fit the model.
     """
-    output = _expect_output(graph, choices)
+    output = _expect_output(typed, graph, choices)
     weights = _weights(graph, output, choices)
     info, fresh = model.training_info.add(), FreshNames(lambda: all_names(model.graph))
     maker = GraphMaker(fresh, info.algorithm)
@@ -75,7 +78,7 @@ def _algorithm(
     return optimized(weights, gradients, optimizer, rate, choices.settings, maker)
 
 
-def _expect_output(graph: Graph, choices: TrainingChoices) -> str:
+def _expect_output(typed: ModelProto, graph: Graph, choices: TrainingChoices) -> str:
     """The value that the loss is of; for the cross entropy that before Softmax, which the loss has in itself."""
     names = [info.name for info in graph.outputs]
     output = choices.output
@@ -84,11 +87,22 @@ def _expect_output(graph: Graph, choices: TrainingChoices) -> str:
             message = f"the model has the outputs {', '.join(names) or 'none'}; output= says which the loss is of"
             raise InputError(message, code="training-output")
         output = names[0]
-    if not Computation.of((graph,)).defines(output):
-        raise InputError(f"output is {output!r}, which is no value of the model's graph", code="training-output")
-    if choices.loss == "cross_entropy":
-        softmax = (node for node in graph.nodes if output in node.outputs and node.operator == "Softmax")
-        return next((node.inputs[0] for node in softmax), output)
+    rank = len(_type_of(typed, output).tensor_type.shape.dim)
+    if choices.loss in OF_CLASSES:
+        if rank < 2:
+            raise InputError(f'"{output}" has {rank} axes, and axis 1 is that of classes', code="training-output")
+        return _before_softmax(typed, output, rank) if choices.loss == "cross_entropy" else output
+    return output
+
+
+def _before_softmax(typed: ModelProto, output: str, rank: int) -> str:
+    """What a Softmax over axis 1 makes the output of, else the output."""
+    newest = {entry.domain: entry.version for entry in typed.opset_import}
+    default = -1 if newest.get("", newest.get("ai.onnx", 1)) >= FIRST_OF_LAST_AXIS else 1
+    for node in typed.graph.node:
+        if output in node.output and (node.domain, node.op_type) in (("", "Softmax"), ("ai.onnx", "Softmax")):
+            axis = next((entry.i for entry in node.attribute if entry.name == "axis"), default)
+            return node.input[0] if axis % rank == 1 else output
     return output
 
 
@@ -99,7 +113,11 @@ def _weights(graph: Graph, output: str, choices: TrainingChoices) -> tuple[Weigh
     """
     above = Computation.of((graph,)).above(output)
     averages = {name for node in graph.nodes if node.operator == "BatchNormalization" for name in node.inputs[3:5]}
-    known = {name: tensor for name, tensor in graph.initializers.items() if tensor.dtype.is_float and name in above}
+    known = {
+        name: tensor
+        for name, tensor in graph.initializers.items()
+        if name in above and name != output and number_of(tensor.dtype) in _FLOATS
+    }
     names = [name for name, tensor in known.items() if tensor.shape and name not in averages]
     if choices.trainable is not None:
         names = list(choices.trainable)
@@ -124,7 +142,9 @@ def _type_of(typed: ModelProto, name: str) -> TypeProto:
     """The type of a value, which is a float of known rank."""
     graph = typed.graph
     infos = (info for info in (*graph.output, *graph.value_info, *graph.input) if info.name == name)
-    type = next((info.type for info in infos), TypeProto())
+    type = next((info.type for info in infos), None)
+    if type is None:
+        raise InputError(f"output is {name!r}, which is no value of the model's graph", code="training-output")
     if not type.tensor_type.HasField("shape") or type.tensor_type.elem_type not in _FLOATS:
         raise InputError(f'the loss is of "{name}", which is no float tensor of known rank', code="training-output")
     return type
