@@ -57,7 +57,7 @@ function firstFrom(view, row, x) {
 
 function fitText(text, width, size) {
   const room = Math.max(1, Math.floor(width / (size * 0.56)));
-  return text.length > room ? text.slice(0, room - 1) + "…" : text;
+  return text.length > room ? text.slice(0, room - 1) + "\u2026" : text;
 }
 
 function drawScopes(view, seen) {
@@ -72,7 +72,11 @@ function drawScopes(view, seen) {
     context.strokeStyle = `hsla(${hue(name)}, 60%, 35%, .4)`;
     if (camera.scale < .4) context.fillRect(x - 4, y - 4, width + 8, height + 8);
     context.strokeRect(x - 4, y - 4, width + 8, height + 8);
-    if (camera.scale < .4) { context.fillStyle = `hsl(${hue(name)} 60% 28%)`; context.font = "12px system-ui, sans-serif"; context.fillText(fitText(name, width, 12), x, Math.max(y, 0) + 12); }
+    if (camera.scale >= .4) continue;
+    // Beside the boxes, where nothing covers it; those within it begin lower.
+    context.fillStyle = `hsl(${hue(name)} 60% 28%)`; context.font = "12px system-ui, sans-serif"; context.textAlign = "right";
+    context.fillText(fitText(name, 300, 12), x - 8, Math.max(y, 0) - 2 + 13 * name.split("/").length);
+    context.textAlign = "left";
   }
 }
 

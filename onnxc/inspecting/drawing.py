@@ -16,7 +16,10 @@ FEWEST_IN_A_SCOPE, MOST_SCOPES, DEEPEST_SCOPE = 3, 2000, 8
 
 @dataclass(frozen=True)
 class Box:
-    """An input, an output, a value from around the graph, or a node, with the values that it reads and makes."""
+    """An input, an output, a value from around the graph, or a node, with the values that it reads and makes.
+
+    captures: what the graphs within it read from around them.
+    """
 
     kind: str
     name: str
@@ -24,6 +27,7 @@ class Box:
     outputs: tuple[str, ...]
     details: Mapping[str, JsonValue] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
+    captures: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -67,7 +71,7 @@ def _edges(boxes: Sequence[Box]) -> Iterator[tuple[int, int, str]]:
     makers: dict[str, int] = {}
     later = {name: box for box, each in reversed([*enumerate(boxes)]) for name in each.outputs}
     for target, box in enumerate(boxes):
-        for name in dict.fromkeys(box.inputs):
+        for name in dict.fromkeys((*box.inputs, *box.captures)):
             source = makers.get(name, later.get(name))
             if name and source is not None:
                 yield source, target, name

@@ -1,6 +1,6 @@
 """A program as views: the steps of its body and of the bodies in them, with the slots that go between."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from onnxc.inspecting.drawing import Box, drawing
@@ -14,10 +14,11 @@ def program_views(program: Program) -> list[Json]:
     """The views of a program, that of its body first."""
     bodies = list(_bodies(program.body, "main"))
     paths = {path: ordinal for ordinal, (path, _) in enumerate(bodies)}
-    views = [_view(path, body, paths) for path, body in bodies]
-    names = dict(zip(map(_slot, program.body.parameters), program.inputs, strict=True))
-    names |= zip(map(_slot, program.body.results), program.outputs, strict=True)
-    views[0]["values"] = {slot: {"type": f"{each.name}: {each.text}"} for slot, each in names.items()}
+    ends = dict(zip(program.body.parameters, program.inputs, strict=True))
+    ends |= zip(program.body.results, program.outputs, strict=True)
+    names = {slot: parameter.name for slot, parameter in ends.items()}
+    views = [_view(path, body, paths, names if body is program.body else {}) for path, body in bodies]
+    views[0]["values"] = {_slot(slot): {"type": parameter.text} for slot, parameter in ends.items()}
     return views
 
 
@@ -72,12 +73,12 @@ def _bodies(body: Body, path: str) -> Iterator[tuple[str, Body]]:
             yield from _bodies(inner, f"{path}/{index}.{label}")
 
 
-def _view(path: str, body: Body, paths: dict[str, int]) -> Json:
+def _view(path: str, body: Body, paths: dict[str, int], names: Mapping[int, str]) -> Json:
     boxes = [
-        *(Box("input", _slot(slot), (), (_slot(slot),)) for slot in body.parameters),
+        *(Box("input", names.get(slot, _slot(slot)), (), (_slot(slot),)) for slot in body.parameters),
         *(Box("outer", f"weights at {each.offset}", (), (_slot(each.slot),)) for each in body.constants),
         *(_box(index, step, path, paths) for index, step in enumerate(body.steps) if _shown(step) is not None),
-        *(Box("output", _slot(slot), (_slot(slot),), ()) for slot in body.results),
+        *(Box("output", names.get(slot, _slot(slot)), (_slot(slot),), ()) for slot in body.results),
     ]
     around, _, _ = path.rpartition("/")
     return {"path": path, "parent": paths[around] if around else None, "values": {}, **drawing(boxes)}

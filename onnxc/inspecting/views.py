@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.about import free_text
-from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
+from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, all_nodes, node_key, subgraphs
 from onnxc.compiler.frontend.graph import Tensor
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     FunctionProto,
@@ -212,7 +212,13 @@ def _node(index: int, node: NodeProto, source: _Source, known: _Known) -> Box:
     }
     inputs, outputs = (tuple(map(free_text, names)) for names in (node.input, node.output))
     kept = {name: value for name, value in details.items() if value not in ("", {}, [])}
-    return Box("node", free_text(node.name), inputs, outputs, kept, _scope(node))
+    return Box("node", free_text(node.name), inputs, outputs, kept, _scope(node), _captures(node))
+
+
+def _captures(node: NodeProto) -> tuple[str, ...]:
+    """What the graphs within a node read, in order; names of their own among them lead nowhere outside."""
+    inner = (each for _, graph in subgraphs(node) for each in all_nodes(graph.node))
+    return tuple(dict.fromkeys(free_text(name) for each in inner for name in each.input if name))
 
 
 def _documentation(node: NodeProto) -> str:
