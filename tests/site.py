@@ -42,9 +42,9 @@ def loads_of_site(folder: Path) -> Iterator[str]:
 
 def main(folder: Path) -> None:
     """Prints what pages load, and fails where there is any, or no page."""
-    found = [*loads_of_site(folder)] or ([] if (folder / "index.html").exists() else [f"{folder} has no index.html"])
-    print(*found or [f"{folder}: nothing is loaded from a network"], sep="\n")
-    sys.exit(bool(found))
+    wrong = [*loads_of_site(folder)] or ([] if (folder / "index.html").exists() else [f"{folder} has no index.html"])
+    print(*wrong or [f"{folder}: nothing is loaded from a network"], sep="\n")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

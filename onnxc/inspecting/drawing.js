@@ -1,10 +1,13 @@
 // A box is [kind, name, inputs, outputs, details, x, y, width], an edge [source, target, value, x0, y0, x1, y1, ...].
 const KIND = 0, NAME = 1, INPUTS = 2, OUTPUTS = 3, DETAILS = 4, X = 5, Y = 6, WIDTH = 7;
 const WIDEST = 240, MOST_SEGMENTS = 20000, MOST_LONG = 2000, MOST_SCOPES = 200;
+const LINES = { error: "#b00020", warning: "#c98a00" };
 const FILLS = { input: "#dfe7ef", output: "#dfe7ef", outer: "#ececec" };
 const canvas = document.getElementById("canvas"), context = canvas.getContext("2d");
-const camera = { view: 0, x: 0, y: 0, scale: 1, chosen: -1, colours: "operator" };
+const camera = { view: 0, x: 0, y: 0, scale: 1, chosen: -1, colours: "operator", before: [] };
 const viewNow = () => page.views[camera.view];
+// Names of a model may be those of what every object inherits.
+const own = (object, name) => object && Object.hasOwn(object, name) ? object[name] : undefined;
 const titleOf = box => box[DETAILS].operator || box[NAME];
 
 // The rows of a view are its index: boxes of a row from left to right, and the parts of edges that begin in it.
@@ -21,8 +24,8 @@ function indexOf(view) {
       else at(segments, Math.floor(part[1] / pitch)).push(part);
     }
   }
-  const xs = view.boxes.map(box => box[X]);
-  const left = xs.reduce((a, b) => Math.min(a, b), 0) - WIDEST / 2, right = xs.reduce((a, b) => Math.max(a, b), 0) + WIDEST / 2;
+  const left = view.boxes.reduce((x, box) => Math.min(x, box[X]), 0) - WIDEST / 2;
+  const right = view.boxes.reduce((x, box) => Math.max(x, box[X]), 0) + WIDEST / 2;
   view.index = { rows, segments, long, left, right, bottom: rows.length * pitch };
   return view.index;
 }
@@ -35,15 +38,15 @@ function hue(text) {
 
 const colourOf = text => `hsl(${hue(text)} 62% 82%)`;
 
-// What a box is coloured by: [text for the legend, fill].
+// What a box is filled with, by what the reader chose to see in colours.
 function colouring(view, box) {
   if (box[KIND] !== "node") return FILLS[box[KIND]];
   const details = box[DETAILS], by = camera.colours;
   if (by === "operator") return colourOf(titleOf(box));
-  if (by === "scope") return colourOf(box[NAME].split("/").slice(0, -1).join("/"));
+  if (by === "scope") return colourOf(details.scope || "");
   if (by === "findings") return details.findings ? "#f4b4b4" : "#eeeeee";
   const [what, name] = [by.slice(0, by.indexOf(" ")), by.slice(by.indexOf(" ") + 1)];
-  const said = (details.devices || {})[name];
+  const said = own(details.devices, name);
   if (!said) return "#eeeeee";
   if (what === "stage") return said.stage === null ? "#eeeeee" : `hsl(${(said.stage * 67) % 360} 62% 80%)`;
   return said.devices.length ? colourOf(`devices ${said.devices.join(",")}`) : "#eeeeee";
@@ -51,7 +54,10 @@ function colouring(view, box) {
 
 function firstFrom(view, row, x) {
   let low = 0, high = row.length;
-  while (low < high) { const middle = (low + high) >> 1; if (view.boxes[row[middle]][X] < x) low = middle + 1; else high = middle; }
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (view.boxes[row[middle]][X] < x) low = middle + 1; else high = middle;
+  }
   return low;
 }
 
@@ -60,12 +66,19 @@ function fitText(text, width, size) {
   return text.length > room ? text.slice(0, room - 1) + "\u2026" : text;
 }
 
+function write(text, x, y, size, colour, align, weight = 400) {
+  context.font = `${weight} ${size}px system-ui, sans-serif`;
+  context.fillStyle = colour; context.textAlign = align;
+  context.fillText(text, x, y);
+}
+
 function drawScopes(view, seen) {
   let drawn = 0;
   context.lineWidth = 1;
   for (const [name, left, top, right, bottom] of view.scopes) {
     const width = (right - left) * camera.scale, height = (bottom - top) * camera.scale;
-    if (width < 40 || height < 24 || bottom < seen.top || top > seen.bottom || right < seen.left || left > seen.right) continue;
+    const hidden = bottom < seen.top || top > seen.bottom || right < seen.left || left > seen.right;
+    if (hidden || width < 40 || height < 24) continue;
     if (++drawn > MOST_SCOPES) break;
     const x = (left - seen.left) * camera.scale, y = (top - seen.top) * camera.scale;
     context.fillStyle = `hsla(${hue(name)}, 60%, 50%, .05)`;
@@ -74,9 +87,7 @@ function drawScopes(view, seen) {
     context.strokeRect(x - 4, y - 4, width + 8, height + 8);
     if (camera.scale >= .4) continue;
     // Beside the boxes, where nothing covers it; those within it begin lower.
-    context.fillStyle = `hsl(${hue(name)} 60% 28%)`; context.font = "12px system-ui, sans-serif"; context.textAlign = "right";
-    context.fillText(fitText(name, 300, 12), x - 8, Math.max(y, 0) - 2 + 13 * name.split("/").length);
-    context.textAlign = "left";
+    write(fitText(name, 300, 12), x - 8, Math.max(y, 0) - 2 + 13 * name.split("/").length, 12, `hsl(${hue(name)} 60% 28%)`, "right");
   }
 }
 
@@ -85,7 +96,9 @@ function drawEdges(view, index, seen, first, last) {
   const at = (x, y) => [(x - seen.left) * camera.scale, (y - seen.top) * camera.scale];
   const parts = [], marked = [];
   const add = part => (part[4] === camera.chosen || part[5] === camera.chosen ? marked : parts).push(part);
-  for (let r = Math.max(0, first - 1); r <= last && parts.length < MOST_SEGMENTS; r++) (index.segments[r] || []).forEach(part => { if (crosses(part)) add(part); });
+  for (let r = Math.max(0, first - 1); r <= last && parts.length < MOST_SEGMENTS; r++) {
+    for (const part of index.segments[r] || []) if (crosses(part)) add(part);
+  }
   let long = 0;
   for (const part of index.long) {
     const below = Math.max(part[1], part[3]), above = Math.min(part[1], part[3]);
@@ -98,7 +111,8 @@ function drawEdges(view, index, seen, first, last) {
     for (const part of list) {
       const [x0, y0] = at(part[0], part[1]), [x1, y1] = at(part[2], part[3]), bend = (y1 - y0) / 2;
       context.moveTo(x0, y0);
-      if (camera.scale > .25 && x0 !== x1) context.bezierCurveTo(x0, y0 + bend, x1, y1 - bend, x1, y1); else context.lineTo(x1, y1);
+      if (camera.scale > .25 && x0 !== x1) context.bezierCurveTo(x0, y0 + bend, x1, y1 - bend, x1, y1);
+      else context.lineTo(x1, y1);
     }
     context.stroke();
   }
@@ -112,25 +126,26 @@ function drawBox(view, k, seen, height) {
   context.fillRect(x, y, width, height);
   if (height < 5) return;
   const finding = details.findings && page.findings[details.findings[0]];
-  context.strokeStyle = k === camera.chosen ? "#d5503a" : finding ? (finding.severity === "error" ? "#b00020" : "#c98a00") : "#6b7680";
+  context.strokeStyle = k === camera.chosen ? "#d5503a" : finding ? LINES[finding.severity] : "#6b7680";
   context.lineWidth = k === camera.chosen || finding ? 2.5 : 1;
   context.strokeRect(x, y, width, height);
   if (details.opens && Object.keys(details.opens).length) context.strokeRect(x + 3, y + 3, width - 6, height - 6);
   if (height < 11) return;
-  const named = height > 26 && box[NAME] && box[KIND] === "node", size = Math.min(14, 13 * scale);
-  context.textAlign = "center"; context.fillStyle = "#111";
-  context.font = `${box[KIND] === "node" ? 600 : 400} ${size}px system-ui, sans-serif`;
-  context.fillText(fitText(titleOf(box), width - 6, size), x + width / 2, y + height * (named ? .42 : .62));
-  if (named) { context.font = `${size * .78}px system-ui, sans-serif`; context.fillStyle = "#555"; context.fillText(fitText(box[NAME], width - 6, size * .78), x + width / 2, y + height * .78); }
-  const value = view.values[box[OUTPUTS][0]];
-  if (height > 26 && value && value.type && box[KIND] !== "output") { context.font = `${size * .78}px system-ui, sans-serif`; context.fillStyle = "#3a5f86"; context.textAlign = "left"; context.fillText(fitText(value.type, 110 * scale, size * .78), x + width / 2 + 5, y + height + size); }
-  context.textAlign = "left";
+  const isNode = box[KIND] === "node", isLarge = height > 26, size = Math.min(14, 13 * scale), small = size * .78;
+  const named = isLarge && isNode && box[NAME], middle = x + width / 2;
+  write(fitText(titleOf(box), width - 6, size), middle, y + height * (named ? .42 : .62), size, "#111", "center", isNode ? 600 : 400);
+  if (named) write(fitText(box[NAME], width - 6, small), middle, y + height * .78, small, "#555", "center");
+  const value = own(view.values, box[OUTPUTS][0]);
+  if (!isLarge || !value || !value.type) return;
+  write(fitText(value.type, 110 * scale, small), middle + 5, y + height + size, small, "#3a5f86", "left");
 }
 
 // Draws what can be seen and nothing else: rows and boxes nearer than a pixel are drawn once.
 function draw() {
   const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
-  if (canvas.width !== width * ratio || canvas.height !== height * ratio) { canvas.width = width * ratio; canvas.height = height * ratio; }
+  // Setting a size clears the canvas and takes its memory anew.
+  if (canvas.width !== width * ratio) canvas.width = width * ratio;
+  if (canvas.height !== height * ratio) canvas.height = height * ratio;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   const view = viewNow(), index = indexOf(view), pitch = view.row_height, scale = camera.scale;
@@ -166,7 +181,8 @@ function zoom(factor, x, y) {
 function lookAt(left, top, right, bottom, closest) {
   const width = canvas.clientWidth, height = canvas.clientHeight;
   camera.scale = Math.min(closest, Math.max(.002, Math.min(width / (right - left + 80), height / (bottom - top + 80))));
-  camera.x = (left + right) / 2 - width / 2 / camera.scale; camera.y = (top + bottom) / 2 - height / 2 / camera.scale;
+  camera.x = (left + right) / 2 - width / 2 / camera.scale;
+  camera.y = (top + bottom) / 2 - height / 2 / camera.scale;
   redraw();
 }
 

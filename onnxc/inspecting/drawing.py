@@ -1,4 +1,4 @@
-"""Boxes and the values between them as a drawing: places, edges and scopes, in the compact form that a page reads."""
+"""Boxes and the values between them as a drawing: positions, edges and scopes, in a compact form for a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Box:
 
 
 def drawing(boxes: Sequence[Box]) -> dict[str, JsonValue]:
-    """The boxes with their places, the edges with their routes, and the scopes with what they span.
+    """The boxes with their positions, the edges with their routes, and the scopes with what they span.
 
     A box is [kind, name, inputs, outputs, details, x, y, width], an edge [source, target, value, x0, y0, x1, y1, ...],
     a scope [name, left, top, right, bottom, boxes].

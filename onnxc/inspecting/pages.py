@@ -23,12 +23,12 @@ from onnxc.runtime.program import JsonValue, Program
 __all__ = ["artifact_page", "model_page"]
 
 
-def model_page(path: Path, opset: int | None = None) -> str:
+def model_page(path: Path) -> str:
     """The page of a model: its graphs with types, weights and findings; of a model that is wrong as far as it goes.
 
     Raises ModelError for what is no model at all.
     """
-    loaded = read_model(path, opset=opset)
+    loaded = read_model(path)
     inspection = inspect_loaded(loaded)
     store = TensorStore(ExternalFiles(loaded.folder), loaded.lifted)
     return _page(

@@ -8,7 +8,7 @@ function element(name, text, parent, kind) {
   return made;
 }
 
-function line(text, action, parent, kind) { const made = element("button", text, parent, kind ? `line ${kind}` : "line"); made.onclick = action; return made; }
+function line(text, action, parent, kind = "") { element("button", text, parent, `line ${kind}`).onclick = action; }
 
 function facts(pairs, parent) {
   const list = element("dl", undefined, parent);
@@ -16,49 +16,75 @@ function facts(pairs, parent) {
 }
 
 function open(view) {
+  camera.before.push(camera.view);
   camera.view = view; camera.chosen = -1;
   part("path").textContent = viewNow().path;
   lookAtStart(); showScopes(); redraw();
 }
 
+function goBack() { if (camera.before.length > 1) { open(camera.before.pop()); camera.before.pop(); } }
+
 function choose(view, box) {
   if (view !== camera.view) open(view);
   camera.chosen = box;
   const at = viewNow().boxes[box], near = Math.max(camera.scale, .75);
-  camera.scale = near; camera.x = at[X] - canvas.clientWidth / 2 / near; camera.y = at[Y] - canvas.clientHeight / 2 / near;
+  camera.scale = near;
+  camera.x = at[X] - canvas.clientWidth / 2 / near; camera.y = at[Y] - canvas.clientHeight / 2 / near;
   showBox(); redraw();
 }
 
 // Types and weights: of the value, and who makes and who reads it.
 function showValue(name, parent) {
-  const view = viewNow(), value = view.values[name] || {};
-  const row = element("div", undefined, parent);
-  const makers = view.boxes.map((box, k) => k).filter(k => k !== camera.chosen && view.boxes[k][OUTPUTS].includes(name));
-  const readers = view.boxes.map((box, k) => k).filter(k => k !== camera.chosen && view.boxes[k][INPUTS].includes(name));
+  const view = viewNow(), value = own(view.values, name) || {}, row = element("div", undefined, parent);
   element("b", name || "(left out)", row);
   element("span", value.type ? ` ${value.type}` : "", row);
-  if (value.weight) facts(Object.entries(value.weight).map(([key, said]) => [key, Array.isArray(said) ? said.join(", ") : said]), row);
-  for (const [list, word] of [[makers, "from"], [readers, "to"]]) for (const k of name ? list.slice(0, 20) : []) line(`${word} ${titleOf(view.boxes[k])} ${view.boxes[k][NAME]}`, () => choose(camera.view, k), row);
+  const texts = said => Array.isArray(said) ? said.join(", ") : said;
+  if (value.weight) facts(Object.entries(value.weight).map(([key, said]) => [key, texts(said)]), row);
+  if (!name) return;
+  const others = side => {
+    const indices = [];
+    view.boxes.forEach((box, k) => { if (indices.length < 20 && k !== camera.chosen && box[side].includes(name)) indices.push(k); });
+    return indices;
+  };
+  for (const [side, word] of [[OUTPUTS, "from"], [INPUTS, "to"]]) {
+    for (const k of others(side)) line(`${word} ${titleOf(view.boxes[k])} ${view.boxes[k][NAME]}`, () => choose(camera.view, k), row);
+  }
 }
 
 function showBox() {
   const view = viewNow(), box = view.boxes[camera.chosen], details = box[DETAILS], shown = part("chosen");
   shown.replaceChildren();
   element("h2", `${titleOf(box)}${box[KIND] === "node" ? "" : ` (${box[KIND]})`}`, shown);
-  const told = [["name", box[NAME]], ["domain", details.domain], ["index", details.index], ["notes", details.notes]];
-  facts(told.filter(([, value]) => value !== undefined && value !== ""), shown);
-  if (details.documentation) { const link = element("a", "documentation of the operator", shown); link.href = details.documentation; link.rel = "noopener noreferrer"; link.target = "_blank"; }
+  const about = ["domain", "index", "scope", "notes"].map(key => [key, details[key]]);
+  facts([["name", box[NAME]], ...about].filter(([, value]) => value !== undefined && value !== ""), shown);
+  if (details.documentation) {
+    const link = element("a", "documentation of the operator", shown);
+    Object.assign(link, { href: details.documentation, rel: "noopener noreferrer", target: "_blank" });
+  }
   for (const [label, target] of Object.entries(details.opens || {})) line(`open ${label}`, () => open(target), shown);
   for (const finding of details.findings || []) element("pre", page.findings[finding].text, shown, page.findings[finding].severity);
-  for (const [title, pairs] of [["attributes", details.attributes], ["metadata", details.metadata]]) if (pairs && Object.keys(pairs).length) { element("h3", title, shown); facts(Object.entries(pairs), shown); }
-  for (const [name, said] of Object.entries(details.devices || {})) { element("h3", `devices: ${name}`, shown); facts([["stage", said.stage === null ? "none" : said.stage], ["devices", said.devices.join(", ") || "all"], ["divides", said.divides.join("\n")]], shown); }
-  for (const [title, names] of [["reads", box[INPUTS]], ["makes", box[OUTPUTS]]]) { if (names.length) element("h3", title, shown); for (const name of names.slice(0, 200)) showValue(name, shown); }
+  for (const title of ["attributes", "metadata"]) {
+    if (!details[title]) continue;
+    element("h3", title, shown);
+    facts(Object.entries(details[title]), shown);
+  }
+  for (const [name, said] of Object.entries(details.devices || {})) {
+    element("h3", `devices: ${name}`, shown);
+    const stage = said.stage === null ? "none" : said.stage, devices = said.devices.join(", ") || "all";
+    facts([["stage", stage], ["devices", devices], ["divides", said.divides.join("\n")]], shown);
+  }
+  for (const [title, names] of [["reads", box[INPUTS]], ["makes", box[OUTPUTS]]]) {
+    if (names.length) element("h3", title, shown);
+    for (const name of names.slice(0, 200)) showValue(name, shown);
+  }
 }
 
 // Where each finding is: its first node.
 function nodesOfFindings() {
   const nodes = new Map();
-  page.views.forEach((view, v) => view.boxes.forEach((box, k) => (box[DETAILS].findings || []).forEach(f => { if (!nodes.has(f)) nodes.set(f, [v, k]); })));
+  page.views.forEach((view, v) => view.boxes.forEach((box, k) => {
+    for (const finding of box[DETAILS].findings || []) if (!nodes.has(finding)) nodes.set(finding, [v, k]);
+  }));
   return nodes;
 }
 
@@ -91,7 +117,8 @@ function search(wanted) {
   const results = part("results");
   results.replaceChildren();
   if (!wanted) return;
-  texts = texts || page.views.map(view => view.boxes.map(box => [titleOf(box), box[NAME], ...box[INPUTS], ...box[OUTPUTS]].join("\n").toLowerCase()));
+  const textOf = box => [titleOf(box), box[NAME], ...box[INPUTS], ...box[OUTPUTS]].join("\n").toLowerCase();
+  texts = texts || page.views.map(view => view.boxes.map(textOf));
   let count = 0;
   texts.forEach((list, v) => list.forEach((text, k) => {
     if (!text.includes(wanted) || ++count > 100) return;
@@ -108,7 +135,8 @@ function addTables() {
     folded.prepend(element("summary", `${table.title} (${table.rows.length})`));
     made.id = `table${t}`; made.createTHead(); made.createTBody();
     const isNumber = k => table.rows.length > 0 && table.rows.every(row => typeof row[k] === "number");
-    makeTable(made.id, table.columns.map((title, k) => column(title, row => row[k], undefined, isNumber(k))), table.rows);
+    const columns = table.columns.map((title, k) => column(title, row => row[k], undefined, isNumber(k)));
+    makeTable(made.id, columns, table.rows);
   });
 }
 
@@ -133,11 +161,21 @@ function listen() {
     const area = canvas.getBoundingClientRect();
     zoom(Math.exp(-wheel.deltaY / 500), wheel.clientX - area.left, wheel.clientY - area.top);
   };
-  canvas.onclick = click => { const box = boxAt(click.clientX, click.clientY); if (!dragged && box >= 0) { camera.chosen = box; showBox(); redraw(); } };
-  canvas.ondblclick = click => { const box = boxAt(click.clientX, click.clientY), opens = box < 0 ? [] : Object.values(viewNow().boxes[box][DETAILS].opens || {}); if (opens.length) open(opens[0]); };
+  canvas.onclick = click => {
+    const box = boxAt(click.clientX, click.clientY);
+    if (dragged || box < 0) return;
+    camera.chosen = box;
+    showBox(); redraw();
+  };
+  canvas.ondblclick = click => {
+    const box = viewNow().boxes[boxAt(click.clientX, click.clientY)];
+    const [first] = Object.values((box && box[DETAILS].opens) || {});
+    if (first !== undefined) open(first);
+  };
   const middle = factor => zoom(factor, canvas.clientWidth / 2, canvas.clientHeight / 2);
-  const keys = { "+": () => middle(1.3), "-": () => middle(1 / 1.3), 0: lookAtAll, Escape: () => { if (viewNow().parent !== null) open(viewNow().parent); }, "/": event => { event.preventDefault(); part("search").focus(); } };
-  canvas.onkeydown = event => { if (keys[event.key]) keys[event.key](event); };
+  const toSearch = event => { event.preventDefault(); part("search").focus(); };
+  const keys = { "+": () => middle(1.3), "-": () => middle(1 / 1.3), 0: lookAtAll, Escape: goBack, "/": toSearch };
+  canvas.onkeydown = event => { if (own(keys, event.key)) keys[event.key](event); };
   part("closer").onclick = keys["+"]; part("farther").onclick = keys["-"]; part("all").onclick = lookAtAll;
   part("search").oninput = event => search(event.target.value.toLowerCase());
   addEventListener("resize", redraw);

@@ -80,8 +80,8 @@ def _view(path: str, body: Body, paths: dict[str, int], names: Mapping[int, str]
         *(_box(index, step, path, paths) for index, step in enumerate(body.steps) if _shown(step) is not None),
         *(Box("output", names.get(slot, _slot(slot)), (_slot(slot),), ()) for slot in body.results),
     ]
-    around, _, _ = path.rpartition("/")
-    return {"path": path, "parent": paths[around] if around else None, "values": {}, **drawing(boxes)}
+    parent, _, _ = path.rpartition("/")
+    return {"path": path, "parent": paths[parent] if parent else None, "values": {}, **drawing(boxes)}
 
 
 def _box(index: int, step: Step, path: str, paths: dict[str, int]) -> Box:

@@ -39,8 +39,8 @@ def report_tables(report: JsonValue) -> Iterator[Table]:
 
 
 def _entries(report: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
-    found = report.get(name)
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list | tuple) else []
+    entries = report.get(name)
+    return [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list | tuple) else []
 
 
 def _cells(entry: Mapping[str, JsonValue], names: Sequence[str]) -> list[JsonValue]:

@@ -137,10 +137,10 @@ def _view(source: _Source, known: _Known) -> Json:
     nodes = [_node(index, node, source, known) for index, node in enumerate(container.node)]
     fed = [name for name in inputs if "weight" not in source.values.get(name, {})]
     produced = {name for node in nodes for name in node.outputs} | {*fed}
-    around = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in produced)
+    captured = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in produced)
     boxes = [
         *(Box("input", name, (), (name,)) for name in fed),
-        *(Box("outer", name, (), (name,)) for name in around if "weight" not in source.values.get(name, {})),
+        *(Box("outer", name, (), (name,)) for name in captured if "weight" not in source.values.get(name, {})),
         *nodes,
         *(Box("output", name, (name,), ()) for name in outputs),
     ]
@@ -190,7 +190,7 @@ def _weight(tensor: TensorProto, store: TensorStore, prefix: str) -> Json:
 
 def _node(index: int, node: NodeProto, source: _Source, known: _Known) -> Box:
     path = _call_path(source.path, index, node)
-    called = source.functions.get(node_key(node))
+    called, scope = source.functions.get(node_key(node)), _scope(node)
     opens: dict[str, JsonValue] = {
         free_text(label): known.paths[f"{path}.{free_text(label)}"]
         for label, _ in subgraphs(node)
@@ -206,13 +206,14 @@ def _node(index: int, node: NodeProto, source: _Source, known: _Known) -> Box:
         "attributes": attribute_texts(node),
         "metadata": {free_text(entry.key): free_text(entry.value) for entry in node.metadata_props},
         "notes": free_text(node.doc_string),
+        "scope": "/".join(scope),
         "opens": opens,
         "devices": _devices(node),
         "findings": known.findings.get((source.path, index), []),
     }
     inputs, outputs = (tuple(map(free_text, names)) for names in (node.input, node.output))
     kept = {name: value for name, value in details.items() if value not in ("", {}, [])}
-    return Box("node", free_text(node.name), inputs, outputs, kept, _scope(node), _captures(node))
+    return Box("node", free_text(node.name), inputs, outputs, kept, scope, _captures(node))
 
 
 def _captures(node: NodeProto) -> tuple[str, ...]:
@@ -256,6 +257,6 @@ def _scope(node: NodeProto) -> tuple[str, ...]:
 
     PyTorch's newer exporter tells them in metadata, each with its class behind a colon.
     """
-    told = next((free_text(entry.value) for entry in node.metadata_props if entry.key == "namespace"), "")
-    parts = [part.split(":")[0] for part in told.split("/")] if told else free_text(node.name).split("/")
+    namespace = next((free_text(entry.value) for entry in node.metadata_props if entry.key == "namespace"), "")
+    parts = [part.split(":")[0] for part in namespace.split("/")] if namespace else free_text(node.name).split("/")
     return tuple(part for part in parts[:-1] if part)

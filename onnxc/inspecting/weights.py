@@ -38,7 +38,8 @@ def _numbers(array: np.ndarray) -> dict[str, JsonValue]:
     low, high, total = math.inf, -math.inf, 0.0
     zeros = nans = infinities = 0
     for start in range(0, array.size, PART):
-        part = array[start : start + PART].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            part = array[start : start + PART].astype(np.float64)
         zeros += int(np.count_nonzero(part == 0))
         nans += int(np.count_nonzero(np.isnan(part)))
         infinities += int(np.count_nonzero(np.isinf(part)))

@@ -1,6 +1,7 @@
 """Pages: one file of HTML with its data, styles and code, which asks no network for anything."""
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.resources import files
 
@@ -34,9 +35,11 @@ def fill_page(template: str, data: JsonValue) -> str:
 
 
 def _visible(value: JsonValue) -> JsonValue:
-    """The same, with controls and marks of direction in its texts spelled out."""
+    """The same, with controls and marks of direction in its texts spelled out; JSON has no infinity and no NaN."""
     if isinstance(value, str):
         return value.translate(_VISIBLE)
     if isinstance(value, Mapping):
         return {key.translate(_VISIBLE): _visible(part) for key, part in value.items()}
-    return [_visible(part) for part in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_visible(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -36,6 +36,7 @@ shown.chosen = part("chosen").textContent;
 shown.link = part("chosen").querySelector("a").href;
 part("colours").value = "stage tp2"; part("colours").dispatchEvent(new Event("change")); draw();
 shown.fill = colouring(viewNow(), viewNow().boxes[camera.chosen]);
+camera.colours = "devices constructor"; draw();
 typed("twice"); document.querySelector("#results button").click(); draw();
 const box = viewNow().boxes[camera.chosen], area = canvas.getBoundingClientRect();
 const [x, y] = [(box[X] - camera.x) * camera.scale, (box[Y] + 20 - camera.y) * camera.scale];
@@ -45,6 +46,8 @@ canvas.dispatchEvent(new MouseEvent("dblclick", at)); draw();
 shown.opened = canvas.dataset.view; shown.drawn = canvas.dataset.boxes;
 canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "+" })); draw();
 shown.scale = Number(canvas.dataset.scale);
+canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" })); draw();
+shown.back = canvas.dataset.view;
 document.body.dataset.shown = JSON.stringify(shown);
 </script></body>
 """
@@ -73,7 +76,7 @@ def test_the_page_of_a_model_searches_shows_and_opens(tmp_path: Path) -> None:
     assert shown["link"] == "https://onnx.ai/onnx/operators/onnx__MatMul.html"
     assert shown["fill"] == "hsl(67 62% 80%)"
     assert shown["name"] == HOSTILE.replace("\0", "\\u0000").replace("\u202e", "\\u202e")
-    assert (shown["opened"], shown["drawn"]) == ("function own.Twice", "3")
+    assert (shown["opened"], shown["drawn"], shown["back"]) == ("function own.Twice", "3", "main")
     assert shown["scale"] > 1.2
     assert "<title>onnxc inspect</title>" in document
 
