@@ -87,7 +87,8 @@ function drawScopes(view, seen) {
     context.strokeRect(x - 4, y - 4, width + 8, height + 8);
     if (camera.scale >= .4) continue;
     // Beside the boxes, where nothing covers it; those within it begin lower.
-    write(fitText(name, 300, 12), x - 8, Math.max(y, 0) - 2 + 13 * name.split("/").length, 12, `hsl(${hue(name)} 60% 28%)`, "right");
+    const parts = name.split("/"), line = Math.max(y, 0) - 2 + 13 * parts.length;
+    write(fitText(parts.at(-1), 300, 12), x - 8, line, 12, `hsl(${hue(name)} 60% 28%)`, "right");
   }
 }
 

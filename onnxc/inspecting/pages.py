@@ -20,7 +20,7 @@ from onnxc.runtime.load import read_artifact
 from onnxc.runtime.profiling.page import fill_page
 from onnxc.runtime.program import JsonValue, Program
 
-__all__ = ["artifact_page", "model_page"]
+__all__ = ["artifact_page", "model_page", "view_page"]
 
 
 def model_page(path: Path) -> str:
@@ -31,7 +31,7 @@ def model_page(path: Path) -> str:
     loaded = read_model(path)
     inspection = inspect_loaded(loaded)
     store = TensorStore(ExternalFiles(loaded.folder), loaded.lifted)
-    return _page(
+    return view_page(
         free_text(loaded.outline.graph.name) or path.name,
         _model_facts(path, loaded),
         model_views(_typed_outline(loaded, inspection), store, inspection.findings),
@@ -49,16 +49,17 @@ def artifact_page(path: Path) -> str:
     facts |= {name: str(value) for name, value in artifact.provenance.items() if isinstance(value, str | int)}
     facts |= {f"needs for {target}": ", ".join(needed) or "nothing" for target, needed in artifact.features.items()}
     tables = [*report_tables(artifact.report), _signature(artifact.program), _members(path)]
-    return _page(artifact.program.name, facts, program_views(artifact.program), tables=tables)
+    return view_page(artifact.program.name, facts, program_views(artifact.program), tables=tables)
 
 
-def _page(
+def view_page(
     title: str,
     facts: Mapping[str, str],
     views: Sequence[Json],
     findings: Sequence[JsonValue] = (),
     tables: Iterable[Table] = (),
 ) -> str:
+    """The page that draws views; `facts` and `tables` stand beside them, `findings` are those that boxes name."""
     folder = files("onnxc.inspecting")
     template = (folder / "page.html").read_text("utf8")
     for mark, name in (("/*DRAWING*/", "drawing.js"), ("/*PANELS*/", "panels.js")):

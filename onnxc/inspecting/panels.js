@@ -15,6 +15,12 @@ function facts(pairs, parent) {
   for (const [name, value] of pairs) { element("dt", name, list); element("dd", value, list); }
 }
 
+function showPairs(title, pairs, parent) {
+  if (!pairs) return;
+  element("h3", title, parent);
+  facts(Object.entries(pairs), parent);
+}
+
 function open(view) {
   camera.before.push(camera.view);
   camera.view = view; camera.chosen = -1;
@@ -63,11 +69,7 @@ function showBox() {
   }
   for (const [label, target] of Object.entries(details.opens || {})) line(`open ${label}`, () => open(target), shown);
   for (const finding of details.findings || []) element("pre", page.findings[finding].text, shown, page.findings[finding].severity);
-  for (const title of ["attributes", "metadata"]) {
-    if (!details[title]) continue;
-    element("h3", title, shown);
-    facts(Object.entries(details[title]), shown);
-  }
+  showPairs("attributes", details.attributes, shown);
   for (const [name, said] of Object.entries(details.devices || {})) {
     element("h3", `devices: ${name}`, shown);
     const stage = said.stage === null ? "none" : said.stage, devices = said.devices.join(", ") || "all";
@@ -77,6 +79,7 @@ function showBox() {
     if (names.length) element("h3", title, shown);
     for (const name of names.slice(0, 200)) showValue(name, shown);
   }
+  showPairs("metadata", details.metadata, shown);
 }
 
 // Where each finding is: its first node.

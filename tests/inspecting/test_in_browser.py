@@ -11,7 +11,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onnxc.inspecting.pages import model_page
+from onnxc.inspecting.drawing import Box, drawing
+from onnxc.inspecting.pages import model_page, view_page
 from tests.inspecting.example_model import HOSTILE, example_model
 from tests.runtime.profiling.test_page import PROFILE
 
@@ -64,12 +65,18 @@ def open_page(page: str, folder: Path) -> str:
     return done.stdout
 
 
+def shown_of(document: str) -> object:
+    """What the code of a test has left in the page."""
+    recorded = re.search(r'data-shown="([^"]*)"', document)
+    assert recorded is not None
+    return json.loads(html.unescape(recorded[1]))  # type: ignore[no-any-return]
+
+
 def test_the_page_of_a_model_searches_shows_and_opens(tmp_path: Path) -> None:
     onnx.save(example_model(), tmp_path / "m.onnx")
     document = open_page(model_page(tmp_path / "m.onnx").replace("</body>", CLICKS), tmp_path)
-    recorded = re.search(r'data-shown="([^"]*)"', document)
-    assert recorded is not None
-    shown = json.loads(html.unescape(recorded[1]))
+    shown = shown_of(document)
+    assert isinstance(shown, dict)
     assert shown["results"] == ["MatMul /encoder/layer.0/MatMul"]
     assert "f32[2, 3]" in shown["chosen"]
     assert "axis 1 by 2" in shown["chosen"]
@@ -79,6 +86,20 @@ def test_the_page_of_a_model_searches_shows_and_opens(tmp_path: Path) -> None:
     assert (shown["opened"], shown["drawn"], shown["back"]) == ("function own.Twice", "3", "main")
     assert shown["scale"] > 1.2
     assert "<title>onnxc inspect</title>" in document
+
+
+def test_of_a_large_graph_only_what_can_be_seen_is_drawn(tmp_path: Path) -> None:
+    chain = (Box("node", f"n{k}", (f"v{k}",), (f"v{k + 1}",), {"operator": "Relu"}) for k in range(4000))
+    view = {"path": "main", "parent": None, "values": {}, **drawing([*chain])}
+    counted = """<script>
+    draw(); const first = canvas.dataset.boxes; lookAtAll(); draw();
+    document.body.dataset.shown = JSON.stringify([first, canvas.dataset.boxes, indexOf(viewNow()).rows.length]);
+    </script></body>"""
+    document = open_page(view_page("large", {}, [view]).replace("</body>", counted), tmp_path)
+    first, everything, rows = map(int, shown_of(document))  # type: ignore[call-overload]
+    assert rows == 4000
+    assert 5 <= first <= 20
+    assert 100 <= everything <= 900
 
 
 def test_the_page_of_a_profile_has_its_rows_and_plots(tmp_path: Path) -> None:
