@@ -15,7 +15,7 @@ from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sam
 EQUATIONS = [
     "mk,kn->mn", "km,kn->mn", "mk,nk->mn", "mk,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhmk,bhkn->bhmn",
     "bmhk,bnhk->bhmn", "bhmn,bnhk->bmhk", "k,kn->n", "mk,k->m", "k,k->", "m,n->mn", "m,k->km", "abk,abk->ab",
-    "ab,ab->ab", "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb",
+    "ab,ab->ab", "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb", "abhk,kn->hban",
 ]  # fmt: skip
 
 # The sizes of the letters in turn: odd, one, larger than every tile, empty where that may matter.
