@@ -272,7 +272,7 @@ class _Fusion:
         """Whether `value`, which an output is a reshape of, is written in any case: it can be where that output is."""
         while value.op in self.inside and value.op.name == "reshape" and value not in self.outputs:
             value = value.op.operands[0]
-        is_written = value.op in self.inside and value in self.buffered
+        is_written = value.op in self.inside and value.op.name != "constant" and value in self.buffered
         if not is_written or value in self.outputs or value in self.as_outputs:
             return False
         self.as_outputs.add(value)

@@ -56,6 +56,7 @@ PAIRS = {
     ),
     "no zeros between": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 2), [1], [1], [1])),
     "groups": Pair((f32(N, 4, 7),), lambda b, x: _transposed(b, x, _filters(2, 2, 2), [2], [1], [1], groups=2)),
+    "no filters": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(0, 5, 2), [2], [1], [1])),
     "no taps": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 0), [2], [1], [1])),
     "padding known at the call": Pair(
         (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 2), [2], [M], [1])

@@ -7,7 +7,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F64, I32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.lower.pixel_products import pixel_products
-from tests.passes.golden import M, N, Pair, check_pair, f32, i32
+from tests.passes.golden import M, N, Pair, check_pair, f32, i8, i32, u8
 
 
 def _convolve(b: Builder, x: Value, w: Value, low: int = 0, step: int = 1, groups: int = 1) -> Value:
@@ -42,6 +42,7 @@ PAIRS = {
     "steps": Pair((LINE, f32(2, 4, 1)), lambda b, x, w: _convolve(b, x, w, step=2)),
     "groups": Pair((LINE, f32(2, 2, 1)), lambda b, x, w: _convolve(b, x, w, groups=2)),
     "integers": Pair((i32(N, 4, M), i32(2, 4, 1)), lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=I32)),
+    "bytes": Pair((u8(N, 4, M), i8(2, 4, 1)), lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=F64)),
     "channels last": Pair(
         (f32(N, M, 4), f32(2, 4, 1)),
         lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dimensions="n0c,oi0->n0c"),

@@ -67,7 +67,7 @@ def _axes(op: Op) -> tuple[_Axis, ...] | None:
     """The spatial axes, where each phase has as many taps: a tap of zero would make NaN of an infinity."""
     w_axes = parse_dimensions(op.text("dimensions")).w.spatial
     taps = [op.operands[1].shape[axis] for axis in w_axes]
-    if op.int("groups") > 1 or max(op.ints("strides")) > 1 or max(op.ints("dilations")) > 1:
+    if {op.int("groups"), *op.ints("strides"), *op.ints("dilations")} != {1}:
         return None
     axes = []
     columns = zip(op.ints("input_dilations"), taps, op.dims("low"), op.dims("high"), strict=True)
@@ -91,7 +91,7 @@ def _axis(spread: int, size: int, low: int, high: int) -> _Axis:
 def _gains(filters: int, axes: tuple[_Axis, ...]) -> bool:
     """Whether lanes that a result takes are a half or less with the phases as filters."""
     phases = math.prod(axis.spread for axis in axes)
-    return FEWER_LANES * _rounded(filters * phases) <= phases * _rounded(filters)
+    return 0 < FEWER_LANES * _rounded(filters * phases) <= phases * _rounded(filters)
 
 
 def _rounded(filters: int) -> int:

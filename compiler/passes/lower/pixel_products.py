@@ -19,7 +19,8 @@ def pixel_products(module: Module) -> Module:
 def multiply_pixels(op: Op, build: Rewriter) -> Outcome:
     """convolution(x, w)[n, o, p] = the sum of w[o, c] x[n, c, p] over c"""
     x, w = op.operands
-    if build.known_array(w) is not None or not op.dtype().is_float or not _is_of_pixels(op):
+    is_of_floats = all(dtype.is_float for dtype in (x.dtype, w.dtype, op.dtype()))
+    if build.known_array(w) is not None or not is_of_floats or not _is_of_pixels(op):
         return None
     lines = build.reshape(x, (*x.shape[:2], product(x.shape[2:])))
     y = build.dot(build.reshape(w, w.shape[:2]), lines, "oc,ncp->nop", op.dtype())
