@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.compile_stages import compile_stages, expect_no_microbatches
 from onnxc.compiler.driver import optimize, with_provenance
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.devices.node_shardings import choose_configuration
+from onnxc.compiler.frontend.devices.stages import with_stages
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.limits import limited_to
@@ -36,11 +38,16 @@ def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executa
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
+    checked = with_stages(checked, options.config)
     shardings = choose_configuration(checked, options.config, options.devices)
     with limited_to(options.limits):
         module = lower_model(checked, options.inputs, shardings)
     expect_known_specializations(module, options.specialize)
-    divided = partition(optimize(module, CPU_OPTIMIZE, options.limits), shardings.mesh)
+    module = optimize(module, CPU_OPTIMIZE, options.limits)
+    if len(shardings.stages) > 1:
+        return compile_stages(module, shardings.stages, checked, options, end)
+    expect_no_microbatches(options)
+    divided = partition(module, shardings.mesh)
     local = optimize(divided.module, (*DEVICES, *target_pipeline("cpu", options.precision)), options.limits)
     plan = plan_kernels(local, end.plan_target, options.specialize)
     with limited_to(options.limits):

@@ -65,7 +65,8 @@ class CompileOptions:
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
     sizes that get kernels of their own. operators: those that the caller brings or has registered.
     allow_links: whether external data may be linked. config: the device configuration whose shardings are executed;
-    devices: how many there must be in it, None for any number. opset: of the standard's
+    devices: how many there must be in it, None for any number. microbatches: into how many parts calls of its pipeline
+    stages go, None for as many as there are stages where that can be. opset: of the standard's
     operators, for a model that imports none.
     """
 
@@ -81,6 +82,7 @@ class CompileOptions:
     config: str | None = None
     devices: int | None = None
     opset: int | None = None
+    microbatches: int | None = None
 
 
 def make_options(
@@ -100,6 +102,7 @@ def make_options(
     operators: Sequence[CustomOperator] = (),
     allow_links: bool = False,
     opset: int | None = None,
+    microbatches: int | None = None,
 ) -> CompileOptions:
     """The options, checked.
 
@@ -145,6 +148,7 @@ def make_options(
         chosen,
         count,
         version,
+        _microbatches(microbatches, chosen),
     )
 
 
@@ -178,6 +182,19 @@ def _device_options(config: object, devices: object, target: Target) -> tuple[st
         message = f"config={config!r} is for devices of a CPU, the target is {target}"
         raise UnsupportedError(message, code="unsupported-devices")
     return _text("config", config), count
+
+
+def _microbatches(value: object, config: str | None) -> int | None:
+    """Into how many parts a call goes. Raises InputError."""
+    if value is None:
+        return None
+    count = _integer("microbatches", value)
+    if count < 1:
+        raise InputError(f"microbatches is {count}, and at least 1 is needed", code="microbatch-count")
+    if config is None and count > 1:
+        message = f"microbatches is {count}; config says which configuration of the model they go through"
+        raise InputError(message, code="microbatches-without-stages")
+    return count
 
 
 def _device_count(devices: str) -> int:

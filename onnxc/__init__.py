@@ -78,6 +78,7 @@ def compile(
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
     opset: int | None = None,
+    microbatches: int | None = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -110,6 +111,8 @@ def compile(
     allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
     such a file is then read wherever it is (docs/weights.md).
     opset: the version of the standard's operators, for a model that does not say.
+    microbatches: into how many parts a call of a model with pipeline stages goes; None means as many as there are
+    stages where the model allows it (docs/multi_device.md).
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -130,6 +133,7 @@ def compile(
         operators,
         allow_links,
         opset,
+        microbatches,
     )
     executable: Executable
     if checked.target.kind == "interpreter":

@@ -64,6 +64,7 @@ ALLOWED = {
         "onnxc.compiler.sharding",
         "onnxc.compiler.ir",
         "onnxc.compiler.planning.rows",
+        "onnxc.runtime.errors",
         "onnxc.runtime.program",
     ),
     "onnxc.compiler.planning": (

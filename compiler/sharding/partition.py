@@ -1,7 +1,8 @@
 """A module divided over devices: the one program that all of them run, each on its blocks.
 
 Its parameters are those of the whole, which every device gets whole and takes its blocks of; then the ordinal of the
-device; then its share of each constant that is divided. What a function returns is whole on every device.
+device; then its share of each constant that is divided. What a function returns is whole on every device. A pipeline
+stage may get parameters divided, and give results as they are divided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from onnxc.compiler.sharding.factors import Claim, claims, has_axes
 from onnxc.compiler.sharding.propagate import Propagation, propagate
 from onnxc.compiler.sharding.without_reshards import without_reshards
 
-__all__ = ["Partition", "Share", "partition"]
+__all__ = ["Edges", "Partition", "Share", "partition"]
 
 # A sum of parts moved, or of sums, is the sum of what was moved: these keep partial values, others need the whole.
 _MOVES_PARTS = ("reshape", "transpose", "slice")
@@ -51,24 +52,39 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
+class Edges:
+    """What a pipeline stage gets and gives divided: parameters, by how they are, and the ordinals of results."""
+
+    parameters: Mapping[Value, Sharding]
+    results: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
 class Partition:
-    """The program of each device, the constants whose shares are its last parameters, and what was decided."""
+    """The program of each device, the constants whose shares are its last parameters, and what was decided.
+
+    results: how each result is divided.
+    """
 
     module: Module
     shares: tuple[Share, ...]
     found: Propagation
+    results: tuple[Sharding, ...]
 
     def collectives(self) -> tuple[Op, ...]:
         """What the devices exchange, in the order of the program."""
         return tuple(op for op in walk(self.module.main.body) if "groups" in op.attributes)
 
 
-def partition(module: Module, mesh: Mesh) -> Partition:
-    """`module`, whose values `reshard` divides over `mesh`, as the program of each device."""
+def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Edges | None = None) -> Partition:
+    """`module`, whose values `reshard` divides over `mesh`, as the program of each device.
+
+    devices: for each ordinal of the mesh the device; the ordinals themselves where it is empty.
+    """
     (function,) = module.functions
-    walk = _Partitioner(function, mesh)
+    walk = _Partitioner(function, mesh, devices or range(mesh.devices), edges or Edges({}, frozenset()))
     made = replace(function, body=walk.run())
-    return Partition(replace(module, functions=(made,)), tuple(walk.shares), walk.found)
+    return Partition(replace(module, functions=(made,)), tuple(walk.shares), walk.found, walk.result_shardings())
 
 
 @dataclass(frozen=True)
@@ -82,12 +98,12 @@ class _Held:
 class _Partitioner:
     """One walk over a block; `held` is what devices hold of each of its values, as first made and as asked for."""
 
-    def __init__(self, function: Function, mesh: Mesh) -> None:
-        self.function, self.mesh = function, mesh
-        self.found = propagate(function.body, mesh)
+    def __init__(self, function: Function, mesh: Mesh, devices: Sequence[int], edges: Edges) -> None:
+        self.function, self.mesh, self.edges = function, mesh, edges
+        self.found = propagate(function.body, mesh, edges.parameters)
         self.build = PassBuilder(symbols_in_use(function))
         ordinal = self._parameter("device", TensorType(I64, ()))
-        self.exchange = Exchange(self.build, mesh, ordinal)
+        self.exchange = Exchange(self.build, mesh, ordinal, devices)
         self.added = [ordinal]
         self.shares: list[Share] = []
         self.held: dict[Value, list[_Held]] = {}
@@ -95,13 +111,31 @@ class _Partitioner:
     def run(self) -> Block:
         """The block of each device."""
         body = self.function.body
-        for parameter in body.parameters:
-            self._hold(parameter, parameter, _whole(parameter))
+        parameters = [self._given(parameter) for parameter in body.parameters]
         for op in body.ops:
             with self.build.at(op.location):
                 self._step(op)
-        results = [self._get(result, _whole(result)) for result in body.results]
-        return self.build.block([*body.parameters, *self.added], results)
+        pairs = zip(body.results, self.result_shardings(), strict=True)
+        results = [self._get(result, sharding) for result, sharding in pairs]
+        return self.build.block([*parameters, *self.added], results)
+
+    def result_shardings(self) -> tuple[Sharding, ...]:
+        """How each result is divided."""
+        results = enumerate(self.function.body.results)
+        return tuple(
+            self.found.sharding(result) if index in self.edges.results and has_axes(result) else _whole(result)
+            for index, result in results
+        )
+
+    def _given(self, parameter: Value) -> Value:
+        """What each device gets of a parameter."""
+        sharding = self.edges.parameters.get(parameter, _whole(parameter))
+        local = parameter
+        if not sharding.is_replicated:
+            shape = local_shape(parameter.shape, sharding, self.mesh)
+            local = Parameter(parameter.producer.name, TensorType(parameter.dtype, shape)).value
+        self._hold(parameter, local, sharding)
+        return local
 
     def _step(self, op: Op) -> None:
         if op.name == "reshard":

@@ -4,7 +4,7 @@ What `reshard` states is kept. Every other value starts undivided, and an axis t
 depends on the order of the ops alone. Forward goes before backward, for what a value is made from is there already.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.module import Block, Op, Value
@@ -27,12 +27,14 @@ class Propagation:
         return Sharding(tuple(self.dims[value]))
 
 
-def propagate(block: Block, mesh: Mesh) -> Propagation:
-    """The shardings of the values of `block`, not of those in nested blocks."""
+def propagate(block: Block, mesh: Mesh, given: Mapping[Value, Sharding] | None = None) -> Propagation:
+    """The shardings of the values of `block`, not of those in nested blocks; some parameters are `given` divided."""
     walk = _Walk(Propagation(mesh), set())
     values = (*block.parameters, *(result for op in block.ops for result in op.results))
     for value in filter(has_axes, values):
         walk.state(value)
+    for value, sharding in (given or {}).items():
+        walk.fix(value, sharding, "another stage gives it so")
     while walk.forward(block.ops) or walk.backward(block.ops):
         pass
     return walk.found
@@ -49,9 +51,13 @@ class _Walk:
         if value.op is not None and value.op.name == "reshard":
             sharding = parse_sharding(value.op.text("sharding"))
             assert sharding is not None, value
-            self.found.dims[value] = list(sharding.dims)
-            self.found.why[value] = "the model says so"
-            self.stated.add(value)
+            self.fix(value, sharding, "the model says so")
+
+    def fix(self, value: Value, sharding: Sharding, why: str) -> None:
+        """Divides the value so, whatever else asks."""
+        self.found.dims[value] = list(sharding.dims)
+        self.found.why[value] = why
+        self.stated.add(value)
 
     def forward(self, ops: Iterable[Op]) -> bool:
         """Divides results as operands are, and what costs nothing to divide; whether anything has changed."""

@@ -29,6 +29,12 @@ def reshard(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     return tuple(operands)
 
 
+@meaning("enter_stage")
+def enter_stage(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T  ->  x: which devices hold a value changes none of its elements."""
+    return tuple(operands)
+
+
 @collective("all_reduce")
 def all_reduce(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[...]  ->  n × T[...], the elements of all devices combined by kind."""

@@ -5,15 +5,16 @@ group. A device that fails, or does not come within a time limit, ends the call 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.host.values import HostValue
 
-__all__ = ["DeviceStopped", "Rendezvous", "device_of_thread", "meet"]
+__all__ = ["DeviceStopped", "Rendezvous", "device_of_thread", "meet", "receive", "send"]
 
 Arrays = Sequence[np.ndarray]
 Combine = Callable[[Arrays, Mapping[str, object]], tuple[np.ndarray, ...]]
@@ -43,6 +44,7 @@ class Rendezvous:
         self._changed = threading.Condition()
         self._meetings: dict[tuple[int, tuple[int, ...]], _Meeting] = {}
         self._rounds = [0] * count
+        self._sent: dict[tuple[int, int, Hashable], HostValue] = {}
         self._failed = False
 
     def fail(self) -> None:
@@ -63,6 +65,24 @@ class Rendezvous:
                 meeting.results = dict(zip(group, results, strict=True))
                 self._changed.notify_all()
         return self._result(meeting, group, device)
+
+    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+        """Leaves a value, which nobody writes to any more, for `target`; waits for nobody."""
+        with self._changed:
+            self._sent[device, target, key] = value
+            self._changed.notify_all()
+
+    def receive(self, device: int, source: int, key: Hashable) -> HostValue:
+        """What `source` sends to `device` by this key."""
+        sent = source, device, key
+        with self._changed:
+            self._changed.wait_for(lambda: sent in self._sent or self._failed, self.seconds)
+            if sent in self._sent:
+                return self._sent.pop(sent)
+            if self._failed:
+                raise DeviceStopped
+        message = f"device {source} did not send what device {device} waits for within {self.seconds:g} s"
+        raise DeviceError(message, code="device-stalled")
 
     def _come(self, device: int, group: tuple[int, ...], name: str, operand: np.ndarray) -> _Meeting:
         with self._changed:
@@ -133,7 +153,24 @@ def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine:
     """
     if len(operands) != 1 or not _has_others(attributes):
         return combine(operands, attributes)
+    member = _member(name)
+    return (member.rendezvous.exchange(member.device, name, operands[0], attributes, combine),)
+
+
+def send(target: int, key: Hashable, value: HostValue) -> None:
+    """Leaves a value for another device."""
+    member = _member("send")
+    member.rendezvous.send(member.device, target, key, value)
+
+
+def receive(source: int, key: Hashable) -> HostValue:
+    """What another device sends to this thread's by this key. Raises DeviceError where devices fail."""
+    member = _member("receive")
+    return member.rendezvous.receive(member.device, source, key)
+
+
+def _member(name: str) -> _Member:
     member: _Member | None = getattr(_thread, "member", None)
     if member is None:
         raise DeviceError(f"{name} is an exchange between devices, and only one runs", code="collective-alone")
-    return (member.rendezvous.exchange(member.device, name, operands[0], attributes, combine),)
+    return member

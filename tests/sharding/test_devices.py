@@ -392,14 +392,6 @@ REFUSED: dict[str, tuple[str, type[OnnxcError], Callable[[ModelProto], object], 
         ),
         {},
     ),
-    "several stages": (
-        "unsupported-pipeline",
-        UnsupportedError,
-        lambda m: [
-            m.graph.node[k].device_configurations.add(configuration_id=CONFIG, pipeline_stage=k) for k in (0, 1)
-        ],
-        {},
-    ),
     "more devices than one process runs": (
         "unsupported-sharding",
         UnsupportedError,
