@@ -13,6 +13,7 @@ from onnxc.compiler.frontend.devices.node_shardings import choose_configuration
 from onnxc.compiler.frontend.devices.stages import with_stages
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ignored_configurations import warn_of_undivided
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations
 from onnxc.compiler.options import CompileOptions, ModelSource
@@ -48,6 +49,7 @@ def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executa
         return compile_stages(module, shardings.stages, checked, options, end)
     expect_no_microbatches(options)
     divided = partition(module, shardings.mesh)
+    warn_of_undivided(divided.undivided)
     local = optimize(divided.module, (*DEVICES, *target_pipeline("cpu", options.precision)), options.limits)
     plan = plan_kernels(local, end.plan_target, options.specialize)
     with limited_to(options.limits):

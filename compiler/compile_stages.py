@@ -9,6 +9,7 @@ import numpy as np
 from onnxc.compiler.back_ends import BackEnd
 from onnxc.compiler.driver import optimize, with_provenance
 from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.ignored_configurations import warn_of_undivided
 from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.ir.sharding import Sharding, Stage
 from onnxc.compiler.limits import limited_to
@@ -95,6 +96,7 @@ def _divide(segments: Sequence[Segment], stages: Mapping[int, Stage]) -> tuple[_
         received = zip(segment.parameters, segment.received, strict=True)
         edges = Edges({parameter: given[value] for parameter, value in received if has_axes(parameter)}, kept)
         made = partition(segment.module, stage.mesh, stage.devices, edges)
+        warn_of_undivided(made.undivided)
         given |= dict(zip(segment.sent, made.results, strict=False))
         divided.append(_Divided(segment, stage, made))
     return tuple(divided)

@@ -304,6 +304,7 @@ DEVICES: Rows = {
     "collectives-differ": ("devices come to different exchanges: a defect of ours", "Executable.__call__"),
     "collective-alone": ("a program for several devices runs on one", "Executable.__call__"),
     "unsupported-pipeline": ("pipeline stages are legal and cannot be executed yet", "onnxc.compile"),
+    "ignored-sharding": ("a warning: a branch or a loop is not divided as its nodes say", "onnxc.compile"),
     "unsupported-microbatches": ("a model does not let itself be parted along its batch", "onnxc.compile"),
     "microbatches-without-stages": ("microbatches= is given for what has one pipeline stage", "onnxc.compile"),
     "microbatch-count": ("microbatches= is below 1", "onnxc.compile"),

@@ -6,18 +6,21 @@ stage may get parameters divided, and give results as they are divided.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.sharding import Mesh, Sharding, block_size, is_divisible, parse_sharding, replicated
-from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.types import TensorType, Type
 from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.sharding.bodies import captured, carried, has_divided_bodies
 from onnxc.compiler.sharding.exchange import Exchange, local_shape
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes
 from onnxc.compiler.sharding.propagate import Propagation, propagate
@@ -63,13 +66,15 @@ class Edges:
 class Partition:
     """The program of each device, the constants whose shares are its last parameters, and what was decided.
 
-    results: how each result is divided.
+    results: how each result is divided. undivided: branches and loops that every device computes whole, though values
+    in their bodies are to be divided.
     """
 
     module: Module
     shares: tuple[Share, ...]
     found: Propagation
     results: tuple[Sharding, ...]
+    undivided: tuple[Op, ...] = ()
 
     def collectives(self) -> tuple[Op, ...]:
         """What the devices exchange, in the order of the program."""
@@ -84,7 +89,13 @@ def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Ed
     (function,) = module.functions
     walk = _Partitioner(function, mesh, devices or range(mesh.devices), edges or Edges({}, frozenset()))
     made = replace(function, body=walk.run())
-    return Partition(replace(module, functions=(made,)), tuple(walk.shares), walk.found, walk.result_shardings())
+    return Partition(
+        replace(module, functions=(made,)),
+        tuple(walk.shares),
+        walk.found,
+        walk.result_shardings(),
+        tuple(walk.undivided),
+    )
 
 
 @dataclass(frozen=True)
@@ -103,37 +114,41 @@ class _Partitioner:
         self.found = propagate(function.body, mesh, edges.parameters)
         self.build = PassBuilder(symbols_in_use(function))
         ordinal = self._parameter("device", TensorType(I64, ()))
-        self.exchange = Exchange(self.build, mesh, ordinal, devices)
         self.added = [ordinal]
+        self.exchange = Exchange(self.build, mesh, ordinal, devices)
         self.shares: list[Share] = []
+        self.undivided: list[Op] = []
         self.held: dict[Value, list[_Held]] = {}
 
     def run(self) -> Block:
         """The block of each device."""
         body = self.function.body
-        parameters = [self._given(parameter) for parameter in body.parameters]
-        for op in body.ops:
+        parameters = [
+            self._given(parameter, self.edges.parameters.get(parameter, _whole(parameter)))
+            for parameter in body.parameters
+        ]
+        results = self._results(body, self.result_shardings())
+        return self.build.block([*parameters, *self.added], results)
+
+    def _results(self, block: Block, shardings: Sequence[Sharding]) -> list[Value]:
+        """What the ops of a block give each device, divided so."""
+        for op in block.ops:
             with self.build.at(op.location):
                 self._step(op)
-        pairs = zip(body.results, self.result_shardings(), strict=True)
-        results = [self._get(result, sharding) for result, sharding in pairs]
-        return self.build.block([*parameters, *self.added], results)
+        return [self._get(result, sharding) for result, sharding in zip(block.results, shardings, strict=True)]
 
     def result_shardings(self) -> tuple[Sharding, ...]:
         """How each result is divided."""
         results = enumerate(self.function.body.results)
         return tuple(
-            self.found.sharding(result) if index in self.edges.results and has_axes(result) else _whole(result)
-            for index, result in results
+            self._found(result) if index in self.edges.results else _whole(result) for index, result in results
         )
 
-    def _given(self, parameter: Value) -> Value:
-        """What each device gets of a parameter."""
-        sharding = self.edges.parameters.get(parameter, _whole(parameter))
+    def _given(self, parameter: Value, sharding: Sharding) -> Value:
+        """What each device gets of a parameter that comes divided so."""
         local = parameter
         if not sharding.is_replicated:
-            shape = local_shape(parameter.shape, sharding, self.mesh)
-            local = Parameter(parameter.producer.name, TensorType(parameter.dtype, shape)).value
+            local = Parameter(parameter.producer.name, self._local_type(parameter, sharding)).value
         self._hold(parameter, local, sharding)
         return local
 
@@ -145,6 +160,9 @@ class _Partitioner:
             return
         if op.name == "constant":
             # Made where it is asked for: whole, or as a share.
+            return
+        if has_divided_bodies(op):
+            (self._branch if op.name == "if" else self._loop)(op)
             return
         made = claims(op, self.found.dims, self.mesh)
         partial = self._kept_parts(op, made)
@@ -162,9 +180,65 @@ class _Partitioner:
         """Each device computes the op whole."""
         operands = [self._get(operand, _whole(operand)) for operand in op.operands]
         blocks = tuple(map(without_reshards, op.blocks))
+        if blocks != op.blocks:
+            self.undivided.append(op)
         results = self.build.op(op.name, operands, op.attributes, blocks, op.result_types)
         for result, value in zip(op.results, results, strict=True):
             self._hold(result, value, _whole(result))
+
+    # Branches and loops, which all devices go through alike
+
+    def _branch(self, op: Op) -> None:
+        targets = [self._found(result) for result in op.results]
+        inner = [self._nested(op) for _ in op.blocks]
+        blocks = [
+            part.build.block((), part._results(block, targets)) for part, block in zip(inner, op.blocks, strict=True)
+        ]
+        self._close(op, [self._get(op.operands[0], _whole(op.operands[0]))], blocks, targets)
+
+    def _loop(self, op: Op) -> None:
+        (block,), links = op.blocks, tuple(carried(op))
+        shardings = [self._found(inner) for _, inner, _, _ in links]
+        elements = [Sharding(self._found(result).dims[1:]) for result in op.results[len(links) :]]
+        operands = [self._get(operand, _whole(operand)) for operand in op.operands[:2]]
+        operands += [self._get(start, s) for (start, _, _, _), s in zip(links, shardings, strict=True)]
+        inner = self._nested(op)
+        given = zip(block.parameters, (Sharding(()), *shardings), strict=False)
+        parameters = [inner._given(parameter, sharding) for parameter, sharding in given]
+        results = inner._results(block, [Sharding(()), *shardings, *elements])
+        targets = [*shardings, *(Sharding(((), *element.dims)) for element in elements)]
+        self._close(op, operands, [inner.build.block(parameters, results)], targets)
+
+    def _close(self, op: Op, operands: list[Value], blocks: Sequence[Block], targets: Sequence[Sharding]) -> None:
+        """The op with the bodies of each device, whose results are divided as `targets` say."""
+        captures, closed = close_blocks(blocks)
+        pairs = list(zip(op.results, targets, strict=True))
+        types = [self._local_type(result, sharding) for result, sharding in pairs]
+        results = self.build.op(op.name, [*operands, *captures], op.attributes, closed, types)
+        for (result, sharding), value in zip(pairs, results, strict=True):
+            self._hold(result, value, sharding)
+
+    def _nested(self, op: Op) -> "_Partitioner":
+        """The walk over a body of `op`, which has from outside what the device holds there."""
+        inner = copy(self)
+        inner.build = PassBuilder(self.build.symbols)
+        inner.exchange = Exchange(inner.build, self.mesh, self.added[0], self.exchange.devices)
+        inner.held = {}
+        for link in captured(op):
+            self._get(link.source, self._found(link.source))
+            inner.held[link.target] = list(self.held[link.source])
+        return inner
+
+    def _found(self, value: Value) -> Sharding:
+        return self.found.sharding(value) if has_axes(value) else Sharding(())
+
+    def _local_type(self, value: Value, sharding: Sharding) -> Type:
+        """The type of what each device holds of a value."""
+        if sharding.is_replicated:
+            return value.type
+        return TensorType(value.dtype, local_shape(value.shape, sharding, self.mesh))
+
+    # Operands and results of an op that is divided
 
     def _operand(self, op: Op, index: int, made: Sequence[Claim], partial: Sharding) -> Value:
         """What a device needs of an operand; zeros, or what else changes nothing, where it reduces beyond the end."""
