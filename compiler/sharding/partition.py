@@ -16,6 +16,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.pass_builder import PassBuilder
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.sharding import Mesh, Sharding, block_size, is_divisible, parse_sharding, replicated
 from onnxc.compiler.ir.types import TensorType, Type
@@ -78,7 +79,7 @@ class Partition:
 
     def collectives(self) -> tuple[Op, ...]:
         """What the devices exchange, in the order of the program."""
-        return tuple(op for op in walk(self.module.main.body) if "groups" in op.attributes)
+        return tuple(op for op in walk(self.module.main.body) if PRIMITIVES[op.name].kind == "collective")
 
 
 def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Edges | None = None) -> Partition:
