@@ -24,6 +24,7 @@ from onnxc.compiler.planning.rows import identity
 from onnxc.compiler.sharding.bodies import captured, carried, has_divided_bodies
 from onnxc.compiler.sharding.exchange import Exchange, local_shape
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes
+from onnxc.compiler.sharding.own_constants import with_own_constants
 from onnxc.compiler.sharding.propagate import Propagation, propagate
 from onnxc.compiler.sharding.without_reshards import without_reshards
 
@@ -88,6 +89,7 @@ def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Ed
     devices: for each ordinal of the mesh the device; the ordinals themselves where it is empty.
     """
     (function,) = module.functions
+    function = replace(function, body=with_own_constants(function.body))
     walk = _Partitioner(function, mesh, devices or range(mesh.devices), edges or Edges({}, frozenset()))
     made = replace(function, body=walk.run())
     return Partition(
@@ -119,6 +121,9 @@ class _Partitioner:
         self.exchange = Exchange(self.build, mesh, ordinal, devices)
         self.shares: list[Share] = []
         self.undivided: list[Op] = []
+        # What was made of constants, by their arrays: those that are divided are there in bodies, too.
+        self.parameters: dict[tuple[int, str], Value] = {}
+        self.constants: dict[tuple[int, str], Value] = {}
         self.held: dict[Value, list[_Held]] = {}
 
     def run(self) -> Block:
@@ -224,7 +229,7 @@ class _Partitioner:
         inner = copy(self)
         inner.build = PassBuilder(self.build.symbols)
         inner.exchange = Exchange(inner.build, self.mesh, self.added[0], self.exchange.devices)
-        inner.held = {}
+        inner.held, inner.constants = {}, {}
         for link in captured(op):
             self._get(link.source, self._found(link.source))
             inner.held[link.target] = list(self.held[link.source])
@@ -303,14 +308,18 @@ class _Partitioner:
 
     def _constant(self, constant: Op, sharding: Sharding) -> Value:
         """The constant; where it is divided, a parameter for the share of a device."""
+        key = id(constant.array()), str(sharding)
         if sharding.is_replicated:
-            return self.build.constant(constant.array())
-        share = Share(constant.array(), sharding)
-        type = TensorType(constant.result.dtype, local_shape(constant.result.shape, sharding, self.mesh))
-        parameter = self._parameter(f"share{len(self.shares)}", type)
-        self.shares.append(share)
-        self.added.append(parameter)
-        return parameter
+            if key not in self.constants:
+                self.constants[key] = self.build.constant(constant.array())
+            return self.constants[key]
+        if key not in self.parameters:
+            self.parameters[key] = self._parameter(
+                f"share{len(self.shares)}", self._local_type(constant.result, sharding)
+            )
+            self.shares.append(Share(constant.array(), sharding))
+            self.added.append(self.parameters[key])
+        return self.parameters[key]
 
     def _parameter(self, name: str, type: TensorType) -> Value:
         """A parameter that no caller passes, under a name that no other has."""

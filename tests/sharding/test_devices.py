@@ -130,6 +130,26 @@ def test_rows_divided_need_no_exchange_but_for_the_result() -> None:
     assert exchanges(exe) == [("all_gather", 64)]
 
 
+def test_equal_biases_of_several_layers_are_divided_for_each() -> None:
+    """They are one constant: what the first layer asks of it must not divide the result of the second."""
+    model = column_then_row(8)
+    model.graph.node[3].output[0] = "s"
+    model.graph.node.append(node("Add", ["s", "b2"], ["y"]))
+    zeros = [onnx.numpy_helper.from_array(np.zeros(8, np.float32), name) for name in ("b1", "b2")]
+    model.graph.initializer.remove(next(each for each in model.graph.initializer if each.name == "b1"))
+    model.graph.initializer.extend(zeros)
+    exe = expect_as_whole(model, weight(5, 8))
+    assert [name for name, _ in exchanges(exe)] == ["all_reduce"]
+
+
+def test_a_constant_that_two_layers_read_is_held_once() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MatMul", ["b", "w"], ["y"])]
+    model = graph_model(nodes, {"x": ["N", 8]}, {"y": ["N", 8]}, {"w": weight(8, 8)}, 4)
+    for each in (0, 2):
+        annotate(model.graph.node[each], "w", {1: 4}, FOUR)
+    assert told(expect_as_whole(model, weight(5, 8)))["share_bytes"] == [8 * 2 * 4] * 4
+
+
 # Shares and blocks
 
 
