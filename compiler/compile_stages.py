@@ -25,7 +25,7 @@ from onnxc.compiler.sharding.report import sharding_report
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.load_for_devices import CompiledSegment, make_pipeline
+from onnxc.runtime.load_pipeline import CompiledSegment, make_pipeline
 from onnxc.runtime.pipeline_engine import Split, Transfer
 from onnxc.runtime.program import JsonValue
 

@@ -184,19 +184,6 @@ def _device_options(config: object, devices: object, target: Target) -> tuple[st
     return _text("config", config), count
 
 
-def _microbatches(value: object, config: str | None) -> int | None:
-    """Into how many parts a call goes. Raises InputError."""
-    if value is None:
-        return None
-    count = _integer("microbatches", value)
-    if count < 1:
-        raise InputError(f"microbatches is {count}, and at least 1 is needed", code="microbatch-count")
-    if config is None and count > 1:
-        message = f"microbatches is {count}; config says which configuration of the model they go through"
-        raise InputError(message, code="microbatches-without-stages")
-    return count
-
-
 def _device_count(devices: str) -> int:
     kind, _, number = devices.partition(":")
     if kind in _LATER_DEVICES:
@@ -211,6 +198,19 @@ def _text(option: str, value: object) -> str:
     if not isinstance(value, str):
         raise InputError(f"{option} is {value!r}, expected a text", code="option-type")
     return value
+
+
+def _microbatches(value: object, config: str | None) -> int | None:
+    """Into how many parts a call goes. Raises InputError."""
+    if value is None:
+        return None
+    count = _integer("microbatches", value)
+    if count < 1:
+        raise InputError(f"microbatches is {count}, and at least 1 is needed", code="microbatch-count")
+    if config is None and count > 1:
+        message = f"microbatches is {count}; config says which configuration of the model they go through"
+        raise InputError(message, code="microbatches-without-stages")
+    return count
 
 
 def _mapping(option: str, value: Mapping[str, V] | None) -> Mapping[str, V]:

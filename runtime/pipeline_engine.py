@@ -8,12 +8,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from onnxc.runtime.device_threads import exchange_seconds, run_on_devices
 from onnxc.runtime.engine import ProgramEngine
+from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.rendezvous import receive, send
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.signature import Signature
@@ -23,7 +25,7 @@ from onnxc.runtime.values import as_array
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
 
-__all__ = ["PipelineEngine", "RunningSegment", "Split", "Transfer"]
+__all__ = ["PipelineEngine", "PipelineExecutable", "RunningSegment", "Split", "Transfer"]
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,14 @@ class PipelineEngine:
         each = [segment.engine.stats() for segment in self._segments]
         launches, arena_bytes = (sum(stats.launches for stats in each), sum(stats.arena_bytes for stats in each))
         return Stats(calls=self._calls, launches=launches, arena_bytes=arena_bytes)
+
+
+class PipelineExecutable(Executable):
+    """A model with pipeline stages, called as any other."""
+
+    def _expect_artifact(self) -> NoReturn:
+        message = "an executable with pipeline stages cannot be saved, pickled or copied yet"
+        raise UnsupportedError(message, code="no-artifact")
 
 
 def _slice(value: np.ndarray, axis: int, start: int, end: int) -> np.ndarray:

@@ -321,7 +321,7 @@ class _Partitioner:
             self.added.append(self.parameters[key])
         return self.parameters[key]
 
-    def _parameter(self, name: str, type: TensorType) -> Value:
+    def _parameter(self, name: str, type: Type) -> Value:
         """A parameter that no caller passes, under a name that no other has."""
         taken = {parameter.producer.name for parameter in self.function.body.parameters}
         while name in taken:

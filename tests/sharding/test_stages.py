@@ -376,3 +376,9 @@ def test_microbatches_ask_for_a_configuration() -> None:
     with pytest.raises(InputError, match="config says which") as refused:
         onnxc.compile(mlp(1, devices=1), microbatches=2)
     assert refused.value.code == "microbatches-without-stages"
+
+
+def test_an_executable_with_stages_cannot_be_saved_yet() -> None:
+    with pytest.raises(UnsupportedError, match="pipeline stages cannot be saved") as refused:
+        onnxc.compile(mlp(), config=CONFIG).save("never")
+    assert refused.value.code == "no-artifact"
