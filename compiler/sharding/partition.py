@@ -164,6 +164,11 @@ class _Partitioner:
             assert sharding is not None, op
             self._hold(op.result, self._get(op.operands[0], sharding), sharding)
             return
+        if op.name == "enter_stage":
+            # The rest of a graph may be in a branch, which is of one stage.
+            sharding = self._found(op.operands[0])
+            self._hold(op.result, self._get(op.operands[0], sharding), sharding)
+            return
         if op.name == "constant":
             # Made where it is asked for: whole, or as a share.
             return
