@@ -13,7 +13,8 @@ def with_own_constants(block: Block) -> Block:
     made = _Copies()
     for op in block.ops:
         made.add(op)
-    return prune(Block(block.parameters, tuple(made.ops), tuple(map(made.operand, block.results))))
+    results = tuple(map(made.operand, block.results))
+    return prune(Block(block.parameters, tuple(made.ops), results))
 
 
 class _Copies:
