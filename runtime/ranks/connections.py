@@ -57,6 +57,8 @@ def connect_all(
         raise DeviceError(message, code="ranks-unconnected") from problem
     finally:
         listening.close()
+    for made in found.values():
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found
 
 

@@ -19,11 +19,11 @@ from onnxc.runtime.ranks.messages import Message, Stamp, pack, unpack
 
 __all__ = ["BLOCKWISE_BYTES", "Link", "RankExchanges", "Swap"]
 
-BLOCKWISE_BYTES = 1 << 16
+BLOCKWISE_BYTES = 1 << 19
 """From here on an all_reduce is a reduce_scatter and an all_gather: 2(n-1)/n of the bytes are sent in place of n-1.
 
-The size at which the eager messages of Open MPI in shared memory end is less, 4 KiB; what is below this waits mostly
-for the other ranks, and one round of messages is better than two.
+Measured with 4 ranks of Open MPI on one host of 2 processors: a round of wholes took a quarter of the time at 256 KiB,
+two rounds of blocks did at 1 MiB.
 """
 
 LONGEST_PAUSE_S = 1e-3
@@ -54,8 +54,10 @@ class Swap:
     ) -> None:
         self._group, self._stamp, self._take = group, stamp, take
         self._came = {rank: parts[group.index(rank)]}
+        # Where all get the same, it is packed once.
+        packed = {id(part): pack(stamp, part) for part in parts}
         pairs = zip(group, parts, strict=True)
-        self._sent = [link.send(member, pack(stamp, part)) for member, part in pairs if member != rank]
+        self._sent = [link.send(member, packed[id(part)]) for member, part in pairs if member != rank]
 
     def poll(self) -> bool:
         """Whether all is sent and received; takes what has come."""

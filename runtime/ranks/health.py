@@ -108,6 +108,7 @@ class Health:
         """Forgets what calls before this one have failed of."""
         with self._lock:
             self._failures = [each for each in self._failures if each.call is None or each.call >= call]
+            self._said = {rank: each for rank, each in self._said.items() if each in self._failures}
 
     def failure(self, call: int | None, awaited: Collection[int] = ()) -> Failure | None:
         """What ends a call that waits for these ranks; for no call, what ends all."""

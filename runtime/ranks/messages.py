@@ -8,19 +8,18 @@ The header is JSON behind its length; whoever receives a message takes nothing f
 import json
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned
+from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import DeviceError
 
 __all__ = ["Message", "Stamp", "pack", "unpack"]
 
 _LENGTH_BYTES = 4
 
-# What NumPy has no name of its own for.
-_OTHER_TYPES = {np.dtype(kind).name: np.dtype(kind) for kind in vars(ml_dtypes).values() if isinstance(kind, type)}
+_DTYPES = {dtype.name: dtype for dtype in DTYPES.values()}
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def unpack(data: npt.NDArray[np.uint8]) -> Message:
         call, round, what, name, shape = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length].tobytes())
         start = -(-(_LENGTH_BYTES + length) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         return Message(Stamp(call, round, what), _array(data[start:], name, tuple(shape)))
-    except (ValueError, TypeError) as problem:
+    except (ValueError, TypeError, KeyError) as problem:
         raise DeviceError(f"a message of another rank is malformed ({problem})", code="collectives-differ") from problem
 
 
@@ -70,8 +69,7 @@ def _array(data: npt.NDArray[np.uint8], name: str, shape: tuple[int, ...]) -> np
         array = np.empty(len(texts), object)
         array[:] = texts
         return array.reshape(shape)
-    dtype = _OTHER_TYPES[name] if name in _OTHER_TYPES else np.dtype(name)
-    return data.view(dtype).reshape(shape)
+    return data.view(_DTYPES[name]).reshape(shape)
 
 
 def _bytes(array: np.ndarray) -> npt.NDArray[np.uint8]:

@@ -14,12 +14,15 @@ __all__ = ["answer_sigterm", "part_at_exit"]
 REASON_S = 0.1
 """How long SIGTERM waits for the reason: less than the 0.3 s after which mpirun sends SIGKILL."""
 
+REPORT_S = 2.0
+"""How long a process may go on to report it: many times what raising and printing takes on a busy machine."""
+
 
 def answer_sigterm(has_failed: Callable[[], bool]) -> None:
-    """From here on SIGTERM does not end the process while a failure of the ranks is reported.
+    """From here on SIGTERM leaves the process time to report a failure of the ranks.
 
-    mpirun sends it to all ranks when one dies: the error that names that one must be raised and printed first, and
-    SIGKILL follows. At any other time it ends the process as before. Nothing is changed where the program answers
+    mpirun sends it to all ranks when one dies: the error that names that one must be raised and printed first. At any
+    other time it ends the process as before. Nothing is changed where the program answers
     SIGTERM itself, or this is not its main thread.
     """
 
@@ -30,6 +33,9 @@ def answer_sigterm(has_failed: Callable[[], bool]) -> None:
         if not has_failed():
             signal.signal(signum, signal.SIG_DFL)
             os.kill(os.getpid(), signum)
+        last = threading.Timer(REPORT_S, os._exit, (128 + signum,))
+        last.daemon = True
+        last.start()
 
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:

@@ -70,8 +70,17 @@ class World:
             self._begin()
             yield
             self._completed = self.exchanges.call
+        except RankFailed as relayed:
+            self._tell(relayed.failure)
+            raise relayed.failure.error() from None
+        except Exception as problem:
+            named = of_device(self.rank, problem)
+            self._tell(failure_of(self.exchanges.call, named))
+            raise named from problem
         except BaseException as problem:
-            raise self._told(problem) from problem.__cause__
+            # Who is interrupted raises just that.
+            self._tell(failure_of(self.exchanges.call, of_device(self.rank, problem)))
+            raise
         finally:
             self._caller = 0
             self._lock.release()
@@ -92,26 +101,18 @@ class World:
         if failure is not None:
             raise RankFailed(failure)
 
-    def _told(self, problem: BaseException) -> BaseException:
-        """The error to raise, of which all others are told."""
-        if isinstance(problem, RankFailed):
-            failure = problem.failure
-            error: BaseException = failure.error()
-        else:
-            named = of_device(self.rank, problem)
-            failure = failure_of(self.exchanges.call, named)
-            # Who is interrupted raises just that.
-            error = named if isinstance(problem, Exception) else problem
+    def _tell(self, failure: Failure) -> None:
+        """Tells all others why this call cannot be completed."""
         assert self._health is not None, self
         self._health.note(failure)
         self._watch.tell(failure.line())
-        return error
 
     def _failure(self, call: int, awaited: Sequence[int]) -> Failure | None:
         return None if self._health is None else self._health.failure(call, awaited)
 
     def _pending(self) -> Failure | None:
-        return self._failure(self.exchanges.call, self._everyone) if self._caller else None
+        """What ends not only the call that runs, but all that could follow."""
+        return self._health.failure(None, self._everyone) if self._caller and self._health is not None else None
 
     def _part(self) -> bool:
         """Whether MPI can be finalized, which waits for all ranks and for all that was sent."""

@@ -297,6 +297,10 @@ def test_a_failure_is_one_of_its_call() -> None:
     assert [health.failure(call) for call in (2, 3, 4)] == [None, OTHER, None]
     health.begin(4)
     assert health.failure(3) is None
+    health.close(1)
+    failure = health.failure(4)
+    assert failure is not None
+    assert failure.text == "error[device-lost]: device 1 has died"
 
 
 def test_who_has_said_farewell_is_missed_in_later_calls_only() -> None:

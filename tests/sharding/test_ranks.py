@@ -124,7 +124,7 @@ def gather(devices: int) -> ModelProto:
 
 
 MODELS: dict[str, tuple[Callable[[int], ModelProto], dict[str, np.ndarray]]] = {
-    "mlp": (lambda devices: mlp(devices, "reduced"), {"z": weight(300, 64)}),
+    "mlp": (lambda devices: mlp(devices, "reduced"), {"z": weight(2100, 64)}),
     "scattered": (lambda devices: mlp(devices, "scattered"), {"z": weight(8, 64)}),
     "sequence": (lambda devices: mlp(devices, "sequence"), {"z": weight(16, 64)}),
     "block": (block, {"x": weight(2, 5, 16)}),
