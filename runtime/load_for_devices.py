@@ -75,7 +75,8 @@ def _make_for_ranks(
         _expect_devices(division, world.size, f"there are {world.size} ranks; start them with mpirun -n N")
         world.expect_equal(_identity(artifact))
         added = division.added_inputs(artifact.program, world.rank, resident=weights == "resident")
-        engine = _local_engine(artifact, threads or max(available_threads() // world.sharers, 1))
+        own = max(available_threads() // world.sharers, 1) if threads is None else threads
+        engine = _local_engine(artifact, own)
         return RanksExecutable(
             signature_of(artifact),
             RanksEngine(engine, added, world),

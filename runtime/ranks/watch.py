@@ -68,7 +68,8 @@ class Watch:
             peer.settimeout(HEARTBEAT_S)
             selector.register(peer, selectors.EVENT_READ, rank)
         looked_at = beat_at = time.monotonic()
-        while True:
+        # Where nobody is left to listen to, a call that computes still has to end.
+        while self._sockets or self._pending() is not None:
             events = selector.select(NOTICE_S)
             now = time.monotonic()
             for key, _ in events:
