@@ -98,7 +98,8 @@ def compile(
     calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
     the model declares it as an input (docs/weights.md).
     config: the device configuration of the model whose shardings are executed; None ignores them. devices: "cpu:4" for
-    four devices of this process, as many as the configuration has; that is also what None means (docs/multi_device.md).
+    four devices of this process, as many as the configuration has; that is also what None means. What is saved may be
+    loaded in processes, too (docs/multi_device.md).
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
     that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
@@ -152,18 +153,21 @@ def load(
     threads: int | None = None,
     device: int = 0,
     graphs: bool = True,
+    devices: str | None = None,
 ) -> "Executable":
     """The executable that `Executable.save` wrote. Nothing is compiled, and the compiler is not needed.
 
     weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
     device: the number of the CUDA device, for code for GPUs; graphs: whether repeated calls there become CUDA graphs.
+    devices: of a model that was compiled with config=, what its devices are: "cpu:4", which None means too, for threads
+    of this process; "mpi" for the processes that mpirun has started, each of which calls this (docs/multi_device.md).
 
     An artifact holds native code: load it only from whom you trust (docs/artifacts.md).
 
     Raises DeviceError where the file is damaged or made for another machine, InputError where there is none.
     """
     found = importlib.import_module("onnxc.runtime.load")
-    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs)
+    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs, devices=devices)
     return executable
 
 

@@ -52,7 +52,7 @@ class Share:
             start = length * mesh.block(device, axes)
             block = block.take(range(min(start, size), min(start + length, size)), axis)
             missing = [(0, 0)] * axis + [(0, length - block.shape[axis])] + [(0, 0)] * (block.ndim - axis - 1)
-            block = np.pad(block, missing)
+            block = np.pad(block, missing, constant_values="" if block.dtype == np.object_ else 0)
         return np.ascontiguousarray(block)
 
 

@@ -1,10 +1,7 @@
 """Annotated models on cpu:N: the same results as on one device, with the exchanges that theory asks for."""
 
-import copy
-import pickle
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -394,13 +391,6 @@ def test_calls_from_several_threads_do_not_meet() -> None:
     with ThreadPoolExecutor(4) as pool:
         for made, y in zip(pool.map(exe, inputs), expected, strict=True):
             np.testing.assert_array_equal(np.asarray(made), y)
-
-
-@pytest.mark.parametrize("keep", [lambda exe: exe.save("never"), pickle.dumps, copy.copy])
-def test_it_cannot_be_saved_yet(keep: Callable[[Executable], object], tmp_path: Path) -> None:
-    exe = onnxc.compile(column_then_row(), config=CONFIG)
-    with pytest.raises(UnsupportedError, match="for several devices cannot be saved"):
-        keep(exe)
 
 
 def test_an_error_of_one_device_names_it_and_ends_the_others() -> None:

@@ -8,6 +8,7 @@ import pytest
 from onnx import ModelProto, helper
 
 import onnxc
+from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.builder import Builder
@@ -16,6 +17,7 @@ from onnxc.compiler.ir.dtypes import BOOL
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module
 from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.options import make_options
 from onnxc.compiler.sharding.microbatches import Batch, find_batch
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
@@ -381,4 +383,10 @@ def test_microbatches_ask_for_a_configuration() -> None:
 def test_an_executable_with_stages_cannot_be_saved_yet() -> None:
     with pytest.raises(UnsupportedError, match="pipeline stages cannot be saved") as refused:
         onnxc.compile(mlp(), config=CONFIG).save("never")
+    assert refused.value.code == "no-artifact"
+
+
+def test_programs_of_stages_are_no_artifact_yet() -> None:
+    with pytest.raises(UnsupportedError, match="has pipeline stages") as refused:
+        list(run_divided_stages(mlp(), make_options(config=CONFIG)))
     assert refused.value.code == "no-artifact"
