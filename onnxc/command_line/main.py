@@ -46,6 +46,7 @@ from onnxc.command_line.shared import (
     write_page,
 )
 from onnxc.command_line.stage_text import text_of
+from onnxc.command_line.train import train_command
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.compile_for_devices import run_divided_stages
@@ -86,7 +87,7 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command):
+for command in (bench_command, doctor_command, profile_command, train_command):
     main.add_command(command)
 
 
