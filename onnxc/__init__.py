@@ -18,6 +18,7 @@ from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarni
 if TYPE_CHECKING:
     __version__: str
 
+    from onnxc.comparing.comparison import Comparison
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
     from onnxc.compiler.frontend.custom.operators import CustomOperator
@@ -44,6 +45,7 @@ __all__ = [
     "compile",
     "convert_version",
     "custom_operator",
+    "diff",
     "extract",
     "from_text",
     "infer",
@@ -243,6 +245,28 @@ def inline(
         model, functions, limits, allow_links, opset
     )
     return inlined
+
+
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    inputs: Mapping[str, object] | None = None,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    seed: int = 0,
+    inner: bool = True,
+) -> "Comparison":
+    """What differs between two runs of a model, `b` being the one that is right (docs/comparing.md).
+
+    a, b: paths, behind which "@" names what runs the model: "m.onnx@cpu", "@interpreter", "@cuda", "@onnxruntime",
+    "@reference", with options as in "@cpu:precision=bf16"; `b` alone may leave out the path.
+    inputs: values by name; those that are left out are drawn from `seed`, in the sizes that `dims` and `shapes` say.
+    inner: whether the values in between are compared too.
+
+    Raises InputError, ModelError, UnsupportedError; DeviceError where a runtime is not there, or fails.
+    """
+    found: Comparison = importlib.import_module("onnxc.comparing.diff").diff(a, b, inputs, dims, shapes, seed, inner)
+    return found
 
 
 def save_model(
