@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.read import SupportsSerialize
     from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
-    from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
+    from onnxc.compiler.options import CacheOption, CompileOptions, DimRange, DTypesOption, ModelSource
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
     from onnxc.runtime.sparse_tensor import SparseTensor
@@ -133,14 +133,19 @@ def compile(
         allow_links,
         opset,
     )
+    return _compiled(model, checked)
+
+
+def _compiled(model: "ModelSource", options: "CompileOptions") -> "Executable":
+    """What runs the model: an interpreter, several devices, or native code."""
     executable: Executable
-    if checked.target.kind == "interpreter":
-        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, checked)
-    elif checked.config is not None:
-        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, checked)
+    if options.target.kind == "interpreter":
+        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, options)
+    elif options.config is not None:
+        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, options)
     else:
-        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, checked)
-        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, checked.threads)
+        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, options)
+        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, options.threads)
     return executable
 
 
