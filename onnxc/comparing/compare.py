@@ -24,7 +24,8 @@ def compare_sides(a: Side, b: Side, feed: Feed, *, inner: bool = True) -> Compar
     model_b = model_a if a.model == b.model else embedded_model(b.model)
     ours, theirs = a.open(model_a)(feed), b.open(model_b)(feed)
     outputs = _differences(model_a, ours, theirs, lower_precision(a, b))
-    only_a, only_b = tuple(ours.keys() - theirs.keys()), tuple(theirs.keys() - ours.keys())
+    only_a = tuple(name for name in ours if name not in theirs)
+    only_b = tuple(name for name in theirs if name not in ours)
     if not inner:
         return Comparison(a.text, b.text, outputs, (), only_a, only_b)
     try:
