@@ -13,6 +13,9 @@ from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_t
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.frontend.training.binding_types import binding_findings
+from onnxc.compiler.frontend.training.graphs import resolve_training
+from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
@@ -29,7 +32,7 @@ def find_all(
     allow_links: bool = False,
     opset: int | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """The findings of the checker; where it finds no error, also those of type inference.
+    """The findings of the checker; where it finds no error, also those of type inference, training included.
 
     Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
@@ -54,24 +57,29 @@ class Inspection:
 def inspect_loaded(
     loaded: LoadedModel, limits: Limits = DEFAULT_LIMITS, operators: CustomOperators = NO_OPERATORS
 ) -> Inspection:
-    """The findings of the checker and of type inference, with what both made; nothing is raised for what is wrong."""
+    """The findings of the checker and of type inference, with what both made; nothing is raised for what is wrong.
+
+    Training information has findings of its own, which leave the types of the model as they are.
+    """
     findings = collect_findings(loaded, limits=limits, operators=operators)
     if any(finding.severity == "error" for finding in findings):
         return Inspection(findings)
-    checked = None
+    checked, types = None, None
     try:
         checked = check_model(loaded, limits=limits, operators=operators)
         types = infer_types(checked)
-        return Inspection((*findings, *types.warnings, *types.unknown), checked, types)
+        findings = (*findings, *types.warnings, *types.unknown)
+        programs = training_programs(checked, resolve_training(loaded, limits, operators))
+        return Inspection((*findings, *binding_findings(programs)), checked, types)
     except DiagnosedModelError as found:
-        return Inspection((*findings, *found.diagnostics), checked)
+        return Inspection((*findings, *found.diagnostics), checked, types)
     except ModelError as problem:
-        return Inspection((*findings, error(problem.code, str(problem))), checked)
+        return Inspection((*findings, error(problem.code, str(problem))), checked, types)
     except UnsupportedError as problem:
         _, _, listing = str(problem).partition(": ")
         message, *nodes = listing.split("\n")
         listed = [node.removeprefix("  --> ") for node in nodes]
-        return Inspection((*findings, warning(problem.code, message, values=listed)), checked)
+        return Inspection((*findings, warning(problem.code, message, values=listed)), checked, types)
 
 
 def _read(source: ModelSource, opset: int | None, *, allow_links: bool) -> LoadedModel:

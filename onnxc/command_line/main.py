@@ -47,6 +47,7 @@ from onnxc.command_line.shared import (
     write_page,
 )
 from onnxc.command_line.stage_text import text_of
+from onnxc.command_line.train import train_command
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.driver import STAGES, Noun, run_stages
@@ -84,7 +85,7 @@ def main(verbose: bool) -> None:
     """
 
 
-for command in (bench_command, diff_command, doctor_command, profile_command, reduce_command):
+for command in (bench_command, diff_command, doctor_command, profile_command, reduce_command, train_command):
     main.add_command(command)
 
 
