@@ -531,6 +531,16 @@ OPERANDS: Rows = {
     "window-size": ("a window has a negative number of elements", "ONNX HannWindow, size"),
 }
 
+COMPARING: Rows = {
+    "attempts-ended": ("the process that tries models has been ended by somebody else", "onnxc reduce"),
+    "bisect-models": ("the sides are of two models, which have no smallest part in common", "onnxc diff --bisect"),
+    "bisect-same": ("the sides agree, or do when they are run again", "onnxc diff --bisect"),
+    "diff-side": ("a text names no model and engine", "onnxc diff, MODEL[@ENGINE]"),
+    "reduce-no-failure": ("the model does not fail in the way that is looked for", "onnxc reduce --fails"),
+    "side-failed": ("another runtime cannot open or run the model", "onnxc diff"),
+    "undrawable-input": ("an input has no shape, so no values can be drawn for it", "onnxc diff, inputs"),
+}
+
 SECTIONS: Mapping[str, Rows] = {
     "Files": FILES,
     "The model as a whole": HEADER,
@@ -546,6 +556,7 @@ SECTIONS: Mapping[str, Rows] = {
     "Options": OPTIONS,
     "Calls": CALLS,
     "Artifacts": ARTIFACTS,
+    "Comparing and reducing": COMPARING,
 }
 
 CODES: Rows = {code: row for rows in SECTIONS.values() for code, row in rows.items()}

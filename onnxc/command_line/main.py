@@ -7,24 +7,27 @@ import json
 import statistics
 import sys
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
-import numpy as np
 
 import onnxc
 from onnxc.command_line import describe
+from onnxc.command_line.array_files import named_arrays, write_npz
 from onnxc.command_line.bench import bench_command
+from onnxc.command_line.diff import diff_command
 from onnxc.command_line.doctor import doctor_command
 from onnxc.command_line.option_values import Range, Shape, parse_choices
 from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.profile import profile_command
+from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
+from onnxc.command_line.reduce import reduce_command
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.shared import (
+    AS_JSON,
     CONFIG,
     DEVICES,
     DIM,
@@ -34,6 +37,7 @@ from onnxc.command_line.shared import (
     MODEL,
     OPSET,
     PRECISION,
+    SEED,
     SHAPE,
     TARGET,
     THREADS,
@@ -41,7 +45,6 @@ from onnxc.command_line.shared import (
     is_artifact,
     open_model,
     print_parts,
-    progress,
     reporting_errors,
     write_page,
 )
@@ -64,7 +67,6 @@ from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.device_choice import RANKS
 from onnxc.runtime.load import read_artifact, verify_artifact
 from onnxc.runtime.ranks.world import connect
-from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value
 
 
@@ -77,7 +79,8 @@ def installed_version() -> str:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(installed_version(), prog_name="onnxc")
-def main() -> None:
+@click.option("--verbose", is_flag=True, help="Log what is being done; else only a terminal shows it.")
+def main(verbose: bool) -> None:
     """Compiles ONNX models to native code, and runs them.
 
     \b
@@ -87,7 +90,7 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command, train_command):
+for command in (bench_command, diff_command, doctor_command, profile_command, reduce_command, train_command):
     main.add_command(command)
 
 
@@ -204,7 +207,7 @@ def compile_command(
 @CONFIG
 @DEVICES
 @THREADS
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--repeat", type=click.IntRange(min=1), help="Call this often, and print the median latency.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the outputs as .npz.")
 @reporting_errors
@@ -257,9 +260,9 @@ def speaks_for_all(devices: str | None) -> bool:
 @SHAPE
 @THREADS
 @click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="How many calls to compare.")
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--layers", type=click.IntRange(min=0), default=0, help="Name as many nodes where the error grows most.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 @reporting_errors
 def precision_command(
     model: Path,
@@ -472,7 +475,7 @@ def demo_command(target: str, threads: int | None) -> None:
 def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     """What the stage `last` makes of the model; the terminal shows which stage runs."""
     with progress(f"{model.name}: {STAGES[0]}") as say:
-        end = back_end(options, lambda done, total: say(f"{model.name}: {done} of {total} kernels are compiled"))
+        end = back_end(options, lambda done, total: say(f"{model.name}: compiling", done, total))
         stages = run_stages if options.config is None else run_divided_stages
         for name, noun in stages(model, options, end):
             if name == last:
@@ -504,29 +507,6 @@ def write_model(made: ModelProto, output: Path, source: Path) -> None:
     is_elsewhere = output.absolute().parent != source.absolute().parent
     if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
         click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)
-
-
-def write_npz(path: Path, values: Mapping[str, object]) -> None:
-    """As numpy.savez, whose keywords the names of outputs may clash with; texts become NumPy's."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in named_arrays(values):
-            with archive.open(f"{name}.npy", "w") as member:
-                plain = array.astype(str) if array.dtype.kind == "O" else array
-                np.lib.format.write_array(member, plain, allow_pickle=False)
-
-
-def named_arrays(values: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays among the values; those in another value, with their place behind the name."""
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            yield name, value
-        elif isinstance(value, Mapping):
-            yield from named_arrays({f"{name}.{key}": item for key, item in value.items()})
-        elif isinstance(value, SparseTensor):
-            parts = {"values": value.values, "indices": value.indices, "shape": np.array(value.shape, np.int64)}
-            yield from named_arrays({name: parts})
-        elif isinstance(value, tuple | list):
-            yield from named_arrays({f"{name}.{index}": item for index, item in enumerate(value)})
 
 
 def write_text(text: str, output: Path | None) -> None:

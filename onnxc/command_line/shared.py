@@ -1,9 +1,8 @@
-"""What several commands share: options, errors as exit codes, a line that moves while something lasts, models."""
+"""What several commands share: options, errors as exit codes, models."""
 
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TextIO, get_args
@@ -21,6 +20,7 @@ from onnxc.command_line.option_values import (
     parse_limits,
     parse_shapes,
 )
+from onnxc.command_line.progress import progress
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.compiler.passes.lower.precision_policy import Precision
@@ -30,7 +30,8 @@ from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = [
-    "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SHAPE", "TARGET", "THREADS",
+    "AS_JSON", "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SEED", "SHAPE",
+    "TARGET", "THREADS",
     "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
     "write_page",
 ]  # fmt: skip
@@ -94,6 +95,8 @@ INPUT = click.option(
     metavar="NAME=@FILE|VALUE",
     help="x=@x.npy, x=@all.npz (its member x), or x=[[1, 2]].",
 )
+SEED = click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def _show_warning(
@@ -126,17 +129,6 @@ def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise SystemExit(1) from problem
 
     return run
-
-
-@contextmanager
-def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A moving line on the terminal while something lasts, and how to change its text; elsewhere nothing."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(text) as status:
-        yield status.update
 
 
 def print_parts(parts: Iterable[RenderableType]) -> None:
@@ -200,8 +192,10 @@ def fixed_sizes(dims: Mapping[str, Range]) -> dict[str, int]:
     return {name: size if isinstance(size, int) else size[0] for name, size in dims.items()}
 
 
-def expect_known_names(infos: Iterable[TensorInfo], dims: Iterable[str], shapes: Iterable[str]) -> None:
-    """InputError where a size or an input is named that an artifact does not have."""
+def expect_known_names(
+    infos: Iterable[TensorInfo], dims: Iterable[str], shapes: Iterable[str], inputs: Iterable[str] = ()
+) -> None:
+    """InputError where a size or an input is named that a model or an artifact does not have."""
     listed = list(infos)
     texts = (size for info in listed for size in info.shape or () if isinstance(size, str))
     sizes = frozenset().union(*(symbols_of(parse_dim(text)) for text in texts))
@@ -210,7 +204,8 @@ def expect_known_names(infos: Iterable[TensorInfo], dims: Iterable[str], shapes:
         if name not in sizes:
             message = f"--dim names {name!r}, the symbolic sizes of the inputs are {', '.join(sorted(sizes)) or 'none'}"
             raise InputError(message, code="unknown-dim")
-    for name in shapes:
-        if name not in names:
-            message = f"--shape names {name!r}, the inputs are {', '.join(sorted(names)) or 'none'}"
+    for option, named in (("--shape", shapes), ("--input", inputs)):
+        unknown = [name for name in named if name not in names]
+        if unknown:
+            message = f"{option} names {unknown[0]!r}, the inputs are {', '.join(sorted(names)) or 'none'}"
             raise InputError(message, code="unknown-input")
