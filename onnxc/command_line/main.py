@@ -24,6 +24,7 @@ from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.profile import profile_command
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
+from onnxc.command_line.serve import serve_command
 from onnxc.command_line.shared import (
     DIM,
     DTYPE,
@@ -79,7 +80,7 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command):
+for command in (bench_command, doctor_command, profile_command, serve_command):
     main.add_command(command)
 
 
