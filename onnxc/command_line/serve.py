@@ -9,7 +9,7 @@ from types import ModuleType
 import click
 
 from onnxc.command_line.shared import THREADS, reporting_errors
-from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.errors import DeviceError
 
 __all__ = ["serve_command"]
 
@@ -87,7 +87,7 @@ def _serving(name: str) -> ModuleType:
         return importlib.import_module(f"onnxc.serving.{name}")
     except ModuleNotFoundError as problem:
         message = f"{problem.name} is not installed; pip install 'onnxc[serve]'"
-        raise UnsupportedError(message, code="library-missing") from problem
+        raise DeviceError(message, code="library-missing") from problem
 
 
 def _token(file: Path | None) -> str:

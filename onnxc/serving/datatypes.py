@@ -55,7 +55,7 @@ def expect_datatype(name: str, datatype: str) -> DType:
     """The element type; InputError for a name that the protocol has not."""
     if datatype not in DATATYPES:
         listed = ", ".join(DATATYPES)
-        raise InputError(f'input "{name}" has datatype {datatype!r}, expected one of {listed}', code="datatype")
+        raise InputError(f'input "{name}" has datatype {datatype!r}, expected one of {listed}', code="unknown-datatype")
     return DATATYPES[datatype]
 
 
@@ -68,7 +68,7 @@ def expect_shape(name: str, shape: Sequence[int], available: int) -> int:
     is_none = len(sizes) > _MAX_RANK or any(size < 0 for size in sizes)
     if is_none or math.prod(max(size, 1) for size in sizes) > _MAX_ELEMENTS:
         message = f'input "{name}" has shape {sizes}, expected sizes from 0, {_MAX_RANK} at most'
-        raise InputError(message, code="tensor-shape")
+        raise InputError(message, code="request-shape")
     count = math.prod(shape)
     if count > available:
         message = f'input "{name}" of shape {list(shape)} has {count} elements, {available} came'

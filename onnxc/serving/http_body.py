@@ -19,7 +19,7 @@ _READ_SECONDS = 60.0
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The body, decompressed. Raises ServingError where it is larger than the limit, slow, or its client has gone."""
-    stated = request.headers.get("content-length", "0")
+    stated = request.headers.get("Content-Length", "0")
     if stated.isdecimal() and int(stated) > limit:
         raise _too_large(limit)
     parts, size = [], 0
@@ -34,7 +34,7 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise ServingError(f"the body did not come within {_READ_SECONDS:.0f} s", code="slow-body") from problem
     except ClientDisconnect as problem:
         raise ServingError("the client has gone", code="client-gone") from problem
-    return _decompressed(b"".join(parts), request.headers.get("content-encoding", "identity"), limit)
+    return _decompressed(b"".join(parts), request.headers.get("Content-Encoding", "identity"), limit)
 
 
 def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:

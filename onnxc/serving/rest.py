@@ -222,7 +222,7 @@ def _worked(service: Service, handler: Handler, call: Call) -> Response:
     if not isinstance(found, Body):
         return _response(200, found) if found is not None else Response(b"", 200)
     headers = {} if found.header_length is None else {HEADER_LENGTH: str(found.header_length)}
-    data, encoding = compressed(found.data, call.headers.get("accept-encoding", ""))
+    data, encoding = compressed(found.data, call.headers.get("Accept-Encoding", ""))
     if encoding:
         headers["Content-Encoding"] = encoding
     binary = "application/octet-stream" if found.header_length is not None else "application/json"

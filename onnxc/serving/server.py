@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def serve(
     ended = threading.Event()
     previous = [signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
-        with ThreadPoolExecutor(service.max_requests + _SPARE_THREADS, "onnxc-serve") as threads:
+        with ThreadPoolExecutor(service.max_requests + _SPARE_THREADS, "onnxc serve") as threads:
             _serve(service, options, threads, ended, started, ready)
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), previous, strict=True):
@@ -89,13 +90,13 @@ def _serve(
         sockets.append((metrics, _bound(options.host, options.metrics_port)))
     rpc = None if options.grpc_port is None else grpc_server(service, threads, service.max_requests + _SPARE_THREADS)
     rpc_port = None if rpc is None else _add_port(rpc, options)
-    loop = threading.Thread(target=_run_http, args=(sockets,), name="onnxc-http", daemon=True)
+    loop = threading.Thread(target=_run_http, args=(sockets,), name="onnxc http", daemon=True)
     loop.start()
     if rpc is not None:
         rpc.start()
     ports = [bound.getsockname()[1] for _, bound in sockets]
     started(Addresses(ports[0], rpc_port, ports[1] if len(ports) > 1 else None))
-    loading = threading.Thread(target=_load, args=(service, options, ended, ready), name="onnxc-load", daemon=True)
+    loading = threading.Thread(target=_load, args=(service, options, ended, ready), name="onnxc load", daemon=True)
     loading.start()
     ended.wait()
     LOG.info("ending: requests that are there are answered, for up to %g s", options.grace_s)
@@ -154,13 +155,15 @@ def _bound(host: str, port: int) -> socket.socket:
     """A socket that listens; DeviceError where the address cannot be had."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(1024)
+        with ExitStack() as undone:
+            bound = undone.enter_context(socket.socket(family, kind, protocol))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(1024)
+            undone.pop_all()
+            return bound
     except OSError as problem:
         raise DeviceError(f"cannot listen at {host}, port {port}: {problem.strerror}", code="port-taken") from problem
-    return bound
 
 
 def _add_port(server: grpc.Server, options: ServerOptions) -> int:

@@ -35,7 +35,7 @@ class Service:
     def expect_token(self, authorization: str) -> None:
         """ServingError unless the header has the server's token, if it has one."""
         expected = f"Bearer {self.token}".encode()
-        if self.token and not hmac.compare_digest(authorization.encode("utf-8", "replace"), expected):
+        if self.token and not hmac.compare_digest(authorization.encode(errors="replace"), expected):
             raise ServingError("the request has no valid bearer token", code="wrong-token")
 
     def admitted(self) -> AbstractContextManager[None]:

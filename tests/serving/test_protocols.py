@@ -134,9 +134,9 @@ def test_a_malformed_body_is_an_error_with_a_code(server: LiveServer, name: str)
 
 
 WRONG = {
-    "absent type": ({**DATA, "datatype": "FP8"}, b"", "datatype"),
-    "negative size": ({**DATA, "shape": [-1, 4]}, b"", "tensor-shape"),
-    "absurd size": ({**DATA, "shape": [0, 2**60], "data": []}, b"", "tensor-shape"),
+    "absent type": ({**DATA, "datatype": "FP8"}, b"", "unknown-datatype"),
+    "negative size": ({**DATA, "shape": [-1, 4]}, b"", "request-shape"),
+    "absurd size": ({**DATA, "shape": [0, 2**60], "data": []}, b"", "request-shape"),
     "more elements than shape": ({**DATA, "data": [1] * 5}, b"", "tensor-bytes"),
     "ragged rows": ({**DATA, "data": [[1, 2], 3, 4]}, b"", "json-type"),
     "texts for numbers": ({**DATA, "data": ["1", "2", "3", "4"]}, b"", "json-type"),
@@ -167,6 +167,11 @@ def test_what_would_be_ignored_is_refused(server: LiveServer) -> None:
     nan = {**BINARY, "shape": [1, 4]}
     status, answer = infer(server, {"inputs": [nan]}, np.full(4, np.nan, np.float32).tobytes())
     assert (status, code_of(answer)) == (400, "json-type")
+
+
+def test_a_path_with_another_method_is_said(server: LiveServer) -> None:
+    status, _, data = post(server, "/v2/models/scaled", b"")
+    assert (status, code_of(json.loads(data))) == (405, "wrong-method")
 
 
 def test_paths_that_leave_the_repository_lead_nowhere(server: LiveServer) -> None:

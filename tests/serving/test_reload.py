@@ -62,6 +62,8 @@ def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
     )
     registry.poll()
     assert registry.versions("m") == (1, 2, 3)
+    with pytest.raises(ServingError, match="unknown-version"):
+        registry.find("m", "9")
     assert (registry.find("m", "1").rules.max_rows, registry.find("m", "1").rules.delay_ns) == (8, 5000)
     # Who had found a version before goes on with it.
     np.testing.assert_array_equal(kept.infer({"x": WireTensor("FP32", ROWS)}, 0, lambda: True)["y"], ROWS)
