@@ -64,12 +64,11 @@ def expect_shape(name: str, shape: Sequence[int], available: int) -> int:
 
     So a tensor of no elements and absurd sizes goes no further than here, nor one whose product overflows.
     """
-    sizes = list(shape)[: _MAX_RANK + 1]
-    is_none = len(sizes) > _MAX_RANK or any(size < 0 for size in sizes)
-    if is_none or math.prod(max(size, 1) for size in sizes) > _MAX_ELEMENTS:
-        message = f'input "{name}" has shape {sizes}, expected sizes from 0, {_MAX_RANK} at most'
+    count = math.prod(shape) if len(shape) <= _MAX_RANK and min(shape, default=0) >= 0 else -1
+    # Nothing bounds the sizes beside a size of 0 but what addresses can be.
+    if count < 0 or (count == 0 and math.prod(size for size in shape if size) > _MAX_ELEMENTS):
+        message = f'input "{name}" has shape {list(shape)[:_MAX_RANK]}, expected sizes from 0, {_MAX_RANK} at most'
         raise InputError(message, code="request-shape")
-    count = math.prod(shape)
     if count > available:
         message = f'input "{name}" of shape {list(shape)} has {count} elements, {available} came'
         raise InputError(message, code="tensor-bytes")

@@ -267,7 +267,9 @@ def _refusal(code: str, message: str) -> Callable[[Request, Exception], Awaitabl
 
 
 def _page(page: bytes) -> Endpoint:
-    policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+    policy = (
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+    )
 
     async def respond(request: Request) -> Response:
         headers = {"Content-Security-Policy": policy, "X-Frame-Options": "DENY"}
