@@ -21,13 +21,16 @@ from onnxc.compiler.cache_folder import default_cache_folder
 from onnxc.runtime.cpu import host_features
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
 
-__all__ = ["compiled_model", "main"]
+__all__ = ["compiled_model", "main", "stop_compiling"]
 
 KINDS = {kind.__name__: kind for kind in (ModelError, InputError, UnsupportedError, DeviceError)}
 _KEPT_SECONDS = 30 * 24 * 3600
 _READ_BYTES = 1 << 20
 _MAX_SECONDS = 3600
 """Nobody's model takes so long; a compiler that hangs must not keep a model from being loaded again for ever."""
+
+
+_running: set["subprocess.Popen[str]"] = set()
 
 
 def compiled_model(model: Path, options: Mapping[str, object]) -> Path:
@@ -47,37 +50,45 @@ def compiled_model(model: Path, options: Mapping[str, object]) -> Path:
 
 
 def _folder() -> Path:
-    base = default_cache_folder()
-    folder = Path(tempfile.gettempdir()) / f"onnxc-{os.getuid()}" if base is None else base
-    folder = folder / "served"
+    folder = (default_cache_folder() or _own_folder()) / "served"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+@cache
+def _own_folder() -> Path:
+    """Without a home there is no folder that others could not have made before us."""
+    return Path(tempfile.mkdtemp(prefix="onnxc-"))
 
 
 def _compile(model: Path, artifact: Path, options: Mapping[str, object]) -> None:
     job = json.dumps({"model": str(model), "artifact": str(artifact), "options": options})
     command = (sys.executable, "-P", "-m", "onnxc.serving.compile_apart")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    try:
-        # In a session of its own, so that what ends the server from the terminal does not reach it first.
-        done = subprocess.run(
-            command,
-            input=job,
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=_MAX_SECONDS,
-            start_new_session=True,
-            check=False,
+    pipe = subprocess.PIPE
+    # In a session of its own, so that what ends the server from the terminal does not reach it first.
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
+    ) as process:
+        _running.add(process)
+        try:
+            told, noise = process.communicate(job, _MAX_SECONDS)
+        except subprocess.TimeoutExpired as problem:
+            process.kill()
+            raise DeviceError(f"compiling {model.name} took too long", code="compiler-died") from problem
+        finally:
+            _running.discard(process)
+    if process.returncode:
+        message = (
+            f"the process that compiled {model.name} ended with status {process.returncode}: {noise[-500:].strip()}"
         )
-    except subprocess.TimeoutExpired as problem:
-        raise DeviceError(f"compiling {model.name} took too long", code="compiler-died") from problem
-    if done.returncode == 0:
-        return
-    raise _told_error(done.stdout) or DeviceError(
-        f"the process that compiled {model.name} ended with status {done.returncode}: {done.stderr[-500:].strip()}",
-        code="compiler-died",
-    )
+        raise _told_error(told) or DeviceError(message, code="compiler-died")
+
+
+def stop_compiling() -> None:
+    """Ends the processes that compile; who waits for them has an error."""
+    for process in tuple(_running):
+        process.kill()
 
 
 def _told_error(text: str) -> OnnxcError | None:

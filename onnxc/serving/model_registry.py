@@ -77,7 +77,7 @@ class ModelRegistry:
             if name not in self._unloaded:
                 try:
                     self.load(name)
-                except OnnxcError as problem:
+                except (OnnxcError, OSError) as problem:
                     LOG.error("%s is not served: %s", name, problem)
 
     def poll(self) -> None:
@@ -131,7 +131,7 @@ class ModelRegistry:
         try:
             model = open_version(name, version, files.file, configuration, self._limits)
         except OSError as problem:
-            message = f"{name}, version {version}, cannot be read: {problem.strerror}"
+            message = f"{name}, version {version}, cannot be read: {problem}"
             raise ServingError(message, code="model-changing") from problem
         now = self._repository.versions(name).get(version)
         if now is None or now.stamp != files.stamp:

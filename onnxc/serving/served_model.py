@@ -108,7 +108,7 @@ class ServedModel:
         outputs = self._executable.run(dict(feed))
         return {name: array for name, array in outputs.items() if isinstance(array, np.ndarray)}
 
-    def warm_up(self) -> OnnxcError | None:
+    def warm_up(self) -> OnnxcError | MemoryError | None:
         """Calls the model once at its smallest sizes, and joined; what it says where it does not like zeros."""
         sizes = [max(symbol.low, 1) for symbol in self._signature.symbols]
         names = [symbol.name for symbol in self._signature.symbols]
@@ -117,20 +117,25 @@ class ServedModel:
                 if self.batch:
                     sizes[names.index(self.batch)] = rows
                 self._call(_zeros(self._signature, sizes))
-        except OnnxcError as problem:
+        except (OnnxcError, MemoryError) as problem:
             return problem
         return None
+
+
+_LONGEST_DELAY_NS, _LONGEST_TIMEOUT_NS = 60 * 10**9, 365 * 24 * 3600 * 10**9
+"""Of a configuration: a call that waits longer for others serves nobody, and what locks can wait for is bounded."""
 
 
 def _rules(configuration: Configuration, limits: ServingLimits, most_rows: int) -> BatchingRules:
     batching = configuration.message.dynamic_batching
     policy = batching.default_queue_policy
+    stated = configuration.message.max_batch_size
     return BatchingRules(
-        max_rows=min(most_rows, configuration.message.max_batch_size or most_rows) if configuration.may_batch else 1,
-        delay_ns=batching.max_queue_delay_microseconds * 1000,
+        max_rows=min(most_rows, stated if stated > 0 else most_rows) if configuration.may_batch else 1,
+        delay_ns=min(batching.max_queue_delay_microseconds * 1000, _LONGEST_DELAY_NS),
         max_queue=policy.max_queue_size or limits.max_queue,
         instances=configuration.instances,
-        timeout_ns=policy.default_timeout_microseconds * 1000,
+        timeout_ns=min(policy.default_timeout_microseconds * 1000, _LONGEST_TIMEOUT_NS),
     )
 
 

@@ -16,6 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.serving.compile_apart import stop_compiling
 from onnxc.serving.grpc_service import grpc_server
 from onnxc.serving.rest import metrics_app, rest_app
 from onnxc.serving.service import Service
@@ -107,6 +108,7 @@ def _serve(
     loop.join(options.grace_s + 1)
     if stopped is not None:
         stopped.wait(options.grace_s + 1)
+    stop_compiling()
 
 
 def _load(service: Service, options: ServerOptions, ended: threading.Event, ready: Callable[[], None]) -> None:

@@ -67,10 +67,18 @@ def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
     assert (registry.find("m", "1").rules.max_rows, registry.find("m", "1").rules.delay_ns) == (8, 5000)
     # Who had found a version before goes on with it.
     np.testing.assert_array_equal(kept.infer({"x": WireTensor("FP32", ROWS)}, 0, lambda: True)["y"], ROWS)
+    most = 2**64 - 1
+    config.write_text(
+        f"max_batch_size: -1 dynamic_batching {{ max_queue_delay_microseconds: {most}"
+        f" default_queue_policy {{ default_timeout_microseconds: {most} }} }}"
+    )
+    registry.poll()
+    rules = registry.find("m").rules
+    assert (rules.max_rows, rules.delay_ns, rules.timeout_ns) == (64, 60 * 10**9, 365 * 24 * 3600 * 10**9)
     config.write_text("version_policy {")
     with pytest.raises(InputError, match="model-config"):
         registry.load("m")
-    assert registry.versions("m") == (1, 2, 3)
+    assert registry.versions("m") == (3,)
 
 
 def test_rows_are_joined_only_where_that_is_proved(tmp_path: Path) -> None:
