@@ -59,12 +59,8 @@ class _Proof:
 
     def extend(self, axes: dict[Value, int], op: Op) -> bool:
         """Notes the axes of the results; whether the rows of the results are independent, as those of the operands."""
-        depends = any(value in axes for value in op.operands)
-        if not depends and not self._mentions(op):
+        if not any(value in axes for value in op.operands) and not self._mentions(op):
             return True
-        # Without operands of the batch a row may still be its own ordinal, as in a range; copies of one row are not.
-        if not depends and op.name != "broadcast":
-            return False
         for factor in factors_of(op):
             if self._carries(factor, op, axes):
                 axes.update(

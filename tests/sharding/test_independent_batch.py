@@ -45,6 +45,11 @@ DEPENDENT = {
         {{ y = Slice(x, last, first, axis, last) }}""",
     "batch and columns exchanged": f"""{ONE} <int64[3] all = {{4, -1, 6}}>
         {{ r = Reshape(x, all) y = Transpose<perm = [1, 0, 2]>(r) }}""",
+    "rows that data picks": "g (float[N, 4] x, int64[N] i) => (float[N, 4] y) { y = Gather(x, i) }",
+    "attention of rows to each other": f"""{ONE}
+        {{ f = Flatten(x) t = Transpose(f) a = MatMul(f, t) s = Softmax(a) v = MatMul(s, f) h = Shape(x)
+           y = Reshape(v, h) }}""",
+    "numbers that are drawn for all rows": f"{ONE} {{ r = RandomNormal<shape = [4, 6]>() y = Add(x, r) }}",
     "numbers that are drawn": f"{ONE} {{ r = RandomNormalLike(x) y = Add(x, r) }}",
     "an output that is no batch": """g (float[N, 4] x) => (float[4] y)
         { a = Constant<value_ints = [0]>() y = ReduceSum<keepdims = 0>(x, a) }""",
