@@ -26,6 +26,7 @@ from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.reduce import reduce_command
 from onnxc.command_line.report import report_parts
+from onnxc.command_line.serve import serve_command
 from onnxc.command_line.shared import (
     AS_JSON,
     CONFIG,
@@ -90,7 +91,15 @@ def main(verbose: bool) -> None:
     """
 
 
-for command in (bench_command, diff_command, doctor_command, profile_command, reduce_command, train_command):
+for command in (
+    bench_command,
+    diff_command,
+    doctor_command,
+    profile_command,
+    reduce_command,
+    serve_command,
+    train_command,
+):
     main.add_command(command)
 
 
