@@ -145,11 +145,14 @@ def _own_reason(node: GraphNode) -> str:
 # Writing
 
 
-def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTypes) -> ModelProto:
+def annotate_model(
+    model: LoadedModel, checked: CheckedModel, types: InferredTypes, *, whole_functions: bool = False
+) -> ModelProto:
     """A copy of the model that declares these types for its values, those of its functions included.
 
     What is declared of inputs and outputs stays, unless options override it, and is completed; everything else in the
-    model stays as it is.
+    model stays as it is. whole_functions: declare what functions are given too, in models of any IR version; such a
+    copy is for ourselves.
     """
     annotated = ModelProto()
     annotated.CopyFrom(model.proto)
@@ -159,9 +162,10 @@ def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTyp
         if isinstance(place.container, GraphProto) and not place.is_expanded:
             own = {name: type for (where, name), type in found.items() if where == path}
             _annotate_graph(place.container, own, types.bound, keeps=not types.is_overridden)
-    if annotated.ir_version >= FUNCTION_VALUE_INFO:
+    if whole_functions or annotated.ir_version >= FUNCTION_VALUE_INFO:
         for container, own in _expanded_types(checked.graph, places, found).values():
-            _annotate_values(container, own, types.bound)
+            given = container.input if whole_functions and isinstance(container, FunctionProto) else ()
+            _annotate_values(container, own, types.bound, given)
     return annotated
 
 
@@ -208,7 +212,8 @@ def _expanded_types(
             if proto is None:
                 continue
             _, own = joined.setdefault(id(place.container), (place.container, {}))
-            for name, final in zip(proto.output, node.outputs, strict=False):
+            pairs = (*zip(proto.output, node.outputs, strict=False), *zip(proto.input, node.inputs, strict=False))
+            for name, final in pairs:
                 type = found.get((inner.path, final))
                 if type is not None:
                     before = own.get(name, type)
@@ -241,11 +246,13 @@ def _annotate_graph(graph: GraphProto, types: Mapping[str, Type], bound: frozens
     _annotate_values(graph, types, bound)
 
 
-def _annotate_values(container: GraphProto | FunctionProto, types: Mapping[str, Type], bound: frozenset[str]) -> None:
-    """Declares the values that nodes define, but for the outputs of a graph, which are declared as such."""
+def _annotate_values(
+    container: GraphProto | FunctionProto, types: Mapping[str, Type], bound: frozenset[str], given: Sequence[str] = ()
+) -> None:
+    """Declares what is given, and what nodes define but for the outputs of a graph, which are declared as such."""
     outputs = {info.name for info in container.output} if isinstance(container, GraphProto) else set()
     declared: dict[str, ValueInfoProto] = {info.name: info for info in container.value_info}
-    for name in _defined(container.node):
+    for name in (*given, *_defined(container.node)):
         if name in types and name not in outputs:
             info = declared.get(name) or container.value_info.add(name=name)
             complete_type(types[name], info.type, bound, keeps=False)
