@@ -373,8 +373,8 @@ def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix:
     return renamed
 
 
-def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
-    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}, or several of it.
 
     The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
 

@@ -129,6 +129,7 @@ def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: 
     """The module; where the attempt holds objections, not all of it."""
     ir = Builder()
     parameters, scope, defaults = _inputs(graph, options, ir)
+    session.bound = frozenset().union(*(type_symbols(parameter.type) for parameter in parameters))
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())
