@@ -201,8 +201,9 @@ def infer(
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; constants of the model stay as they
-    are. What nodes of operators of others give is known as far as it is declared; a ModelWarning lists them.
+    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; lists of sizes that options override
+    become new ones where constants can say them (docs/overrides.md). What nodes of operators of others give is known as
+    far as it is declared; a ModelWarning lists them.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """

@@ -14,7 +14,8 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.joining.joined_types import joined_element
 from onnxc.compiler.frontend.lower import lower_typed
-from onnxc.compiler.frontend.lower.attempt import FoundType
+from onnxc.compiler.frontend.lower.attempt import FoundType, RenewedSizes
+from onnxc.compiler.frontend.lower.written_sizes import write_sizes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.size_names import ValueKey, name_sizes
@@ -45,7 +46,7 @@ class InferredTypes:
     """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs.
 
     warnings: types that are declared otherwise. unknown: one finding of the nodes of operators of others.
-    is_overridden: whether declared types have given way to options.
+    is_overridden: whether declared types have given way to options. renewed: constants that have.
     """
 
     values: tuple[TypedValue, ...]
@@ -53,6 +54,7 @@ class InferredTypes:
     warnings: tuple[Diagnostic, ...] = ()
     unknown: tuple[Diagnostic, ...] = ()
     is_overridden: bool = False
+    renewed: tuple[RenewedSizes, ...] = ()
 
     def find(self, name: str, path: str = "main") -> Type:
         """The type of the value `name` of the graph at `path`."""
@@ -71,7 +73,9 @@ def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Inf
     reasons = _rank_reasons(model.graph, types)
     values = tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items())
     is_overridden = lowered.graph is not model.graph
-    return InferredTypes(values, bound, tuple(lowered.warnings), tuple(lowered.unknown), is_overridden)
+    return InferredTypes(
+        values, bound, tuple(lowered.warnings), tuple(lowered.unknown), is_overridden, tuple(lowered.renewed)
+    )
 
 
 def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
@@ -166,6 +170,8 @@ def annotate_model(
         for container, own in _expanded_types(checked.graph, places, found).values():
             given = container.input if whole_functions and isinstance(container, FunctionProto) else ()
             _annotate_values(container, own, types.bound, given)
+    graphs = {path: place.container for path, place in places.items() if not place.is_expanded}
+    write_sizes(annotated, graphs, types.renewed)
     return annotated
 
 

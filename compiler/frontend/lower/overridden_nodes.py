@@ -1,12 +1,17 @@
 """What options override, at one node: what it reads before it is lowered, what it gives after, and what is noted."""
 
+from collections.abc import Iterator
+
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.frontend.lower.attempt import RenewedSizes
 from onnxc.compiler.frontend.lower.chosen_floats import cast_floats, cast_operands
 from onnxc.compiler.frontend.lower.frame import Frame, Values
+from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.renewal import Operands
 from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, renewed_operands
+from onnxc.compiler.ir.types import TensorType
 
 __all__ = ["overridden_operands", "overridden_results"]
 
@@ -19,12 +24,25 @@ def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame
     session = frame.session
     if session.before is None:
         return operands
+    given = operands
     try:
-        operands = renewed_operands(node, operands, session.before, key, frame.ir)
+        operands = renewed_operands(node, given, session.before, key, frame.ir)
     except DiagnosedModelError as problem:
         frame.attempt.findings += problem.diagnostics
         return None
+    frame.attempt.renewed += _renewed_sizes(node, given, operands, frame)
     return operands if session.floats is None else cast_operands(node, operands, session.floats, frame.ir)
+
+
+def _renewed_sizes(node: GraphNode, given: Operands, operands: Operands, frame: Frame) -> Iterator[RenewedSizes]:
+    """The lists of sizes among the operands that are others than those that were given."""
+    for index, (before, now) in enumerate(zip(given, operands, strict=True)):
+        if now is None or now is before or not isinstance(now.type, TensorType) or not now.dtype.is_integer:
+            continue
+        sizes = partly_known(now, frame.ir) if now.tensor.is_static and now.rank == 1 else (None,)
+        known = tuple(size for size in sizes if size is not None)
+        if len(known) == len(sizes):
+            yield RenewedSizes(node.location, index, now.dtype, known)
 
 
 def overridden_results(node: GraphNode, operands: Operands, made: Values, key: CaseKey, frame: Frame) -> Values:
