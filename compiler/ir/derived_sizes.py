@@ -108,11 +108,10 @@ def truth_elements(value: Value, depth: int = _DEPTH) -> np.ndarray | None:
     if op.name == "constant":
         return _each(lambda bit: _decided(bool(bit)), [op.array()])
     if op.name in _COMPARED:
-        known = [known_elements(operand) for operand in op.operands]
-        return _each(_COMPARED[op.name], known)
+        return _each(_COMPARED[op.name], _of_all(op.operands, known_elements))
     if op.name == "cast" and op.operands[0].dtype.is_integer:
-        return _each(lambda a: _equal(a, 0).negated(), [known_elements(op.operands[0])])
-    truths = [truth_elements(operand, depth - 1) for operand in op.operands]
+        return _each(lambda a: _equal(a, 0).negated(), _of_all(op.operands, known_elements))
+    truths = _of_all(op.operands, lambda operand: truth_elements(operand, depth - 1))
     if op.name in _COMBINED:
         return _each(_COMBINED[op.name], truths)
     return _moved(op, truths)
@@ -168,11 +167,11 @@ def _ratios(value: Value, depth: int) -> np.ndarray | None:
     if op.name == "constant":
         return _each(_constant_ratio, [op.array()])
     if op.name == "cast" and op.operands[0].dtype.is_integer:
-        ratio_array = _each(lambda size: _Ratio(size, 1), [known_elements(op.operands[0])])
+        ratio_array = _each(lambda size: _Ratio(size, 1), _of_all(op.operands, known_elements))
     else:
-        ratios = [_ratios(operand, depth - 1) for operand in op.operands]
+        ratios = _of_all(op.operands, lambda operand: _ratios(operand, depth - 1))
         if op.name == "cast":
-            ratio_array = ratios[0]
+            ratio_array = None if ratios is None else ratios[0]
         else:
             ratio_array = _each(_ARITHMETIC[op.name], ratios) if op.name in _ARITHMETIC else _moved(op, ratios)
     is_held = ratio_array is None or value.dtype == F64 or all(_is_held(each.numerator) for each in ratio_array.flat)
@@ -253,10 +252,23 @@ def _followed(value: Value, depth: int) -> Op | None:
     return value.op if int(np.prod(static_shape(type))) <= LIMIT else None
 
 
-def _each(function: Callable[..., object], arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """The function of the elements; None where an array is, or a result."""
-    known = [array for array in arrays if array is not None]
-    if len(known) != len(arrays):
+def _of_all(operands: Sequence[Value], read: Callable[[Value], np.ndarray | None]) -> list[np.ndarray] | None:
+    """What is read of each operand; None, and no more is read, where it is of one.
+
+    Whatever read on would double the work at each op that two paths reach.
+    """
+    arrays: list[np.ndarray] = []
+    for operand in operands:
+        array = read(operand)
+        if array is None:
+            return None
+        arrays.append(array)
+    return arrays
+
+
+def _each(function: Callable[..., object], known: Sequence[np.ndarray] | None) -> np.ndarray | None:
+    """The function of the elements; None where these are not known, or a result is None."""
+    if known is None:
         return None
     result = np.empty(known[0].shape, object)
     for index in np.ndindex(result.shape):
@@ -264,9 +276,8 @@ def _each(function: Callable[..., object], arrays: Sequence[np.ndarray | None]) 
     return None if any(each is None for each in result.flat) else result
 
 
-def _moved(op: Op, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
+def _moved(op: Op, known: Sequence[np.ndarray] | None) -> np.ndarray | None:
     """The result of an op that only moves elements."""
-    known = [array for array in operands if array is not None]
-    if PRIMITIVES[op.name].kind != "movement" or op.name == "pad" or len(known) != len(operands):
+    if PRIMITIVES[op.name].kind != "movement" or op.name == "pad" or known is None:
         return None
     return None if picks_by_size(op.attributes) else MEANINGS[op.name](known, op.attributes)[0]

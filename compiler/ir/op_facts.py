@@ -39,5 +39,7 @@ def named_symbols(op: Op) -> tuple[str, ...]:
 def bound_symbols(op: Op) -> tuple[str, ...]:
     """The symbols that are known after `op`: those it names, and those in result types that it declares itself."""
     primitive = PRIMITIVES.get(op.name)
+    if primitive is not None and primitive.binds is None and primitive.type_rule is not None:
+        return ()
     types = op.result_types if primitive is None or primitive.type_rule is None else ()
     return (*named_symbols(op), *(name for type in types for name in sorted(type_symbols(type))))

@@ -203,7 +203,8 @@ def attribute_text(value: Attribute) -> str:
             return value.name
         case Size():
             text = str(value)
-            return f"`{text}`" if text in RESERVED else text
+            name = text.removeprefix("-")
+            return text.replace(name, f"`{name}`") if name in RESERVED else text
         case np.ndarray():
             return _array_text(value)
         case tuple():

@@ -15,6 +15,9 @@ from tests.codegen_gpu.support import SM_80, SM_90, Device, make
 # What tensor cores are called where, for operands that are no f32.
 PRODUCTS = {"cuda:sm_80": "HMMA", "cuda:sm_90": "HGMMA"}
 
+# The types whose instructions are looked at; on the older architecture only these are compiled, as each takes a second.
+INSPECTED = ("f32", "bf16")
+
 
 @pytest.mark.parametrize("name", KINDS)
 def test_golden_sources(name: str) -> None:
@@ -34,7 +37,7 @@ def test_every_kind_is_there() -> None:
 @pytest.mark.parametrize("target", [SM_80, SM_90], ids=str)
 def test_compiled_kernels(target: Target, tmp_path: Path) -> None:
     """No kernel spills, parameters lie where launches put them, accesses are wide and tensor cores multiply."""
-    wanted = [(name, dtype) for name, kind in KINDS.items() for dtype in kind.dtypes]
+    wanted = [(n, d) for n, kind in KINDS.items() for d in kind.dtypes if target == SM_90 or d in INSPECTED]
     sources = [(name, dtype, source) for name, dtype in wanted for source in sources_of(name, dtype, target)]
     kernels = compile_kernels([source for *_, source in sources], target, tmp_path)
     spec = find_spec("triton")
@@ -48,7 +51,7 @@ def test_compiled_kernels(target: Target, tmp_path: Path) -> None:
     instructions: dict[tuple[str, str], str] = {}
     for (name, dtype, source), kernel in zip(sources, kernels, strict=True):
         assert read_cubin(kernel.cubin).parameters == parameter_table([p.type for p in source.parameters]), name
-        if dtype in ("f32", "bf16"):
+        if dtype in INSPECTED:
             found = " ".join(instruction_counts(kernel.cubin, disassembler))
             instructions[name, dtype] = instructions.get((name, dtype), "") + found
     for (name, dtype), found in instructions.items():

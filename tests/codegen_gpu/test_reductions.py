@@ -18,8 +18,8 @@ AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]
 def _kinds(dtype: DType) -> tuple[str, ...]:
     if dtype.is_bool:
         return ("and", "or")
-    # The interpreter takes products number by number.
-    return ("sum", "prod", "min", "max") if dtype in (F32, I8) else ("sum", "max")
+    # The interpreter takes products number by number; the ends of bytes have a test of their own.
+    return {F32: ("sum", "prod", "min", "max"), I8: ("sum", "prod")}.get(dtype, ("sum", "max"))
 
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16, F64, I64, I32, I8, U8, BOOL], ids=str)

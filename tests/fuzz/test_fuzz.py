@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from tests.fuzz.__main__ import try_models
 from tests.fuzz.mutate import MUTATIONS, mutated
 from tests.fuzz.seeds import seeds
-from tests.fuzz.trials import accept, devour, die, disagree, fail, hang, loop, overrun, refuse, run, run_nothing
+from tests.fuzz.trials import accept, devour, die, disagree, empty, fail, hang, loop, overrun, refuse, run, run_nothing
 from tests.fuzz.worker import WRONG, Trial, Worker, attempt
 
 BRIEF = 200
@@ -82,7 +82,7 @@ def _parseable(number: int) -> bytes | None:
 )
 def test_a_worker_tells_what_became_of_a_model_and_takes_the_next(trial: Trial, status: str, reason: str) -> None:
     # Those that sleep do not work: the limit is then six times as long.
-    worker = Worker(0, trial, limit_s=0.5)
+    worker = Worker(0, trial, limit_s=0.5, models=empty)
     for number in range(2):
         outcome = worker.run(number)
         assert (outcome.number, outcome.status) == (number, status)

@@ -21,7 +21,6 @@ from onnxc.runtime.errors import ModelError, OnnxcError
 from tests.conformance.cases import RANDOM_OPERATORS
 from tests.fuzz.agree import Disagreement, Subject, expect_agreement
 from tests.fuzz.mutate import mutated, nodes
-from tests.fuzz.seeds import seeds
 from tests.support.worker_process import WorkerProcess
 
 # An endless run is the model's own; a hang is the compiler's.
@@ -45,6 +44,9 @@ POLL_S, IDLE_FACTOR = 0.5, 6
 # Runs a model, and returns how many draws it took.
 Run = Callable[[], int]
 Trial = Callable[[bytes], Run | None]
+
+# The bytes of model `number` of the run with this seed.
+Models = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,19 @@ def examine(data: bytes) -> Run | None:
     return partial(expect_agreement, Subject(data, interpreter, native, drawn), zlib.crc32(data))
 
 
-def attempt(number: int, seed: int, trial: Trial = examine, tell: Callable[[], None] = lambda: None) -> Outcome:
+def attempt(
+    number: int,
+    seed: int,
+    trial: Trial = examine,
+    tell: Callable[[], None] = lambda: None,
+    models: Models = mutated,
+) -> Outcome:
     """The outcome of one model in this process; `tell` is called when it begins to run."""
     started = time.perf_counter()
     status: Status = "accepted"
     reason = ""
     try:
-        run = trial(mutated(number, seed))
+        run = trial(models(number, seed))
         if run is not None:
             tell()
             status = "ran" if run() else "accepted"
@@ -111,9 +119,9 @@ def _places() -> str:
     return " < ".join(reversed(ours[-3:]))
 
 
-def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int) -> None:
+def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int, models: Models) -> None:
     """The worker's loop: answers each number with an outcome."""
-    seeds()
+    models(0, seed)
     # What is imported late would count as the model's memory.
     importlib.import_module("onnxc.runtime.load")
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -123,7 +131,7 @@ def serve(connection: Connection, seed: int, trial: Trial, memory_bytes: int) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         while (number := connection.recv()) is not None:
-            connection.send(attempt(number, seed, trial, partial(connection.send, RUNNING)))
+            connection.send(attempt(number, seed, trial, partial(connection.send, RUNNING), models))
 
 
 def processor_seconds(pid: int) -> float:
@@ -139,10 +147,15 @@ class Worker(WorkerProcess):
     """A process that tries one model at a time, started again after it has died or was stopped."""
 
     def __init__(
-        self, seed: int, trial: Trial = examine, limit_s: float = LIMIT_S, memory_bytes: int = MEMORY_BYTES
+        self,
+        seed: int,
+        trial: Trial = examine,
+        limit_s: float = LIMIT_S,
+        memory_bytes: int = MEMORY_BYTES,
+        models: Models = mutated,
     ) -> None:
         self.limit_s = limit_s
-        super().__init__(serve, seed, trial, memory_bytes)
+        super().__init__(serve, seed, trial, memory_bytes, models)
 
     def run(self, number: int) -> Outcome:
         """The outcome of one model."""

@@ -10,7 +10,7 @@ from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size, floordiv
 from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, I64, DType
-from onnxc.compiler.ir.module import Attribute, Function, Module, Op, walk
+from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, walk
 from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.ir.printer import (
     attribute_text,
@@ -83,6 +83,15 @@ def test_structural_primitives_round_trip() -> None:
     module = parse_module(STRUCTURAL)
     verify_module(module)
     assert print_module(module) == STRUCTURAL
+
+
+@pytest.mark.parametrize(
+    "size", [Size.symbol("inf"), -Size.symbol("inf"), -Size.symbol("true"), Size.symbol("f32")], ids=str
+)
+def test_a_size_named_like_a_value_stays_a_size(size: Size) -> None:
+    module = Module("", (Function("", Block((), (Op("host", (), {"function": "", "axis": size}, (), ()),), ()), ()),))
+    (op,) = walk(round_trip(module).functions[0].body)
+    assert op.attributes["axis"] == size
 
 
 @given(modules())
