@@ -37,6 +37,7 @@ ROWS = (
     (13, "MeanVarianceNormalization <axes = [0, 2]> (a)", 7, [X]),
     (15, "CastLike (a, b)", 9, [X, np.int64([1])]),
     (14, "Trilu <upper = 0> (a)", 9, [X]),
+    (14, "Trilu (a, i)", 9, [X]),
     (9, "ConstantOfShape <value = int64[1] {7}> (a)", 8, [np.int64([2, 3])]),
     (9, "ConstantOfShape (a)", 8, [np.zeros(0, np.int64)]),
     (23, "Attention (a, b, c)", 22, [Q, K, V]),

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from math import copysign, sqrt
 
-import numpy as np
-
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.steps import Steps
@@ -68,15 +66,22 @@ def _with_past(at: Steps, position: int, attribute: str) -> _Heads:
     past = change.input(position + 3)
     if not past:
         return new
-    shape = change.shape(past) or ("",) * 4
-    length = shape[2] + new.length if isinstance(shape[2], int) and isinstance(new.length, int) else ""
+    before = _past_length(change, past)
+    length = before + new.length if isinstance(before, int) and isinstance(new.length, int) else ""
     return _Heads(at("Concat", past, new.name, axis=2), new.heads, length, new.width)
+
+
+def _past_length(change: Change, past: str) -> int | str:
+    shape = change.shape(past) if past else ("", "", 0, "")
+    return shape[2] if shape is not None and len(shape) == 4 else ""
 
 
 def _shared(at: Steps, x: _Heads, heads: int) -> _Heads:
     """Each head as often as queries share it."""
     if x.heads == heads:
         return x
+    if not x.heads or heads % x.heads:
+        at.change.fail(f"{heads} heads cannot share {x.heads}")
     repeats = at.integers(1, 1, heads // x.heads, 1, 1)
     repeated = at("Expand", at.over("Unsqueeze", x.name, [2]), repeats)
     return _Heads(at("Reshape", repeated, at.integers(0, heads, -1, x.width)), heads, x.length, x.width)
@@ -118,10 +123,9 @@ def _seen(at: Steps, q: _Heads, k: _Heads) -> str:
     """bool[queries, keys]: the keys up to the query itself, which stands behind the past."""
     if not isinstance(q.length, int) or not isinstance(k.length, int):
         at.change.fail("is_causal is 1, and its lengths are not known")
-    past = at.change.shape(at.change.input(4)) if at.change.input(4) else None
-    offset = past[2] if past is not None else 0
-    assert isinstance(offset, int), at.change.node
-    return at.change.tensor(np.tri(q.length, k.length, offset, dtype=np.bool_), "seen")
+    past = _past_length(at.change, at.change.input(4))
+    assert isinstance(past, int), at.change.node
+    return at.triangle(q.length, k.length, past)
 
 
 def _weights(at: Steps, scores: str, bias: str) -> str:

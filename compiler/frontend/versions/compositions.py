@@ -179,13 +179,14 @@ def _cast_like(change: Change) -> None:
 def _trilu(change: Change) -> None:
     """The triangle of a matrix of known sizes, chosen by a constant."""
     shape, k = change.shape(change.input(0)), change.scalar(1)
-    if shape is None or not all(isinstance(size, int) for size in shape[-2:]):
+    rows, columns = shape[-2:] if shape is not None and len(shape) > 1 else ("", "")
+    if not isinstance(rows, int) or not isinstance(columns, int):
         change.fail("the sizes of its matrices are not known")
-    at, is_upper = Steps(change), change.integer("upper", 1)
-    rows, columns = (np.arange(size) for size in shape[-2:])
-    distance = columns[None, :] - rows[:, None] - int(k or 0)
-    triangle = change.tensor(distance >= 0 if is_upper else distance <= 0, "triangle")
-    at.become("Where", triangle, change.input(0), at.scalar(0))
+    at, x, diagonal = Steps(change), change.input(0), int(k or 0)
+    if change.integer("upper", 1):
+        at.become("Where", at.triangle(rows, columns, diagonal - 1), at.scalar(0), x)
+    else:
+        at.become("Where", at.triangle(rows, columns, diagonal), x, at.scalar(0))
 
 
 def _constant_of_shape(change: Change) -> None:

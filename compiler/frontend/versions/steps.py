@@ -20,6 +20,10 @@ AXES_ARE_INPUT = {"ReduceMean": 18, "ReduceMax": 18, "Unsqueeze": 13}
 """The opset from which axes are an input."""
 
 
+MOST_CHOICES = 1 << 24
+"""How many elements a constant mask may have: 4,096 queries by as many keys, 16 MiB in the file."""
+
+
 @dataclass(frozen=True)
 class Steps:
     """What makes nodes in the opset of a change; types follow where an adapter further down may ask for them."""
@@ -55,6 +59,12 @@ class Steps:
     def integers(self, *values: int) -> str:
         """A constant list."""
         return self.change.tensor(np.array(values, np.int64), "integers")
+
+    def triangle(self, rows: int, columns: int, diagonal: int) -> str:
+        """bool[rows, columns]: a constant that holds up to the diagonal, counted from the main one to the right."""
+        if rows * columns > MOST_CHOICES:
+            self.change.fail(f"a constant of {rows} by {columns} choices would be in the model")
+        return self.change.tensor(np.tri(rows, columns, diagonal, dtype=np.bool_), "triangle")
 
     def over(self, operator: str, x: str, axes: Sequence[int], **attributes: Given) -> str:
         """A node with axes, which are an attribute or an input."""
