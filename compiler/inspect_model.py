@@ -39,7 +39,8 @@ def find_all(
     try:
         loaded = _read(source, opset, allow_links=allow_links)
         findings = collect_findings(loaded, limits=within, operators=brought)
-        if not any(finding.severity == "error" for finding in findings):
+        # What cannot be fed is legal, and nothing behind it can be inferred.
+        if not any(finding.severity == "error" or finding.code == "unsupported-type" for finding in findings):
             types = infer_types(check_model(loaded, limits=within, operators=brought))
             return (*findings, *types.warnings, *types.unknown)
     except DiagnosedModelError as found:

@@ -32,7 +32,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     # Checker
     (CHECKER, "unknown-operator", "ai.onnx has no such operator: onnx leaves nodes without a schema unchecked"),
-    (CHECKER, "unsupported-type", "an opaque input cannot be fed"),
     (CHECKER, "malformed_bytes", "the test expects another class of error than that of the checker, which ours raises"),
     (CHECKER, "protobuf_size_over_limit", "the test mocks the size of the message, which ours does not ask for"),
     (
