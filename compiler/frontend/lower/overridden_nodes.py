@@ -8,10 +8,8 @@ from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.attempt import RenewedSizes
 from onnxc.compiler.frontend.lower.chosen_floats import cast_floats, cast_operands
 from onnxc.compiler.frontend.lower.frame import Frame, Values
-from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.renewal import Operands
-from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, renewed_operands
-from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, list_of_sizes, renewed_operands
 
 __all__ = ["overridden_operands", "overridden_results"]
 
@@ -37,12 +35,9 @@ def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame
 def _renewed_sizes(node: GraphNode, given: Operands, operands: Operands, frame: Frame) -> Iterator[RenewedSizes]:
     """The lists of sizes among the operands that are others than those that were given."""
     for index, (before, now) in enumerate(zip(given, operands, strict=True)):
-        if now is None or now is before or not isinstance(now.type, TensorType) or not now.dtype.is_integer:
-            continue
-        sizes = partly_known(now, frame.ir) if now.tensor.is_static and now.rank == 1 else (None,)
-        known = tuple(size for size in sizes if size is not None)
-        if len(known) == len(sizes):
-            yield RenewedSizes(node.location, index, now.dtype, known)
+        sizes = None if now is None or now is before else list_of_sizes(now, frame.ir)
+        if now is not None and sizes is not None:
+            yield RenewedSizes(node.location, index, now.dtype, sizes)
 
 
 def overridden_results(node: GraphNode, operands: Operands, made: Values, key: CaseKey, frame: Frame) -> Values:
