@@ -242,8 +242,17 @@ FUNCTIONS: Rows = {
 TRAINING: Rows = {
     "duplicate-training-binding": ("a binding assigns to one initializer twice", "ONNX IR, TrainingInfoProto"),
     "training-binding-key": ("a binding assigns to what is no initializer", "ONNX IR, TrainingInfoProto"),
+    "shared-training-variable": ("two algorithms update one initializer", "ONNX IR, TrainingInfoProto"),
+    "training-binding-type": (
+        "a binding assigns a value of another type or shape than its initializer",
+        "ONNX IR, TrainingInfoProto",
+    ),
     "training-binding-value": ("a binding takes what is no output of its graph", "ONNX IR, TrainingInfoProto"),
     "training-initialization-input": ("an initialization has an input", "ONNX IR, TrainingInfoProto"),
+    "unsupported-training-variable": (
+        "a binding assigns texts, or elements that share a byte",
+        "onnxc.compile_training",
+    ),
     "training-without-initialization": ("there are initialization bindings and no graph", "ONNX IR, TrainingInfoProto"),
 }
 
@@ -375,6 +384,13 @@ OPTIONS: Rows = {
     "unknown-precision": ("there is no such precision", "onnxc.compile, precision"),
     "no-profile": ("the target has no kernels whose times are recorded", "Executable.profile"),
     "unsupported-device": ("the official test runner asks for another device", "onnxc.backend"),
+    "has-training-information": ("the model has training information already", "onnxc.make_training"),
+    "no-training-information": ("the model has no training information", "onnxc.compile_training"),
+    "seed-range": ("a seed is no integer, or outside its range", "onnxc.compile_training"),
+    "training-output": ("the loss is of no value of the model, of several, or of no float", "onnxc.make_training"),
+    "training-weights": ("there is nothing to train, or what is named cannot be trained", "onnxc.make_training"),
+    "unknown-training-choice": ("there is no such loss, optimizer or setting", "onnxc.make_training"),
+    "unsupported-training-target": ("training is asked for on a GPU", "onnxc.compile_training, target"),
     "unsupported-precision": ("the target has no arithmetic of that precision", "onnxc.compile, precision"),
     "unsupported-option": ("the option is known and not supported yet", "onnxc.compile"),
 }
@@ -410,6 +426,10 @@ CALLS: Rows = {
         "the body or the rule of types of a custom operator gave what does not fit what is declared",
         "onnxc.custom_operator",
     ),
+    "state-mapping": ("a state lacks a variable, has another, or is no mapping", "Trainer.load_state"),
+    "state-shape": ("a variable is given in another shape", "Trainer.load_state"),
+    "training-update-shape": ("a new value has another shape than its variable", "Trainer.step"),
+    "unknown-algorithm": ("there is no algorithm of that ordinal", "Trainer.step"),
     "unknown-weight": ("with_weights names what is no input with a default", "Executable.with_weights"),
     "weight-shape": ("a weight is given in another shape", "Executable.with_weights"),
     "weights-mapping": ("with_weights is given what is no mapping from names", "Executable.with_weights"),

@@ -56,14 +56,19 @@ class Diagnostic:
 
     def to_json(self) -> dict[str, JsonField]:
         """All of it as JSON has it; the names of the fields do not change."""
-        place = self.location
+        location = self.location
         return {
             "severity": self.severity,
             "code": self.code,
             "message": self.message,
             "location": None
-            if place is None
-            else {"graph": place.graph, "index": place.index, "name": place.name, "operator": place.operator},
+            if location is None
+            else {
+                "graph": location.graph,
+                "index": location.index,
+                "name": location.name,
+                "operator": location.operator,
+            },
             "values": list(self.values),
             "rule": self.rule,
         }

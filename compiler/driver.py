@@ -27,7 +27,7 @@ from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.runtime.artifact import Artifact
 
-__all__ = ["STAGES", "Noun", "compile_model", "optimize", "run_stages", "with_provenance"]
+__all__ = ["STAGES", "Noun", "compile_checked", "compile_model", "optimize", "run_stages", "with_provenance"]
 
 Noun = LoadedModel | CheckedModel | Module | KernelPlan | Artifact
 
@@ -52,6 +52,17 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
+    yield from _stages_of_checked(checked, options, end)
+
+
+def compile_checked(checked: CheckedModel, options: CompileOptions) -> Artifact:
+    """The artifact of a model that is checked already."""
+    *_, (_, artifact) = _stages_of_checked(checked, options, back_end(options))
+    assert isinstance(artifact, Artifact), artifact
+    return artifact
+
+
+def _stages_of_checked(checked: CheckedModel, options: CompileOptions, end: BackEnd) -> Iterator[tuple[str, Noun]]:
     with limited_to(options.limits):
         module = lower_model(checked, options.inputs)
     ignored = warn_of_ignored_configurations(checked)

@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
-from onnxc.compiler.frontend.custom.operators import CustomOperator
+from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
 from onnxc.compiler.frontend.external.save import save_model
 from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
@@ -13,14 +14,17 @@ from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_t
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
-from onnxc.compiler.limits import Limits, make_limits
+from onnxc.compiler.frontend.training.binding_types import binding_findings
+from onnxc.compiler.frontend.training.graphs import resolve_training
+from onnxc.compiler.frontend.training.programs import training_programs
+from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.model_versions import convert_loaded
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
 from onnxc.runtime.plain_files import AnyPath
 
-__all__ = ["declare_types", "expand_functions", "find_all", "find_types", "write_model"]
+__all__ = ["Inspection", "declare_types", "expand_functions", "find_all", "find_types", "inspect_loaded", "write_model"]
 
 
 def find_all(
@@ -30,28 +34,55 @@ def find_all(
     allow_links: bool = False,
     opset: int | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """The findings of the checker; where it finds no error, also those of type inference.
+    """The findings of the checker; where it finds no error, also those of type inference, training included.
 
     Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
     within, brought = make_limits(limits), custom_operators(operators)
-    findings: tuple[Diagnostic, ...] = ()
     try:
-        loaded = _read(source, opset, allow_links=allow_links)
-        findings = collect_findings(loaded, limits=within, operators=brought)
-        # What cannot be fed is legal, and nothing behind it can be inferred.
-        if not any(finding.severity == "error" or finding.code == "unsupported-type" for finding in findings):
-            types = infer_types(check_model(loaded, limits=within, operators=brought))
-            return (*findings, *types.warnings, *types.unknown)
+        return inspect_loaded(_read(source, opset, allow_links=allow_links), within, brought).findings
     except DiagnosedModelError as found:
-        return (*findings, *found.diagnostics)
+        return found.diagnostics
     except ModelError as problem:
-        return (*findings, error(problem.code, str(problem)))
+        return (error(problem.code, str(problem)),)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is known of a model: its findings, and as far as these let it be known, the model checked and its types."""
+
+    findings: tuple[Diagnostic, ...]
+    checked: CheckedModel | None = None
+    types: InferredTypes | None = None
+
+
+def inspect_loaded(
+    loaded: LoadedModel, limits: Limits = DEFAULT_LIMITS, operators: CustomOperators = NO_OPERATORS
+) -> Inspection:
+    """The findings of the checker and of type inference, with what both made; nothing is raised for what is wrong.
+
+    Training information has findings of its own, which leave the types of the model as they are.
+    """
+    findings = collect_findings(loaded, limits=limits, operators=operators)
+    # What cannot be fed is legal, and nothing behind it can be inferred.
+    if any(finding.severity == "error" or finding.code == "unsupported-type" for finding in findings):
+        return Inspection(findings)
+    checked, types = None, None
+    try:
+        checked = check_model(loaded, limits=limits, operators=operators)
+        types = infer_types(checked)
+        findings = (*findings, *types.warnings, *types.unknown)
+        programs = training_programs(checked, resolve_training(loaded, limits, operators))
+        return Inspection((*findings, *binding_findings(programs)), checked, types)
+    except DiagnosedModelError as found:
+        return Inspection((*findings, *found.diagnostics), checked, types)
+    except ModelError as problem:
+        return Inspection((*findings, error(problem.code, str(problem))), checked, types)
     except UnsupportedError as problem:
         _, _, listing = str(problem).partition(": ")
         message, *nodes = listing.split("\n")
-        return (*findings, warning(problem.code, message, values=[node.removeprefix("  --> ") for node in nodes]))
-    return findings
+        listed = [node.removeprefix("  --> ") for node in nodes]
+        return Inspection((*findings, warning(problem.code, message, values=listed)), checked, types)
 
 
 def _read(source: ModelSource, opset: int | None, *, allow_links: bool) -> LoadedModel:

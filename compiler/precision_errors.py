@@ -59,8 +59,8 @@ class LayerError:
 
     def to_json(self) -> dict[str, str | int | float | None]:
         """All of it as JSON has it."""
-        place = self.location
-        node = {"graph": place.graph, "node": place.index, "name": place.name, "operator": place.operator}
+        location = self.location
+        node = {"graph": location.graph, "node": location.index, "name": location.name, "operator": location.operator}
         return {**node, "primitive": self.operator, "relative_rms": self.relative_rms, "growth": self.growth}
 
 
@@ -130,16 +130,16 @@ def layer_errors(
     exact = _traced(module, inputs)
     lowered = _traced(run_pipeline(module, precision_passes(options.precision)), inputs)
     errors = {
-        place: _error_between(array, lowered[place][1])
-        for place, (_, array) in exact.items()
-        if place in lowered and lowered[place][1].shape == array.shape
+        location: _error_between(array, lowered[location][1])
+        for location, (_, array) in exact.items()
+        if location in lowered and lowered[location][1].shape == array.shape
     }
-    found = [
-        LayerError(place, op.name, errors[place], errors[place] - _inherited(op, place, errors))
-        for place, (op, _) in exact.items()
-        if place in errors
+    layers = [
+        LayerError(location, op.name, errors[location], errors[location] - _inherited(op, location, errors))
+        for location, (op, _) in exact.items()
+        if location in errors
     ]
-    return tuple(sorted(found, key=lambda layer: -layer.growth))
+    return tuple(sorted(layers, key=lambda layer: -layer.growth))
 
 
 Trace = dict[Location, tuple[Op, np.ndarray]]
@@ -164,7 +164,7 @@ def _error_between(exact: np.ndarray, lowered: np.ndarray) -> float:
     return _output_error("", exact.reshape(-1), lowered.reshape(-1)).relative_rms
 
 
-def _inherited(op: Op, place: Location, errors: Mapping[Location, float]) -> float:
+def _inherited(op: Op, location: Location, errors: Mapping[Location, float]) -> float:
     """The largest error of what the node of `op` reads from other nodes."""
     largest = 0.0
     pending: list[Value] = list(op.operands)
@@ -174,7 +174,7 @@ def _inherited(op: Op, place: Location, errors: Mapping[Location, float]) -> flo
         if value.op is None or value in seen:
             continue
         seen.add(value)
-        if value.op.location is None or value.op.location == place or value.op.location not in errors:
+        if value.op.location is None or value.op.location == location or value.op.location not in errors:
             pending += value.op.operands
         else:
             largest = max(largest, errors[value.op.location])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
+    from onnxc.compiler.trainer import Trainer
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
     from onnxc.runtime.sparse_tensor import SparseTensor
@@ -42,6 +43,7 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "compile_training",
     "convert_version",
     "custom_operator",
     "extract",
@@ -49,6 +51,7 @@ __all__ = [
     "infer",
     "inline",
     "load",
+    "make_training",
     "merge",
     "register",
     "rename",
@@ -140,6 +143,62 @@ def compile(
         artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, checked)
         executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, checked.threads)
     return executable
+
+
+def compile_training(
+    model: "ModelSource",
+    target: str = "cpu",
+    dims: "Mapping[str, DimRange] | None" = None,
+    threads: int | None = None,
+    cache: "CacheOption" = None,
+    limits: "Limits | Mapping[str, int] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
+    seed: int = 0,
+) -> "Trainer":
+    """The trainer of a model with training information: `initialize()`, `step(inputs)`, `evaluate(inputs)`.
+
+    Its initializations, its algorithms and the model itself are compiled, once for all sizes; their variables stay in
+    place between calls (docs/training.md). Until `initialize` is called they are as the model has them.
+    target: "cpu", or "interpreter". seed: where the random state begins.
+    dims, threads, cache, limits, operators, allow_links: as for `compile`.
+
+    Raises ModelError, UnsupportedError, InputError.
+    """
+    options = importlib.import_module("onnxc.compiler.options").make_options(
+        target, dims, threads=threads, cache=cache, limits=limits, operators=operators, allow_links=allow_links
+    )
+    trainer: Trainer = importlib.import_module("onnxc.compiler.compile_training").compile_training(model, options, seed)
+    return trainer
+
+
+def make_training(
+    model: "ModelSource",
+    loss: str = "cross_entropy",
+    optimizer: str = "sgd",
+    *,
+    output: str | None = None,
+    trainable: Sequence[str] | None = None,
+    learning_rate: float | None = None,
+    settings: Mapping[str, float | str] | None = None,
+    initialization: str | None = "he",
+) -> "ModelProto":
+    """The model with training information, as a message: `SerializeToString()` gives its bytes.
+
+    loss: "cross_entropy" or "negative_log_likelihood" with an input `labels`, "mean_squared_error" or
+    "mean_absolute_error" with an input `targets`, "output" where the model gives the loss itself.
+    optimizer: "sgd", "momentum", "adam" or "adagrad"; settings: attributes of its operator, {"alpha": 0.95}.
+    output: the value that the loss is of, None for the only output. The cross entropy is of what a Softmax reads.
+    trainable: the initializers to train, None for all floats with an axis that the loss depends on.
+    learning_rate: the default of the input `learning_rate` of a step; None is a usual one for the optimizer.
+    initialization: how far random weights are spread, "he" or "glorot"; None keeps those of the model.
+
+    Raises InputError, ModelError, UnsupportedError.
+    """
+    made: ModelProto = importlib.import_module("onnxc.compiler.make_training").make_training(
+        model, loss, optimizer, output, trainable, learning_rate, settings, initialization
+    )
+    return made
 
 
 def load(

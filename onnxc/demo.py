@@ -24,7 +24,7 @@ ASCII_SHADES = " .+#@"
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What one run of the demonstration found."""
+    """What one run of the demonstration gave."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -82,18 +82,18 @@ def median_seconds(call: Callable[[], object]) -> float:
     return statistics.median(seconds[CALLS // 10 :])
 
 
-def chosen(found: Demonstration) -> list[int]:
+def chosen(demo: Demonstration) -> list[int]:
     """The images to draw: right answers, each of another digit, and the first wrong one if there is one."""
-    is_right = found.answers == found.labels
-    firsts = [int(np.flatnonzero(is_right & (found.labels == digit))[0]) for digit in range(SHOWN)]
+    is_right = demo.answers == demo.labels
+    firsts = [int(np.flatnonzero(is_right & (demo.labels == digit))[0]) for digit in range(SHOWN)]
     wrong = np.flatnonzero(~is_right)
     return [*firsts[: SHOWN - 1], int(wrong[0])] if wrong.size else firsts
 
 
-def draw_digits(found: Demonstration, indices: Sequence[int], shades: str) -> list[str]:
+def draw_digits(demo: Demonstration, indices: Sequence[int], shades: str) -> list[str]:
     """Lines of text with the images side by side and the answer below each."""
-    rows = ["  ".join(draw_row(found.images[i, 0, row], shades) for i in indices) for row in range(8)]
-    return [*rows, "  ".join(f"{caption(found, i):16}" for i in indices)]
+    rows = ["  ".join(draw_row(demo.images[i, 0, row], shades) for i in indices) for row in range(8)]
+    return [*rows, "  ".join(f"{caption(demo, i):16}" for i in indices)]
 
 
 def draw_row(pixels: np.ndarray, shades: str) -> str:
@@ -101,20 +101,20 @@ def draw_row(pixels: np.ndarray, shades: str) -> str:
     return "".join(2 * shades[int(level)] for level in np.rint(pixels / 16 * (len(shades) - 1)))
 
 
-def caption(found: Demonstration, index: int) -> str:
-    answer, label = found.answers[index], found.labels[index]
-    sure = f"{answer} ({found.probabilities[index, answer]:.0%})"
+def caption(demo: Demonstration, index: int) -> str:
+    answer, label = demo.answers[index], demo.labels[index]
+    sure = f"{answer} ({demo.probabilities[index, answer]:.0%})"
     return sure if answer == label else f"{sure}, is {label}"
 
 
-def report_lines(found: Demonstration) -> list[str]:
+def report_lines(demo: Demonstration) -> list[str]:
     """The figures, one a line."""
-    total = len(found.labels)
-    sizes = f"{found.model_bytes / 1e3:.0f} kB of ONNX into {found.artifact_bytes / 1e3:.0f} kB"
-    batch_us = found.all_images_s * 1e6 / total
+    total = len(demo.labels)
+    sizes = f"{demo.model_bytes / 1e3:.0f} kB of ONNX into {demo.artifact_bytes / 1e3:.0f} kB"
+    batch_us = demo.all_images_s * 1e6 / total
     return [
-        f"compiled     {sizes} in {found.compile_s:.2f} s",
-        f"loaded       in {found.load_s * 1e3:.1f} ms",
-        f"accuracy     {found.correct / total:.2%}: {found.correct} of {total} images that it has never seen",
-        f"latency      {found.one_image_s * 1e6:.1f} µs for one image, {batch_us:.2f} µs each for {total} at once",
+        f"compiled     {sizes} in {demo.compile_s:.2f} s",
+        f"loaded       in {demo.load_s * 1e3:.1f} ms",
+        f"accuracy     {demo.correct / total:.2%}: {demo.correct} of {total} images that it has never seen",
+        f"latency      {demo.one_image_s * 1e6:.1f} µs for one image, {batch_us:.2f} µs each for {total} at once",
     ]

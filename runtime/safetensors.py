@@ -47,9 +47,9 @@ def read_header(data: memoryview) -> Mapping[str, StoredTensor]:
     """Each tensor of the file by name. Raises SafetensorsError."""
     header = _header(data)
     begin = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
-    found = {name: _tensor(name, entry, begin) for name, entry in header.items() if name != _METADATA}
+    tensors = {name: _tensor(name, entry, begin) for name, entry in header.items() if name != _METADATA}
     position = begin
-    for name, tensor in sorted(found.items(), key=lambda item: (item[1].start, item[1].end)):
+    for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
         if tensor.start != position:
             raise SafetensorsError(
                 f'tensor "{name}" begins at byte {tensor.start}, and {position} is the next free one'
@@ -57,7 +57,7 @@ def read_header(data: memoryview) -> Mapping[str, StoredTensor]:
         position = tensor.end
     if position != len(data):
         raise SafetensorsError(f"its tensors end at byte {position}, and the file has {len(data)}")
-    return found
+    return tensors
 
 
 def _header(data: memoryview) -> Mapping[str, object]:
@@ -80,10 +80,10 @@ def _header(data: memoryview) -> Mapping[str, object]:
 
 
 def _distinct(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise ValueError("an object has a key twice")
-    return found
+    return entries
 
 
 def _tensor(name: str, entry: object, begin: int) -> StoredTensor:

@@ -16,12 +16,12 @@ TRAINING = "ai.onnx.preview.training"
 class Computation:
     """Graphs, each within the one before it.
 
-    `places` tells where in them a name is defined, (graph, node), `captures` what each Gradient uses besides its
-    inputs, by its place.
+    `locations` tells where in them a name is defined, (graph, node), `captures` what each Gradient uses besides its
+    inputs, by its location.
     """
 
     graphs: Sequence[Graph]
-    places: Mapping[str, tuple[int, int]]
+    locations: Mapping[str, tuple[int, int]]
     captures: Mapping[tuple[int, int], tuple[str, ...]]
 
     @staticmethod
@@ -29,30 +29,31 @@ class Computation:
         """The computation that can be seen from within the last of `graphs`."""
         nodes = [((depth, i), node) for depth, graph in enumerate(graphs) for i, node in enumerate(graph.nodes)]
         captures: dict[tuple[int, int], tuple[str, ...]] = {}
-        found = Computation(graphs, {name: place for place, node in nodes for name in node.outputs}, captures)
+        locations = {name: location for location, node in nodes for name in node.outputs}
+        computation = Computation(graphs, locations, captures)
         # In order, as the target of one may be the result of another that comes before it.
-        for place, node in nodes:
+        for location, node in nodes:
             if (node.domain, node.operator) == (TRAINING, "Gradient"):
-                captures[place] = tuple(found._captured(node))
-        return found
+                captures[location] = tuple(computation._captured(node))
+        return computation
 
     def defines(self, name: str) -> bool:
         """Whether one of the graphs has a value of that name."""
         fed = (name in {info.name for info in graph.inputs} | graph.initializers.keys() for graph in self.graphs)
-        return name in self.places or any(fed)
+        return name in self.locations or any(fed)
 
     def above(self, result: str, cut: Collection[str] = ()) -> Mapping[str, None]:
         """`result` and the names that it is computed from; those in `cut` are there, but what is above them is not."""
-        found: dict[str, None] = {}
+        above: dict[str, None] = {}
         pending = [result]
         while pending:
             name = pending.pop()
-            if name in found:
+            if name in above:
                 continue
-            found[name] = None
-            if name in self.places and name not in cut:
-                pending += reversed([*self._used(self.places[name])])
-        return found
+            above[name] = None
+            if name in self.locations and name not in cut:
+                pending += reversed([*self._used(self.locations[name])])
+        return above
 
     def between(
         self, result: str, given: Collection[str], known: Collection[str] | None = None
@@ -61,29 +62,29 @@ class Computation:
 
         Nodes that do not depend on `given` are left out where all that they define is in `known`, or there is none.
         """
-        places = {self.places[name] for name in self.above(result, given) if name in self.places and name not in given}
+        computed = (name for name in self.above(result, given) if name in self.locations and name not in given)
         changed, nodes, at_hand = set(given), {}, None if known is None else set(known)
-        for place in sorted(places):
-            depth, index = place
+        for location in sorted({self.locations[name] for name in computed}):
+            depth, index = location
             node = self.graphs[depth].nodes[index]
             made = {name for name in node.outputs if name}
             is_known = at_hand is None or made <= at_hand
-            if not is_known or not changed.isdisjoint(self._used(place)):
+            if not is_known or not changed.isdisjoint(self._used(location)):
                 changed |= made
-                nodes[place] = node
+                nodes[location] = node
         return nodes
 
-    def _used(self, place: tuple[int, int]) -> Iterator[str]:
-        depth, index = place
+    def _used(self, location: tuple[int, int]) -> Iterator[str]:
+        depth, index = location
         yield from _used(self.graphs[depth].nodes[index])
-        yield from self.captures.get(place, ())
+        yield from self.captures.get(location, ())
 
     def _captured(self, gradient: GraphNode) -> Iterator[str]:
         given = {name for attribute in ("xs", "zs") for name in names_in(gradient, attribute)}
         for target in names_in(gradient, "y"):
             nodes = self.between(target, given)
             made = {name for node in nodes.values() for name in node.outputs}
-            yield from (name for place in nodes for name in self._used(place) if name not in made | given)
+            yield from (name for location in nodes for name in self._used(location) if name not in made | given)
 
 
 def names_in(node: GraphNode, attribute: str) -> tuple[str, ...]:

@@ -41,20 +41,20 @@ def write_type(type: Type, proto: TypeProto) -> None:
     complete_type(type, proto, frozenset(), keeps=True)
 
 
-def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps: bool) -> None:
+def complete_type(inferred: Type, proto: TypeProto, bound: frozenset[str], *, keeps: bool) -> None:
     """Adds to `proto` what the type `found` tells beyond it.
 
     A name that no input binds gives way to a number. Unless it `keeps` all else that is declared, a declared size gives
     way to one in the symbols that inputs `bind`, which tells more; a number that inference does not know is kept.
     """
     kind = proto.WhichOneof("value")
-    if kind is not None and kind != _KINDS[type(found)]:
+    if kind is not None and kind != _KINDS[type(inferred)]:
         return
-    match found:
+    match inferred:
         case TensorType():
-            _complete_tensor(found, proto.tensor_type, bound, keeps=keeps)
+            _complete_tensor(inferred, proto.tensor_type, bound, keeps=keeps)
         case SparseTensorType():
-            _complete_tensor(found, proto.sparse_tensor_type, bound, keeps=keeps)
+            _complete_tensor(inferred, proto.sparse_tensor_type, bound, keeps=keeps)
         case SequenceType(element):
             complete_type(element, proto.sequence_type.elem_type, bound, keeps=keeps)
         case OptionalType(element):
@@ -64,11 +64,11 @@ def complete_type(found: Type, proto: TypeProto, bound: frozenset[str], *, keeps
             complete_type(value, proto.map_type.value_type, bound, keeps=keeps)
 
 
-def _complete_tensor(found: ShapedType, proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
+def _complete_tensor(inferred: ShapedType, proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
     if not keeps or not proto.elem_type:
-        proto.elem_type = number_of(found.dtype)
-    if found.shape is not None:
-        _complete_shape(found.shape, proto, bound, keeps=keeps)
+        proto.elem_type = number_of(inferred.dtype)
+    if inferred.shape is not None:
+        _complete_shape(inferred.shape, proto, bound, keeps=keeps)
 
 
 def _complete_shape(shape: tuple[Dim, ...], proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
@@ -83,7 +83,7 @@ def _complete_shape(shape: tuple[Dim, ...], proto: AnyTensorProto, bound: frozen
             tells_more = not keeps or _is_free(dim, bound) or dim.WhichOneof("value") == "dim_value"
         else:
             tells_more = not keeps and symbols_of(size) <= bound
-        if not _is_told(dim) or tells_more:
+        if not _is_declared(dim) or tells_more:
             _write_size(size, dim)
 
 
@@ -99,6 +99,6 @@ def _write_size(size: Dim, dim: TensorShapeProto.Dimension) -> None:
         dim.dim_param = lone_symbol(size) or str(size)
 
 
-def _is_told(dim: TensorShapeProto.Dimension) -> bool:
+def _is_declared(dim: TensorShapeProto.Dimension) -> bool:
     """Whether a size is declared: a number, or a name."""
     return dim.dim_value >= 0 if dim.WhichOneof("value") == "dim_value" else names_a_size(dim.dim_param)

@@ -33,14 +33,14 @@ class Chosen:
 
     def called(self, nodes: Iterable[NodeProto]) -> Mapping[FunctionKey, ModelFunction]:
         """The functions whose bodies will be in place of `nodes`."""
-        found: dict[FunctionKey, ModelFunction] = {}
+        reached: dict[FunctionKey, ModelFunction] = {}
         waiting = [node_key(node) for node in all_nodes(nodes)] if self.functions else []
         while waiting:
             key = waiting.pop()
-            if key in self.functions and key not in found:
-                found[key] = self.functions[key]
-                waiting += [node_key(node) for node in all_nodes(found[key].proto.node)]
-        return found
+            if key in self.functions and key not in reached:
+                reached[key] = self.functions[key]
+                waiting += [node_key(node) for node in all_nodes(reached[key].proto.node)]
+        return reached
 
 
 @dataclass(frozen=True)
@@ -114,5 +114,5 @@ def _merged(used: Sequence[_Use], own: int | None, path: str) -> int:
     name, versions = others[0].domain or "ai.onnx", " and ".join(map(str, sorted({*tried})))
     message = f"{path} and the functions that it calls use versions {versions} of {name}, and no one of them serves all"
     values = [f"{use.operator}-{use.version} is another in {newest}: {use.location}" for use in others[:_LISTED]]
-    found = error("opset-conflict", message, others[0].location, values, "ONNX IR, functions")
-    raise UnsupportedError(str(found), code=found.code)
+    conflict = error("opset-conflict", message, others[0].location, values, "ONNX IR, functions")
+    raise UnsupportedError(str(conflict), code=conflict.code)

@@ -49,17 +49,17 @@ def operand_findings(node: GraphNode, operands: Sequence[Value | None]) -> list[
             findings.append(error("missing-input", message, node.location, (), rule))
         if operand is None or formal is None:
             continue
-        found = schema_text(operand.type)
+        text = schema_text(operand.type)
         values = [f'{formal.name} "{node.inputs[position]}" : {operand.type}']
         rule = f"ONNX {node.operator}, type {formal.type_str}"
-        if not is_allowed(found, formal, node):
-            message = f"input {formal.name} is {found}, which {node.schema.identity} does not take"
+        if not is_allowed(text, formal, node):
+            message = f"input {formal.name} is {text}, which {node.schema.identity} does not take"
             findings.append(error("type-constraint", message, node.location, values, rule))
             continue
         if formal.type_str in node.schema.type_constraints and formal.homogeneous:
-            other_type, other = bound.setdefault(formal.type_str, (found, values[0]))
-            if found not in (other_type, f"optional({other_type})") and other_type != f"optional({found})":
-                message = f"input {formal.name} is {found}, and {formal.type_str} is {other_type} already"
+            other_type, other = bound.setdefault(formal.type_str, (text, values[0]))
+            if text not in (other_type, f"optional({other_type})") and other_type != f"optional({text})":
+                message = f"input {formal.name} is {text}, and {formal.type_str} is {other_type} already"
                 findings.append(error("type-mismatch", message, node.location, [other, *values], rule))
     return findings
 
@@ -95,7 +95,7 @@ def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diag
     return findings
 
 
-def is_allowed(found: str, formal: Formal, node: GraphNode) -> bool:
+def is_allowed(text: str, formal: Formal, node: GraphNode) -> bool:
     """Whether a constraint has the type; what is known to be present may stand for an optional."""
     allowed = node.schema.type_constraints.get(formal.type_str, (formal.type_str,))
-    return node.is_copy or found in allowed or f"optional({found})" in allowed
+    return node.is_copy or text in allowed or f"optional({text})" in allowed

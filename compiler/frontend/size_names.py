@@ -54,8 +54,8 @@ class _Names:
 
     def adopt(self, type: Type, declared: Type | None) -> None:
         """Takes over the names that the model gives to sizes of one value."""
-        for dim, told in _paired_sizes(type, declared):
-            symbol, name = lone_symbol(dim), lone_symbol(told)
+        for dim, said in _paired_sizes(type, declared):
+            symbol, name = lone_symbol(dim), lone_symbol(said)
             if symbol is None or name is None or symbol in self.bound or symbol in self.names or dim == ANY_SIZE:
                 continue
             if name not in self.bound and name not in self.names.values():
@@ -114,5 +114,5 @@ class _Names:
 def _paired_sizes(type: Type, declared: Type | None) -> Iterator[tuple[Dim, Dim]]:
     """The sizes of a value, each with what is declared of it."""
     match type, declared:
-        case ShapedType(shape=tuple() as shape), ShapedType(shape=tuple() as told) if len(shape) == len(told):
-            yield from zip(shape, told, strict=True)
+        case ShapedType(shape=tuple() as shape), ShapedType(shape=tuple() as said) if len(shape) == len(said):
+            yield from zip(shape, said, strict=True)

@@ -159,14 +159,14 @@ def _ordered_symbols(dim: Dim) -> list[str]:
     """The symbols of `dim` in the order of its canonical form."""
     if isinstance(dim, int):
         return []
-    found: list[str] = []
+    symbols: list[str] = []
     for monomial, _ in dim.terms:
         for atom in monomial:
             if isinstance(atom, str):
-                found.append(atom)
+                symbols.append(atom)
             else:
-                found += [name for argument in atom.arguments for name in _ordered_symbols(argument)]
-    return found
+                symbols += [name for argument in atom.arguments for name in _ordered_symbols(argument)]
+    return symbols
 
 
 def _attribute_symbols(value: Attribute) -> list[str]:

@@ -41,8 +41,10 @@ from onnxc.command_line.shared import (
     print_parts,
     progress,
     reporting_errors,
+    write_page,
 )
 from onnxc.command_line.stage_text import text_of
+from onnxc.command_line.train import train_command
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.driver import STAGES, Noun, run_stages
@@ -54,6 +56,7 @@ from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
+from onnxc.inspecting.pages import artifact_page, model_page
 from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.load import read_artifact, verify_artifact
 from onnxc.runtime.sparse_tensor import SparseTensor
@@ -79,7 +82,7 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command):
+for command in (bench_command, doctor_command, profile_command, train_command):
     main.add_command(command)
 
 
@@ -380,12 +383,20 @@ def convert_command(model: Path, output: Path, opset: int | None, limits: Mappin
 
 @main.command("inspect")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with its graph instead.")
 @reporting_errors
-def inspect_command(file: Path) -> None:
+def inspect_command(file: Path, html: Path | None) -> None:
     """Say what is in a model or an artifact.
 
-    FILE is an .onnx or .onnxc file; its signature, size, and operators or kernels are printed.
+    FILE is an .onnx or .onnxc file; its signature, size, and operators or kernels are printed. --html writes a page
+    to look at in a browser: graphs, types, weights and findings, or steps, launches and memory.
     """
+    if html is not None:
+        with progress(f"inspecting {file.name}"):
+            page = artifact_page(file) if is_artifact(file) else model_page(file)
+        write_page(html, page)
+        click.echo(f"{html}: {html.stat().st_size / 1e3:.0f} kB")
+        return
     print_parts(describe.artifact_parts(file) if is_artifact(file) else describe.model_parts(file))
 
 

@@ -22,6 +22,7 @@ from onnxc.command_line.shared import (
     print_parts,
     progress,
     reporting_errors,
+    write_page,
 )
 from onnxc.command_line.tables import facts_table, table
 from onnxc.runtime.profiling.profile import KernelTime, Profile
@@ -78,22 +79,15 @@ def profile_command(
         ordered = [feed.get(info.name) for info in executable.inputs]
         found = executable.profile(*ordered, calls=calls, warmup=warmup)
     if html is not None:
-        _write(html, found.html())
+        write_page(html, found.html())
     if trace is not None:
-        _write(trace, json.dumps(found.trace()))
+        write_page(trace, json.dumps(found.trace()))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
         return
     print_parts(profile_parts(found, top))
     for path in filter(None, (html, trace)):
         click.echo(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as problem:
-        raise click.FileError(str(path), problem.strerror) from problem
 
 
 def profile_parts(profile: Profile, top: int | None = None) -> Iterator[RenderableType]:

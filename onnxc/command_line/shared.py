@@ -32,6 +32,7 @@ from onnxc.runtime.signature import TensorInfo
 __all__ = [
     "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SHAPE", "TARGET", "THREADS",
     "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
+    "write_page",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -162,6 +163,14 @@ def open_model(
         return executable
     with progress(f"compiling {model.name}"):
         return onnxc.compile(model, target, dims, shapes, dtypes, precision=precision, threads=threads, opset=opset)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Writes a page or a trace; that it cannot be written is an error of usage."""
+    try:
+        path.write_text(text)
+    except OSError as problem:
+        raise click.FileError(str(path), problem.strerror) from problem
 
 
 def is_artifact(file: Path) -> bool:

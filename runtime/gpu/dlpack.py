@@ -80,19 +80,19 @@ def export_capsule(address: int, shape: tuple[int, ...], dtype: DType, device: i
     managed = _ManagedTensor()
     managed.tensor = _Tensor(address, CUDA_DEVICE, device, len(shape), code, bits, 1, axes, steps, 0)
     managed.deleter = ctypes.cast(_delete, ctypes.c_void_p).value
-    place = ctypes.addressof(managed)
-    _exported[place] = (managed, axes, steps, owner)
-    capsule: object = _new_capsule(place, _NAME, ctypes.cast(_destroy, ctypes.c_void_p).value)
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, axes, steps, owner)
+    capsule: object = _new_capsule(address, _NAME, ctypes.cast(_destroy, ctypes.c_void_p).value)
     return capsule
 
 
 def read_capsule(capsule: object, what: str) -> Described:
     """The array in a capsule, on whatever CUDA device; it is alive as long as the capsule. Raises InputError."""
     try:
-        place = _pointer_of(capsule, _NAME)
+        address = _pointer_of(capsule, _NAME)
     except ValueError as problem:
         raise InputError(f'{what} gave a capsule that is no "dltensor"', code="input-type") from problem
-    tensor = _ManagedTensor.from_address(place).tensor
+    tensor = _ManagedTensor.from_address(address).tensor
     name = _NAMES.get((tensor.code, tensor.bits))
     if tensor.device_type != CUDA_DEVICE or tensor.lanes != 1 or name is None:
         kind = f"type code {tensor.code} of {tensor.bits} bits"
@@ -104,8 +104,8 @@ def read_capsule(capsule: object, what: str) -> Described:
     return Described(address, tensor.device_id, tuple(tensor.shape[:rank]), strides, DTYPES[name], capsule)
 
 
-def _give_back(place: int) -> None:
-    _exported.pop(place, None)
+def _give_back(address: int) -> None:
+    _exported.pop(address, None)
 
 
 def _close_capsule(capsule: int) -> None:

@@ -1,18 +1,45 @@
-"""The page of a profile: one file of HTML with its data, styles and code, which asks no network for anything."""
+"""Pages: one file of HTML with its data, styles and code, which asks no network for anything."""
 
 import json
+import math
+from collections.abc import Mapping
 from importlib.resources import files
 
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["profile_page"]
+__all__ = ["fill_page", "profile_page"]
 
 # What could end the element that the data is in; all that is not ASCII is escaped by JSON.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+# Controls, and marks that let what comes behind them run to the left or to the right: shown, they do nothing.
+_CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
+_DIRECTIONS = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE = {code: f"\\u{code:04x}" for code in (*_CONTROLS, *_DIRECTIONS)}
+
 
 def profile_page(profile: JsonValue) -> str:
     """The page that shows the JSON object of a profile; names of models and nodes may be any text."""
-    template = (files("onnxc.runtime.profiling") / "page.html").read_text("utf8")
-    data = json.dumps(profile).translate(_ESCAPES)
-    return template.replace("/*DATA*/", data, 1)
+    return fill_page((files("onnxc.runtime.profiling") / "page.html").read_text("utf8"), profile)
+
+
+def fill_page(template: str, data: JsonValue) -> str:
+    """The template with the code for tables in the place of /*TABLES*/, and in that of /*DATA*/ the data as JSON.
+
+    Nothing in the data can end the element that it is in, or change in which direction a line of text runs.
+    """
+    tables = (files("onnxc.runtime.profiling") / "tables.js").read_text("utf8")
+    text = json.dumps(_visible(data)).translate(_ESCAPES)
+    # The data comes last, so that a name in it that looks like a mark is none.
+    return template.replace("/*TABLES*/", tables, 1).replace("/*DATA*/", text, 1)
+
+
+def _visible(value: JsonValue) -> JsonValue:
+    """The same, with controls and marks of direction in its texts spelled out; JSON has no infinity and no NaN."""
+    if isinstance(value, str):
+        return value.translate(_VISIBLE)
+    if isinstance(value, Mapping):
+        return {key.translate(_VISIBLE): _visible(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_visible(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -39,7 +39,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (
         INFERENCE,
         "dim_param:",
-        "the tests begin with a Reshape by unknown data: of what is declared behind it ours takes numbers, and no names",
+        "the tests begin with a Reshape by unknown data: of what is declared behind it ours takes numbers, no names",
     ),
     # Checker
     (CHECKER, "unknown-operator", "ai.onnx has no such operator: onnx leaves nodes without a schema unchecked"),

@@ -45,26 +45,26 @@ class KnownTypes:
         """The shape of a value, where its declaration tells one."""
         if name not in self.declared:
             return self.outer.shape(name) if self.outer is not None else None
-        told = self.declared[name]
-        if isinstance(told, TypeProto) and told.tensor_type.HasField("shape"):
-            dims = told.tensor_type.shape.dim
+        known = self.declared[name]
+        if isinstance(known, TypeProto) and known.tensor_type.HasField("shape"):
+            dims = known.tensor_type.shape.dim
             return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims)
         return self.stored.get(name)
 
     @cached_property
     def size_names(self) -> frozenset[str]:
         """The names of sizes in declarations here and around."""
-        around = self.outer.size_names if self.outer is not None else frozenset()
-        types = [told for told in self.declared.values() if isinstance(told, TypeProto)]
-        return around | {dim.dim_param for told in types for dim in told.tensor_type.shape.dim if dim.dim_param}
+        outer = self.outer.size_names if self.outer is not None else frozenset()
+        types = [known for known in self.declared.values() if isinstance(known, TypeProto)]
+        return outer | {dim.dim_param for known in types for dim in known.tensor_type.shape.dim if dim.dim_param}
 
     def find(self, name: str) -> str | None:
         """The type of a value as schemas write types; None where it is not known."""
         if name not in self.declared:
             return self.outer.find(name) if self.outer is not None else None
         if name not in self._text:
-            told = self.declared[name]
-            self._text[name] = type_text(told) if isinstance(told, TypeProto) else told
+            known = self.declared[name]
+            self._text[name] = type_text(known) if isinstance(known, TypeProto) else known
         return self._text[name]
 
 

@@ -90,11 +90,11 @@ class CustomOperators:
     @cached_property
     def _versions(self) -> Mapping[tuple[str, str], tuple[CustomOperator, ...]]:
         """By domain and name, newest first."""
-        found: dict[tuple[str, str], tuple[CustomOperator, ...]] = {}
+        versions: dict[tuple[str, str], tuple[CustomOperator, ...]] = {}
         for operator in sorted(self.operators, key=lambda operator: -operator.since):
             key = operator.domain, operator.name
-            found[key] = (*found.get(key, ()), operator)
-        return found
+            versions[key] = (*versions.get(key, ()), operator)
+        return versions
 
     def find(self, domain: str, name: str, opset: int) -> CustomOperator | None:
         """The version of an operator that holds in an opset: the newest that is not newer than it."""
@@ -201,10 +201,10 @@ def _import_path(host: object) -> str:
 def _at(path: str) -> object:
     """What is at an import path, None where that is nothing."""
     module, _, name = path.partition(":")
-    found: object = import_module(module)
+    value: object = import_module(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 # The interface
@@ -253,7 +253,7 @@ def _attributes(kinds: Mapping[str, str], defaults: Mapping[str, Default]) -> Ma
     """By name; one that has a question mark behind its name, or a default, may be left out."""
     if not isinstance(kinds, Mapping) or not isinstance(defaults, Mapping):
         raise _wrong("attributes and defaults are mappings from names to kinds and to values")
-    found: dict[str, AttributeSchema] = {}
+    schemas: dict[str, AttributeSchema] = {}
     for text, kind in kinds.items():
         matched = _FORMAL.fullmatch(text) if isinstance(text, str) else None
         if matched is None or matched[2] == "...":
@@ -261,11 +261,11 @@ def _attributes(kinds: Mapping[str, str], defaults: Mapping[str, Default]) -> Ma
         if kind not in _KINDS:
             raise _wrong(f"attribute {matched[1]} is of kind {kind!r}, known are {', '.join(_KINDS)}")
         default = _default(matched[1], kind, defaults.get(matched[1]))
-        found[matched[1]] = AttributeSchema(matched[1], kind, matched[2] is None and default is None, default)
+        schemas[matched[1]] = AttributeSchema(matched[1], kind, matched[2] is None and default is None, default)
     for name in defaults:
-        if name not in found:
-            raise _wrong(f"defaults names {name!r}, the attributes are {', '.join(found) or 'none'}")
-    return found
+        if name not in schemas:
+            raise _wrong(f"defaults names {name!r}, the attributes are {', '.join(schemas) or 'none'}")
+    return schemas
 
 
 def _default(name: str, kind: str, value: object) -> Default | None:

@@ -135,7 +135,8 @@ def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: 
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())
-    outcome = lower_graph(Frame((graph,), scope, ir, attempt, session))
+    state = None if options.random_state is None else scope[options.random_state]
+    outcome = lower_graph(Frame((graph,), scope, ir, attempt, session, random_state=state))
     return _module(graph, parameters, outcome, defaults, ir)
 
 

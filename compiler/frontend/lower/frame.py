@@ -80,7 +80,7 @@ class Frame:
     """Where nodes are lowered: `graph` is the last of `graphs`, each within the one before it.
 
     `key` is the lowering of the node that the graph belongs to. `is_inlined`: ops are made in the block of that node.
-    `order`: how many derivatives this is within.
+    `order`: how many derivatives this is within. `random_state`: on what draws without a seed depend, if on anything.
     """
 
     graphs: tuple[Graph, ...]
@@ -92,6 +92,7 @@ class Frame:
     key: CaseKey = ()
     is_inlined: bool = False
     order: int = 0
+    random_state: Value | None = None
 
     @property
     def graph(self) -> Graph:

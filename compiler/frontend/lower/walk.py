@@ -63,7 +63,8 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     if given is None:
         return (None,) * len(node.outputs)
     assumed = frame.assumptions.conditions.get(key)
-    made = call_operator(Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed), frame)
+    shown = Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed, frame.random_state)
+    made = call_operator(shown, frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
     if isinstance(made, RankSplit | ConditionSplit):

@@ -43,12 +43,12 @@ def gathered_by_tuples(at: Renewal) -> Operands:
         return at.operands
     depth = indices[1][-1] if indices[1] else 0
     batches = {axis: batch_along(at, 0, axis) for axis in at.changed(0) if isinstance(depth, int) and axis < depth}
-    told = {axis: batch for axis, batch in batches.items() if batch is not None}
-    if not told:
+    taken = {axis: batch for axis, batch in batches.items() if batch is not None}
+    if not taken:
         return at.operands
-    if len(told) > 1 or len(indices[1]) < 2 or not isinstance(depth, int) or at.changed(1):
-        at.refuse(f"GatherND takes elements of axes {list(told)}, which now hold a batch")
-    ((axis, batch),) = told.items()
+    if len(taken) > 1 or len(indices[1]) < 2 or not isinstance(depth, int) or at.changed(1):
+        at.refuse(f"GatherND takes elements of axes {list(taken)}, which now hold a batch")
+    ((axis, batch),) = taken.items()
     sizes = at.ir.sizes([data[0][axis] if other == axis else 0 for other in range(depth)])
     return at.with_operand(1, _shifted(at.operands[1], batch, sizes, at.ir))
 
@@ -61,8 +61,10 @@ def scattered(at: Renewal) -> Operands:
     by_tuples = at.node.operator == "ScatterND"
     depth = indices[1][-1] if by_tuples and indices[1] else 0
     for axis in at.changed(0):
-        told = isinstance(depth, int) and axis < depth if by_tuples else axis == at.axis(0) or axis not in at.changed(1)
-        if told and batch_along(at, 0, axis) is not None:
+        is_taken = (
+            isinstance(depth, int) and axis < depth if by_tuples else axis == at.axis(0) or axis not in at.changed(1)
+        )
+        if is_taken and batch_along(at, 0, axis) is not None:
             at.refuse(f"{at.node.operator} writes elements of axis {axis}, which now holds a batch")
     return at.operands
 
@@ -71,8 +73,8 @@ def _shifted(indices: Value | None, batch: Dim, sizes: Value, ir: Builder) -> Va
     """The indices for each of a batch: those of the next one are by `sizes` larger, along the last axis."""
     assert indices is not None, batch
     wide = ir.cast(indices, I64)
-    told = ir.select(ir.less(wide, 0), ir.add(wide, sizes), wide)
+    counted = ir.select(ir.less(wide, 0), ir.add(wide, sizes), wide)
     shape = (batch, *indices.shape)
-    spread = ir.broadcast_to(told, shape)
+    spread = ir.broadcast_to(counted, shape)
     shifted = ir.add(spread, ir.mul(ir.iota(shape, 0, I64), ir.broadcast_to(sizes, shape)))
     return ir.reshape(shifted, (batch * indices.shape[0], *indices.shape[1:]))

@@ -18,9 +18,9 @@ def imported(path: str) -> Callable[..., object]:
     """The function at an import path such as "package.module:function"; DeviceError where there is none."""
     module, _, name = path.partition(":")
     try:
-        found: object = importlib.import_module(module)
+        function: object = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            function = getattr(function, part)
     except Exception as problem:
         # A module runs its own code when it is imported, which may raise anything.
         message = (
@@ -28,10 +28,10 @@ def imported(path: str) -> Callable[..., object]:
             "the model needs its module where it is called"
         )
         raise DeviceError(message, code="custom-function-missing") from problem
-    if not callable(found):
-        message = f'"{path}", the function of a custom operator, is of type {type(found).__name__}'
+    if not callable(function):
+        message = f'"{path}", the function of a custom operator, is of type {type(function).__name__}'
         raise DeviceError(message, code="custom-function-missing")
-    return found
+    return function
 
 
 @function("custom_operator")
@@ -89,6 +89,6 @@ def _checked(result: object, dtype: np.dtype[np.generic], shape: Sequence[int], 
         array = array.astype(object)
     fits = array.ndim == len(shape) and all(size in (-1, own) for size, own in zip(shape, array.shape, strict=True))
     if array.dtype != dtype or not fits:
-        found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-        raise InputError(f"{what} is {found}, its rule of types says {wanted}", code="custom-operator-result")
+        given = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+        raise InputError(f"{what} is {given}, its rule of types says {wanted}", code="custom-operator-result")
     return array
