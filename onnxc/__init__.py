@@ -81,6 +81,7 @@ def compile(
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
     opset: int | None = None,
+    microbatches: int | None = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -100,7 +101,8 @@ def compile(
     calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
     the model declares it as an input (docs/weights.md).
     config: the device configuration of the model whose shardings are executed; None ignores them. devices: "cpu:4" for
-    four devices of this process, as many as the configuration has; that is also what None means (docs/multi_device.md).
+    four devices of this process, as many as the configuration has; that is also what None means. What is saved may be
+    loaded in processes, too (docs/multi_device.md).
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
     that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
@@ -113,6 +115,8 @@ def compile(
     allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
     such a file is then read wherever it is (docs/weights.md).
     opset: the version of the standard's operators, for a model that does not say.
+    microbatches: into how many parts a call of a model with pipeline stages goes; None means as many as there are
+    stages where the model allows it (docs/multi_device.md).
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -133,6 +137,7 @@ def compile(
         operators,
         allow_links,
         opset,
+        microbatches,
     )
     executable: Executable
     if checked.target.kind == "interpreter":
@@ -207,18 +212,21 @@ def load(
     threads: int | None = None,
     device: int = 0,
     graphs: bool = True,
+    devices: str | None = None,
 ) -> "Executable":
     """The executable that `Executable.save` wrote. Nothing is compiled, and the compiler is not needed.
 
     weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
     device: the number of the CUDA device, for code for GPUs; graphs: whether repeated calls there become CUDA graphs.
+    devices: of a model that was compiled with config=, what its devices are: "cpu:4", which None means too, for threads
+    of this process; "mpi" for the processes that mpirun has started, each of which calls this (docs/multi_device.md).
 
     An artifact holds native code: load it only from whom you trust (docs/artifacts.md).
 
     Raises DeviceError where the file is damaged or made for another machine, InputError where there is none.
     """
     found = importlib.import_module("onnxc.runtime.load")
-    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs)
+    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs, devices=devices)
     return executable
 
 

@@ -42,6 +42,7 @@ ALLOWED = {
         "onnxc.compiler.limits",
         "onnxc.compiler.passes.lower.precision_policy",
         "onnxc.compiler.target",
+        "onnxc.runtime.device_choice",
         "onnxc.runtime.errors",
     ),
     "onnxc.compiler.frontend": (
@@ -64,6 +65,7 @@ ALLOWED = {
         "onnxc.compiler.sharding",
         "onnxc.compiler.ir",
         "onnxc.compiler.planning.rows",
+        "onnxc.runtime.errors",
         "onnxc.runtime.program",
     ),
     "onnxc.compiler.planning": (
@@ -97,11 +99,12 @@ LIBRARIES = {
     "llvmlite": ("onnxc.compiler.codegen_host", "onnxc.compiler.codegen_cpu"),
     "triton": ("onnxc.compiler.codegen_gpu",),
     "cupy": ("onnxc.runtime",),
+    "mpi4py": ("onnxc.runtime",),
     "click": ("onnxc",),
     "rich": ("onnxc",),
     **dict.fromkeys(("onnx", "onnxruntime", "torch", "transformers", "pytest", "hypothesis"), ()),
 }
-OPTIONAL = ("triton", "cupy", "cupyx")
+OPTIONAL = ("triton", "cupy", "cupyx", "mpi4py")
 
 
 @cache

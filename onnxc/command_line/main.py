@@ -25,6 +25,8 @@ from onnxc.command_line.profile import profile_command
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.shared import (
+    CONFIG,
+    DEVICES,
     DIM,
     DTYPE,
     INPUT,
@@ -47,6 +49,7 @@ from onnxc.command_line.stage_text import text_of
 from onnxc.command_line.train import train_command
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
+from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.driver import STAGES, Noun, run_stages
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model
@@ -58,7 +61,9 @@ from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.inspecting.pages import artifact_page, model_page
 from onnxc.runtime.artifact import Artifact, write_artifact
+from onnxc.runtime.device_choice import RANKS
 from onnxc.runtime.load import read_artifact, verify_artifact
+from onnxc.runtime.ranks.world import connect
 from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value
 
@@ -115,6 +120,8 @@ for command in (bench_command, doctor_command, profile_command, train_command):
     metavar="NAME=1,8",
     help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
 )
+@CONFIG
+@DEVICES
 @click.option("--keep-params", is_flag=True, help="Initializers become inputs with a default.")
 @click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
@@ -131,6 +138,8 @@ def compile_command(
     opset: int | None,
     precision: str,
     specialize: Mapping[str, list[int]],
+    config: str | None,
+    devices: str | None,
     *,
     weights_file: bool,
     keep_params: bool,
@@ -151,10 +160,14 @@ def compile_command(
         precision=precision,
         specialize=specialize,
         freeze_params=not keep_params,
+        config=config,
+        devices=devices,
         strict=strict,
         opset=opset,
     )
     if emit == "c-library":
+        if config is not None:
+            raise click.UsageError("--config is for artifacts; a C library runs on one device")
         if report or stop_after is not None:
             raise click.UsageError("--report and --stop-after are for artifacts")
         emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
@@ -188,6 +201,8 @@ def compile_command(
 @DTYPE
 @OPSET
 @PRECISION
+@CONFIG
+@DEVICES
 @THREADS
 @click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
 @click.option("--repeat", type=click.IntRange(min=1), help="Call this often, and print the median latency.")
@@ -202,6 +217,8 @@ def run_command(
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
     precision: str,
+    config: str | None,
+    devices: str | None,
     threads: int | None,
     seed: int,
     repeat: int | None,
@@ -210,18 +227,25 @@ def run_command(
     """Call MODEL, an .onnx or .onnxc file, once.
 
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
-    inputs have, or 1.
+    inputs have, or 1. Of several processes, as mpirun starts them, the first one speaks for all.
     """
-    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset)
+    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset, config, devices)
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
+    seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat or 0)]
+    if not speaks_for_all(devices):
+        return
     print_parts([describe.arrays_table(results)])
-    if repeat is not None:
-        seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat)]
+    if seconds:
         click.echo(f"median of {repeat} calls: {statistics.median(seconds) * 1e3:.4f} ms")
     if output is not None:
         write_npz(output, results)
         click.echo(f"{output}: {len(results)} arrays")
+
+
+def speaks_for_all(devices: str | None) -> bool:
+    """Whether this process is the first, or the only one, of those that run the devices."""
+    return devices != RANKS or connect().rank == 0
 
 
 @main.command("precision")
@@ -449,7 +473,8 @@ def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     """What the stage `last` makes of the model; the terminal shows which stage runs."""
     with progress(f"{model.name}: {STAGES[0]}") as say:
         end = back_end(options, lambda done, total: say(f"{model.name}: {done} of {total} kernels are compiled"))
-        for name, noun in run_stages(model, options, end):
+        stages = run_stages if options.config is None else run_divided_stages
+        for name, noun in stages(model, options, end):
             if name == last:
                 return noun
             say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")

@@ -30,7 +30,7 @@ from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = [
-    "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SHAPE", "TARGET", "THREADS",
+    "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SHAPE", "TARGET", "THREADS",
     "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
     "write_page",
 ]  # fmt: skip
@@ -81,6 +81,10 @@ PRECISION = click.option(
     default="fp32",
     show_default=True,
     help="What f32 is stored and multiplied in.",
+)
+CONFIG = click.option("--config", metavar="NAME", help="Divide the model over devices by this configuration of it.")
+DEVICES = click.option(
+    "--devices", metavar="cpu:4|mpi", help="What the devices are: threads, or the processes that mpirun has started."
 )
 INPUT = click.option(
     "--input",
@@ -153,16 +157,29 @@ def open_model(
     threads: int | None,
     dtypes: Mapping[str, str] | str | None = None,
     opset: int | None = None,
+    config: str | None = None,
+    devices: str | None = None,
 ) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
-        if dtypes or opset is not None:
-            raise click.UsageError("--dtype and --opset are for models; an artifact is compiled already")
-        executable = onnxc.load(model, threads=threads)
+        if dtypes or opset is not None or config is not None:
+            raise click.UsageError("--dtype, --opset and --config are for models; an artifact is compiled already")
+        executable = onnxc.load(model, threads=threads, devices=devices)
         expect_known_names(executable.inputs, dims, shapes)
         return executable
     with progress(f"compiling {model.name}"):
-        return onnxc.compile(model, target, dims, shapes, dtypes, precision=precision, threads=threads, opset=opset)
+        return onnxc.compile(
+            model,
+            target,
+            dims,
+            shapes,
+            dtypes,
+            precision=precision,
+            threads=threads,
+            opset=opset,
+            config=config,
+            devices=devices,
+        )
 
 
 def write_page(path: Path, text: str) -> None:
