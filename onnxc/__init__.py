@@ -275,8 +275,9 @@ def infer(
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; constants of the model stay as they
-    are. What nodes of operators of others give is known as far as it is declared; a ModelWarning lists them.
+    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; lists of sizes that options override
+    become new ones where constants can say them (docs/overrides.md). What nodes of operators of others give is known as
+    far as it is declared; a ModelWarning lists them.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """
@@ -469,8 +470,8 @@ def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix:
     return renamed
 
 
-def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
-    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}, or several of it.
 
     The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
 
