@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from onnxc.command_line.main import main
+from onnxc.command_line.main import COMMANDS, load_command
 from tests.support.coverage import README, with_table
 
 ROOT = README.parent
@@ -74,8 +74,8 @@ def expect_known(words: list[str]) -> None:
     assert len(words) > 1, "a command is missing"
     if words[1] in ("--help", "--version"):
         return
-    command = main.commands.get(words[1])
-    assert command is not None, f"there is no command {words[1]}"
+    assert words[1] in COMMANDS, f"there is no command {words[1]}"
+    command = load_command(words[1])
     context = click.Context(command)
     given, rest, _ = command.make_parser(context).parse_args(words[2:])
     assert not rest, f"{words[1]} does not take {rest}"

@@ -1,0 +1,58 @@
+"""`onnxc infer`: the type of every value of a model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+import onnxc
+from onnxc.command_line.option_values import Range, Shape
+from onnxc.command_line.progress import progress
+from onnxc.command_line.rewrite import write_model
+from onnxc.command_line.shared import DIM, DTYPE, LIMIT, MODEL, OPSET, SHAPE, reporting_errors
+from onnxc.compiler.inspect_model import find_types
+from onnxc.compiler.options import make_options
+
+__all__ = ["infer_command"]
+
+
+@click.command("infer")
+@MODEL
+@DIM
+@SHAPE
+@DTYPE
+@LIMIT
+@OPSET
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
+@click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
+@reporting_errors
+def infer_command(
+    model: Path,
+    dims: Mapping[str, Range],
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, str] | str | None,
+    limits: Mapping[str, int],
+    opset: int | None,
+    output: Path | None,
+    *,
+    report: bool,
+) -> None:
+    """Print the type of every value of MODEL.
+
+    That is its element type and its shape, in the names of the symbolic sizes. What lies within a graph of a node has
+    the place of that graph before its name. Weights in files of their own stay there.
+    """
+    with progress(f"inferring {model.name}"):
+        if output is not None:
+            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
+            write_model(typed, output, model)
+        if output is not None and not report:
+            return
+        options = make_options("interpreter", dims, shapes, dtypes, limits=limits, opset=opset)
+        types = find_types(model, options)
+    for value in types.values:
+        if not report or value.reason:
+            click.echo(f"{value}\n  {value.reason}" if report else str(value))
+    if report:
+        ranked = sum(not value.reason for value in types.values)
+        click.echo(f"{ranked} of {len(types.values)} values have a known rank")
