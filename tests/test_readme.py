@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from onnxc.command_line.main import COMMANDS, load_command
+from onnxc.command_line.main import COMMANDS, load_command, main
 from tests.support.coverage import README, with_table
 
 ROOT = README.parent
@@ -76,7 +76,8 @@ def expect_known(words: list[str]) -> None:
         return
     assert words[1] in COMMANDS, f"there is no command {words[1]}"
     command = load_command(words[1])
-    context = click.Context(command)
+    # Commands remember what asks them for help, which the group says.
+    context = click.Context(command, parent=click.Context(main, **main.context_settings))
     given, rest, _ = command.make_parser(context).parse_args(words[2:])
     assert not rest, f"{words[1]} does not take {rest}"
     for parameter in command.params:
