@@ -24,12 +24,16 @@ from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.profile import profile_command
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.report import report_parts
+from onnxc.command_line.rewrite import REWRITING, write_model
+from onnxc.command_line.schema import schema_command
 from onnxc.command_line.shared import (
+    ALLOW_LINKS,
     DIM,
     DTYPE,
     INPUT,
     LIMIT,
     MODEL,
+    OPERATORS,
     OPSET,
     PRECISION,
     SHAPE,
@@ -47,10 +51,8 @@ from onnxc.command_line.stage_text import text_of
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.driver import STAGES, Noun, run_stages
-from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.inspect_model import find_types
-from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
@@ -81,7 +83,7 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command):
+for command in (bench_command, doctor_command, profile_command, schema_command, *REWRITING):
     main.add_command(command)
 
 
@@ -106,6 +108,8 @@ for command in (bench_command, doctor_command, profile_command):
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @click.option(
     "--specialize",
@@ -128,9 +132,11 @@ def compile_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     specialize: Mapping[str, list[int]],
     *,
+    allow_links: bool,
     weights_file: bool,
     keep_params: bool,
     strict: bool,
@@ -151,6 +157,8 @@ def compile_command(
         specialize=specialize,
         freeze_params=not keep_params,
         strict=strict,
+        operators=operators,
+        allow_links=allow_links,
         opset=opset,
     )
     if emit == "c-library":
@@ -186,6 +194,8 @@ def compile_command(
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @THREADS
 @click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
@@ -200,18 +210,23 @@ def run_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     threads: int | None,
     seed: int,
     repeat: int | None,
     output: Path | None,
+    *,
+    allow_links: bool,
 ) -> None:
     """Call MODEL, an .onnx or .onnxc file, once.
 
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1.
     """
-    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset)
+    executable = open_model(
+        model, target, dims, shapes, precision, threads, dtypes, opset, operators, allow_links=allow_links
+    )
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     print_parts([describe.arrays_table(results)])
@@ -277,13 +292,23 @@ def precision_command(
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each finding.")
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @reporting_errors
-def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, as_json: bool) -> None:
+def check_command(
+    model: Path,
+    limits: Mapping[str, int],
+    opset: int | None,
+    operators: tuple[CustomOperator, ...],
+    *,
+    as_json: bool,
+    allow_links: bool,
+) -> None:
     """Print every finding about MODEL.
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model, limits, opset=opset)
+    findings = onnxc.check(model, limits, operators, allow_links, opset)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
     else:
@@ -302,6 +327,8 @@ def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, 
 @DTYPE
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
 @click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
 @reporting_errors
@@ -312,8 +339,10 @@ def infer_command(
     dtypes: Mapping[str, str] | str | None,
     limits: Mapping[str, int],
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     output: Path | None,
     *,
+    allow_links: bool,
     report: bool,
 ) -> None:
     """Print the type of every value of MODEL.
@@ -323,11 +352,20 @@ def infer_command(
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
+            typed = onnxc.infer(model, dims, shapes, dtypes, operators, allow_links, limits, opset)
             write_model(typed, output, model)
         if output is not None and not report:
             return
-        options = make_options("interpreter", dims, shapes, dtypes, limits=limits, opset=opset)
+        options = make_options(
+            "interpreter",
+            dims,
+            shapes,
+            dtypes,
+            limits=limits,
+            operators=operators,
+            allow_links=allow_links,
+            opset=opset,
+        )
         types = find_types(model, options)
     for value in types.values:
         if not report or value.reason:
@@ -335,49 +373,6 @@ def infer_command(
     if report:
         ranked = sum(not value.reason for value in types.values)
         click.echo(f"{ranked} of {len(types.values)} values have a known rank")
-
-
-@main.command("inline")
-@MODEL
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Where to write.")
-@click.option(
-    "--function",
-    "functions",
-    multiple=True,
-    metavar="[DOMAIN.]NAME[:OVERLOAD]",
-    help="Expand this one; may be repeated. Default: all.",
-)
-@LIMIT
-@OPSET
-@reporting_errors
-def inline_command(
-    model: Path, output: Path, functions: tuple[str, ...], limits: Mapping[str, int], opset: int | None
-) -> None:
-    """Write MODEL with its functions expanded where they are called.
-
-    Everything else that the file carries is kept. Weights in files of their own stay there.
-    """
-    with progress(f"expanding {model.name}"):
-        inlined = onnxc.inline(model, functions or None, limits, opset=opset)
-        write_model(inlined, output, model)
-    click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
-
-
-@main.command("convert")
-@MODEL
-@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--opset", type=int, help="The version of ai.onnx to convert to, older or newer.")
-@LIMIT
-@reporting_errors
-def convert_command(model: Path, output: Path, opset: int | None, limits: Mapping[str, int]) -> None:
-    """Write MODEL as OUTPUT, in the form that its ending names.
-
-    .onnxtxt is ONNX's own text syntax, .textproto protobuf's text format, .json JSON; all else the binary form. A text
-    is read back as exactly the same model. With --opset it is in that version of ai.onnx, and means what it meant.
-    """
-    with progress(f"converting {model.name}"):
-        made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
-        write_model(made, output, model)
 
 
 @main.command("inspect")
@@ -470,14 +465,6 @@ def timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
-
-
-def write_model(made: ModelProto, output: Path, source: Path) -> None:
-    """Writes a model that was made from the file `source`, as its ending tells; says where it leaves weights behind."""
-    output.write_bytes(file_bytes(made, output.name))
-    is_elsewhere = output.absolute().parent != source.absolute().parent
-    if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
-        click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)
 
 
 def write_npz(path: Path, values: Mapping[str, object]) -> None:
