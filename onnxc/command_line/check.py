@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 import onnxc
-from onnxc.command_line.shared import LIMIT, MODEL, OPSET, reporting_errors
+from onnxc.command_line.shared import ALLOW_LINKS, LIMIT, MODEL, OPERATORS, OPSET, reporting_errors
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 
 __all__ = ["check_command"]
 
@@ -17,13 +18,23 @@ __all__ = ["check_command"]
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each finding.")
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @reporting_errors
-def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, as_json: bool) -> None:
+def check_command(
+    model: Path,
+    limits: Mapping[str, int],
+    opset: int | None,
+    operators: tuple[CustomOperator, ...],
+    *,
+    as_json: bool,
+    allow_links: bool,
+) -> None:
     """Print every finding about MODEL.
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model, limits, opset=opset)
+    findings = onnxc.check(model, limits, operators, allow_links, opset)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
     else:

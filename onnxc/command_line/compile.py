@@ -10,11 +10,13 @@ from onnxc.command_line.option_values import Range, Shape, parse_choices
 from onnxc.command_line.progress import progress
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.shared import (
+    ALLOW_LINKS,
     CONFIG,
     DEVICES,
     DIM,
     DTYPE,
     MODEL,
+    OPERATORS,
     OPSET,
     PRECISION,
     SHAPE,
@@ -27,6 +29,7 @@ from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.driver import STAGES, Noun, run_stages
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.runtime.artifact import Artifact, write_artifact
 
@@ -54,6 +57,8 @@ __all__ = ["compile_command"]
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @click.option(
     "--specialize",
@@ -78,11 +83,13 @@ def compile_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     specialize: Mapping[str, list[int]],
     config: str | None,
     devices: str | None,
     *,
+    allow_links: bool,
     weights_file: bool,
     keep_params: bool,
     strict: bool,
@@ -105,6 +112,8 @@ def compile_command(
         config=config,
         devices=devices,
         strict=strict,
+        operators=operators,
+        allow_links=allow_links,
         opset=opset,
     )
     if emit == "c-library":

@@ -9,7 +9,8 @@ import onnxc
 from onnxc.command_line.option_values import Range, Shape
 from onnxc.command_line.progress import progress
 from onnxc.command_line.rewrite import write_model
-from onnxc.command_line.shared import DIM, DTYPE, LIMIT, MODEL, OPSET, SHAPE, reporting_errors
+from onnxc.command_line.shared import ALLOW_LINKS, DIM, DTYPE, LIMIT, MODEL, OPERATORS, OPSET, SHAPE, reporting_errors
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.inspect_model import find_types
 from onnxc.compiler.options import make_options
 
@@ -23,6 +24,8 @@ __all__ = ["infer_command"]
 @DTYPE
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
 @click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
 @reporting_errors
@@ -33,8 +36,10 @@ def infer_command(
     dtypes: Mapping[str, str] | str | None,
     limits: Mapping[str, int],
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     output: Path | None,
     *,
+    allow_links: bool,
     report: bool,
 ) -> None:
     """Print the type of every value of MODEL.
@@ -44,11 +49,20 @@ def infer_command(
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
+            typed = onnxc.infer(model, dims, shapes, dtypes, operators, allow_links, limits, opset)
             write_model(typed, output, model)
         if output is not None and not report:
             return
-        options = make_options("interpreter", dims, shapes, dtypes, limits=limits, opset=opset)
+        options = make_options(
+            "interpreter",
+            dims,
+            shapes,
+            dtypes,
+            limits=limits,
+            operators=operators,
+            allow_links=allow_links,
+            opset=opset,
+        )
         types = find_types(model, options)
     for value in types.values:
         if not report or value.reason:

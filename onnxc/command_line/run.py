@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +13,14 @@ from onnxc.command_line.array_files import write_npz
 from onnxc.command_line.option_values import Range, Shape
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
+    ALLOW_LINKS,
     CONFIG,
     DEVICES,
     DIM,
     DTYPE,
     INPUT,
     MODEL,
+    OPERATORS,
     OPSET,
     PRECISION,
     SEED,
@@ -32,6 +35,9 @@ from onnxc.command_line.shared import (
 from onnxc.command_line.tables import arrays_table
 from onnxc.runtime.device_choice import RANKS
 
+if TYPE_CHECKING:
+    from onnxc.compiler.frontend.custom.operators import CustomOperator
+
 __all__ = ["run_command", "speaks_for_all"]
 
 
@@ -43,6 +49,8 @@ __all__ = ["run_command", "speaks_for_all"]
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @CONFIG
 @DEVICES
@@ -59,6 +67,7 @@ def run_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: "tuple[CustomOperator, ...]",
     precision: str,
     config: str | None,
     devices: str | None,
@@ -66,13 +75,28 @@ def run_command(
     seed: int,
     repeat: int | None,
     output: Path | None,
+    *,
+    allow_links: bool,
 ) -> None:
     """Call MODEL, an .onnx or .onnxc file, once.
 
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1. Of several processes, as mpirun starts them, the first one speaks for all.
     """
-    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset, config, devices)
+    executable = open_model(
+        model,
+        target,
+        dims,
+        shapes,
+        precision,
+        threads,
+        dtypes,
+        opset,
+        config,
+        devices,
+        operators,
+        allow_links=allow_links,
+    )
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat or 0)]

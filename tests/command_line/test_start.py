@@ -94,7 +94,7 @@ def test_the_list_of_commands_has_the_help_of_each(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "incomplete", "expected"),
-    [([], "re", ["reduce", "report"]), (["verify"], "--h", ["--help"]), (["run", "m.onnx"], "--th", ["--threads"])],
+    [([], "ver", ["verify"]), (["verify"], "--h", ["--help"]), (["run", "m.onnx"], "--th", ["--threads"])],
 )
 def test_names_and_options_are_completed(words: list[str], incomplete: str, expected: list[str]) -> None:
     completed = BashComplete(main, {}, "onnxc", "_ONNXC_COMPLETE").get_completions(words, incomplete)
