@@ -25,9 +25,10 @@ from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import Pass, run_pipeline
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 
-__all__ = ["STAGES", "Noun", "compile_model", "optimize", "run_stages", "with_provenance"]
+__all__ = ["STAGES", "Noun", "compile_checked", "compile_model", "optimize", "run_stages", "with_provenance"]
 
 Noun = LoadedModel | CheckedModel | Module | KernelPlan | Artifact
 
@@ -52,6 +53,17 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
+    yield from _stages_of_checked(checked, options, end)
+
+
+def compile_checked(checked: CheckedModel, options: CompileOptions) -> Artifact:
+    """The artifact of a model that is checked already."""
+    *_, (_, artifact) = _stages_of_checked(checked, options, back_end(options))
+    assert isinstance(artifact, Artifact), artifact
+    return artifact
+
+
+def _stages_of_checked(checked: CheckedModel, options: CompileOptions, end: BackEnd) -> Iterator[tuple[str, Noun]]:
     with limited_to(options.limits):
         module = lower_model(checked, options.inputs)
     ignored = warn_of_ignored_configurations(checked)
@@ -63,7 +75,8 @@ def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None
     yield "plan", plan
     with limited_to(options.limits):
         artifact = end.emit(plan)
-    yield "emit", _with_ignored(with_provenance(artifact, checked, options, end), ignored)
+    artifact = _with_batch(with_provenance(artifact, checked, options, end), independent_batch(module.main))
+    yield "emit", _with_ignored(artifact, ignored)
 
 
 def optimize(module: Module, passes: Sequence[Pass], limits: Limits) -> Module:
@@ -90,6 +103,13 @@ def with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOpt
     provenance |= {key: texts for key, texts in said.items() if texts}
     features = dict.fromkeys(artifact.images, end.host.features)
     return replace(artifact, provenance=provenance, features=features)
+
+
+def _with_batch(artifact: Artifact, symbol: str) -> Artifact:
+    """The artifact, which says along which size calls may be joined into one."""
+    if not symbol:
+        return artifact
+    return replace(artifact, provenance={**artifact.provenance, "independent_batch": symbol})
 
 
 def _with_ignored(artifact: Artifact, ignored: tuple[str, ...]) -> Artifact:

@@ -1,12 +1,14 @@
-"""Device configurations that a compilation for one device ignores, as it may: a warning says so."""
+"""What devices are to do and a compilation ignores, as it may: warnings say so."""
 
 import warnings
+from collections.abc import Iterable
 
 from onnxc.compiler.diagnostics import warning
 from onnxc.compiler.frontend.graph import CheckedModel, all_nodes
+from onnxc.compiler.ir.module import Op
 from onnxc.runtime.errors import ModelWarning
 
-__all__ = ["warn_of_ignored_configurations"]
+__all__ = ["warn_of_ignored_configurations", "warn_of_undivided"]
 
 
 def warn_of_ignored_configurations(model: CheckedModel) -> tuple[str, ...]:
@@ -19,3 +21,11 @@ def warn_of_ignored_configurations(model: CheckedModel) -> tuple[str, ...]:
         finding = warning("ignored-configuration", message, rule="ONNX IR, multi-device configuration")
         warnings.warn(str(finding), ModelWarning, stacklevel=2)
     return ignored
+
+
+def warn_of_undivided(ops: Iterable[Op]) -> None:
+    """A ModelWarning for each branch or loop that every device computes whole, whatever its nodes say."""
+    for op in ops:
+        message = "what its bodies say of devices is ignored: shapes in them are not those outside"
+        finding = warning("ignored-sharding", message, op.location, rule="ONNX IR, multi-device configuration")
+        warnings.warn(str(finding), ModelWarning, stacklevel=2)

@@ -8,13 +8,18 @@ from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, m
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
 from onnxc.compiler.frontend.external.save import save_model
+from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.frontend.training.binding_types import binding_findings
+from onnxc.compiler.frontend.training.graphs import resolve_training
+from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
+from onnxc.compiler.model_versions import convert_loaded
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
 from onnxc.runtime.plain_files import AnyPath
@@ -29,7 +34,7 @@ def find_all(
     allow_links: bool = False,
     opset: int | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """The findings of the checker; where it finds no error, also those of type inference.
+    """The findings of the checker; where it finds no error, also those of type inference, training included.
 
     Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
     """
@@ -54,24 +59,30 @@ class Inspection:
 def inspect_loaded(
     loaded: LoadedModel, limits: Limits = DEFAULT_LIMITS, operators: CustomOperators = NO_OPERATORS
 ) -> Inspection:
-    """The findings of the checker and of type inference, with what both made; nothing is raised for what is wrong."""
+    """The findings of the checker and of type inference, with what both made; nothing is raised for what is wrong.
+
+    Training information has findings of its own, which leave the types of the model as they are.
+    """
     findings = collect_findings(loaded, limits=limits, operators=operators)
-    if any(finding.severity == "error" for finding in findings):
+    # What cannot be fed is legal, and nothing behind it can be inferred.
+    if any(finding.severity == "error" or finding.code == "unsupported-type" for finding in findings):
         return Inspection(findings)
-    checked = None
+    checked, types = None, None
     try:
         checked = check_model(loaded, limits=limits, operators=operators)
         types = infer_types(checked)
-        return Inspection((*findings, *types.warnings, *types.unknown), checked, types)
+        findings = (*findings, *types.warnings, *types.unknown)
+        programs = training_programs(checked, resolve_training(loaded, limits, operators))
+        return Inspection((*findings, *binding_findings(programs)), checked, types)
     except DiagnosedModelError as found:
-        return Inspection((*findings, *found.diagnostics), checked)
+        return Inspection((*findings, *found.diagnostics), checked, types)
     except ModelError as problem:
-        return Inspection((*findings, error(problem.code, str(problem))), checked)
+        return Inspection((*findings, error(problem.code, str(problem))), checked, types)
     except UnsupportedError as problem:
         _, _, listing = str(problem).partition(": ")
         message, *nodes = listing.split("\n")
         listed = [node.removeprefix("  --> ") for node in nodes]
-        return Inspection((*findings, warning(problem.code, message, values=listed)), checked)
+        return Inspection((*findings, warning(problem.code, message, values=listed)), checked, types)
 
 
 def _read(source: ModelSource, opset: int | None, *, allow_links: bool) -> LoadedModel:
@@ -120,7 +131,23 @@ def expand_functions(
     loaded = read_model(source, opset=opset, allow_links=allow_links)
     checked = check_model(loaded, limits=within)
     _warn(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
-    return inline_functions(loaded.proto, functions)
+    try:
+        return inline_functions(loaded.proto, functions)
+    except UnsupportedError as conflict:
+        if conflict.code != "opset-conflict":
+            raise
+        return inline_functions(_in_one_opset(loaded, within, conflict), functions)
+
+
+def _in_one_opset(loaded: LoadedModel, within: Limits, conflict: UnsupportedError) -> ModelProto:
+    """The model and its functions in the newest version of ai.onnx that one of them uses; else raises the conflict."""
+    model = loaded.proto
+    imports = [model.opset_import, *(function.opset_import for function in model.functions)]
+    newest = max(imported_opsets(each).get("", 1) for each in imports)
+    try:
+        return convert_loaded(loaded, newest, within)
+    except ModelError:
+        raise conflict from None
 
 
 def write_model(source: ModelSource, path: AnyPath, external_data: str | None, allow_links: bool) -> None:

@@ -10,6 +10,7 @@ from threading import Lock
 import numpy as np
 
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
@@ -33,7 +34,7 @@ from onnxc.runtime.signature import Signature, TensorInfo
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.values import is_optional_type, own_values
 
-__all__ = ["interpret_model"]
+__all__ = ["interpret_checked", "interpret_model"]
 
 
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
@@ -41,6 +42,11 @@ def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
+    return interpret_checked(checked, options)
+
+
+def interpret_checked(checked: CheckedModel, options: CompileOptions) -> Executable:
+    """A model that is checked already, as an executable of the interpreter."""
     with limited_to(options.limits):
         lowered = lower_model(checked, options.inputs)
     warn_of_ignored_configurations(checked)

@@ -38,6 +38,7 @@ def convert_source(
 def convert_loaded(loaded: LoadedModel, opset: int, within: Limits = DEFAULT_LIMITS) -> ModelProto:
     """The model in an opset that there is."""
     store = TensorStore(ExternalFiles(loaded.folder, allow_links=loaded.allow_links), limits=within)
-    converted = convert_opset(loaded.proto, typed_model(loaded, within), opset, store)
+    typed = typed_model(loaded, within, whole_functions=True)
+    converted = convert_opset(loaded.proto, typed, opset, store)
     check_model(wrap_model(converted, loaded.folder, allow_links=loaded.allow_links), limits=within)
     return converted

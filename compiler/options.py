@@ -2,7 +2,6 @@
 
 import operator
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -21,6 +20,7 @@ from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_o
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.device_choice import parse_devices
 from onnxc.runtime.errors import InputError, UnsupportedError
 
 __all__ = ["CacheOption", "CompileOptions", "DTypesOption", "DimRange", "ModelSource", "make_options"]
@@ -32,15 +32,6 @@ MOST_COMBINATIONS = 16
 
 BEYOND_SIZES = 1 << 63
 """Sizes are int64 in native code: a guard could not tell this one from another."""
-
-_LATER_DEVICES: Mapping[str, str] = {
-    "cuda": "several GPUs",
-    "nccl": "several GPUs",
-    "mpi": "processes of MPI",
-    "tcp": "processes on other machines",
-    "ray": "actors of Ray",
-    "sim": "simulated devices",
-}
 
 V = TypeVar("V")
 
@@ -65,7 +56,8 @@ class CompileOptions:
     none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
     sizes that get kernels of their own. operators: those that the caller brings or has registered.
     allow_links: whether external data may be linked. config: the device configuration whose shardings are executed;
-    devices: how many there must be in it, None for any number. opset: of the standard's
+    devices: how many there must be in it, None for any number. microbatches: into how many parts calls of its pipeline
+    stages go, None for as many as there are stages where that can be. opset: of the standard's
     operators, for a model that imports none.
     """
 
@@ -81,6 +73,7 @@ class CompileOptions:
     config: str | None = None
     devices: int | None = None
     opset: int | None = None
+    microbatches: int | None = None
 
 
 def make_options(
@@ -100,51 +93,37 @@ def make_options(
     operators: Sequence[CustomOperator] = (),
     allow_links: bool = False,
     opset: int | None = None,
+    microbatches: int | None = None,
 ) -> CompileOptions:
     """The options, checked.
 
     Raises InputError for what cannot be, UnsupportedError for what cannot be yet.
     """
     parsed = parse_target(_text("target", target))
-    if precision not in PRECISIONS:
-        raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
-    if precision == "tf32" and parsed.kind != "cuda":
-        raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {parsed}", code="unsupported-precision")
     chosen, count = _device_options(config, devices, parsed)
-    for name, flag in (("freeze_params", freeze_params), ("strict", strict), ("allow_links", allow_links)):
-        if not isinstance(flag, bool):
-            raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
-    if threads is not None and (_integer("threads", threads) < 1):
-        raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
     each = dtypes if isinstance(dtypes, Mapping) else {}
     inputs = InputOptions(
         {str(name): _range(name, value) for name, value in _mapping("dims", dims).items()},
         {str(name): _shape(name, value) for name, value in _mapping("shapes", shapes).items()},
         {str(name): _dtype(f"dtypes[{name!r}]", value) for name, value in each.items()},
-        freeze_params,
-        strict,
+        _flag("freeze_params", freeze_params),
+        _flag("strict", strict),
         None if dtypes is None or isinstance(dtypes, Mapping) else _float_type(dtypes),
     )
-    called_by = None if threads is None else _integer("threads", threads)
-    folder, bounds = _cache_folder(cache), make_limits(limits)
-    special = _specializations(specialize, inputs.dims)
-    version = None if opset is None else _integer("opset", opset)
-    if version is not None and not 1 <= version < 1 << 31:
-        raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
-    brought = custom_operators(operators)
     return CompileOptions(
         parsed,
         inputs,
-        called_by,
-        folder,
-        bounds,
-        PRECISIONS[precision],
-        special,
-        brought,
-        allow_links,
+        _threads(threads),
+        _cache_folder(cache),
+        make_limits(limits),
+        _precision(precision, parsed),
+        _specializations(specialize, inputs.dims),
+        custom_operators(operators),
+        _flag("allow_links", allow_links),
         chosen,
         count,
-        version,
+        _opset(opset),
+        _microbatches(microbatches, chosen),
     )
 
 
@@ -153,6 +132,34 @@ def custom_operators(operators: Sequence[CustomOperator]) -> CustomOperators:
     if not isinstance(operators, Sequence):
         raise InputError(f"operators is {operators!r}, expected a sequence of operators", code="option-type")
     return operators_with(operators)
+
+
+def _flag(option: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{option} is {value!r}, expected True or False", code="option-type")
+    return value
+
+
+def _precision(precision: str, target: Target) -> Precision:
+    if precision not in PRECISIONS:
+        raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
+    if precision == "tf32" and target.kind != "cuda":
+        raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {target}", code="unsupported-precision")
+    return PRECISIONS[precision]
+
+
+def _threads(threads: object) -> int | None:
+    count = None if threads is None else _integer("threads", threads)
+    if count is not None and count < 1:
+        raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
+    return count
+
+
+def _opset(opset: object) -> int | None:
+    version = None if opset is None else _integer("opset", opset)
+    if version is not None and not 1 <= version < 1 << 31:
+        raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
+    return version
 
 
 def _cache_folder(cache: object) -> Path | None:
@@ -168,7 +175,7 @@ def _cache_folder(cache: object) -> Path | None:
 
 def _device_options(config: object, devices: object, target: Target) -> tuple[str | None, int | None]:
     """The device configuration, and how many devices it must have."""
-    count = None if devices is None else _device_count(_text("devices", devices))
+    count = None if devices is None else _device_count(devices)
     if config is None:
         if devices is not None:
             message = f"devices is {devices!r}; config says which configuration of the model they execute"
@@ -180,20 +187,31 @@ def _device_options(config: object, devices: object, target: Target) -> tuple[st
     return _text("config", config), count
 
 
-def _device_count(devices: str) -> int:
-    kind, _, number = devices.partition(":")
-    if kind in _LATER_DEVICES:
-        message = f"devices={devices!r}: {_LATER_DEVICES[kind]} do not run yet, cpu:N does, in one process"
+def _device_count(devices: object) -> int:
+    count = parse_devices(devices)
+    if count is None:
+        message = f"devices={devices!r} is for onnxc.load, in each process; compile once, for cpu:N, and save that"
         raise UnsupportedError(message, code="unsupported-devices")
-    if kind != "cpu" or not re.fullmatch("[1-9][0-9]{0,5}", number):
-        raise InputError(f"devices is {devices!r}, expected cpu:N for N devices", code="unknown-devices")
-    return int(number)
+    return count
 
 
 def _text(option: str, value: object) -> str:
     if not isinstance(value, str):
         raise InputError(f"{option} is {value!r}, expected a text", code="option-type")
     return value
+
+
+def _microbatches(value: object, config: str | None) -> int | None:
+    """Into how many parts a call goes. Raises InputError."""
+    if value is None:
+        return None
+    count = _integer("microbatches", value)
+    if count < 1:
+        raise InputError(f"microbatches is {count}, and at least 1 is needed", code="microbatch-count")
+    if config is None and count > 1:
+        message = f"microbatches is {count}; config says which configuration of the model they go through"
+        raise InputError(message, code="microbatches-without-stages")
+    return count
 
 
 def _mapping(option: str, value: Mapping[str, V] | None) -> Mapping[str, V]:

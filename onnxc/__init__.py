@@ -18,6 +18,7 @@ from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarni
 if TYPE_CHECKING:
     __version__: str
 
+    from onnxc.comparing.comparison import Comparison
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
     from onnxc.compiler.frontend.custom.operators import CustomOperator
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.read import SupportsSerialize
     from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
-    from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
+    from onnxc.compiler.options import CacheOption, CompileOptions, DimRange, DTypesOption, ModelSource
+    from onnxc.compiler.trainer import Trainer
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
     from onnxc.runtime.sparse_tensor import SparseTensor
@@ -42,13 +44,16 @@ __all__ = [
     "UnsupportedError",
     "check",
     "compile",
+    "compile_training",
     "convert_version",
     "custom_operator",
+    "diff",
     "extract",
     "from_text",
     "infer",
     "inline",
     "load",
+    "make_training",
     "merge",
     "register",
     "rename",
@@ -78,6 +83,7 @@ def compile(
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
     opset: int | None = None,
+    microbatches: int | None = None,
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -97,7 +103,8 @@ def compile(
     calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
     the model declares it as an input (docs/weights.md).
     config: the device configuration of the model whose shardings are executed; None ignores them. devices: "cpu:4" for
-    four devices of this process, as many as the configuration has; that is also what None means (docs/multi_device.md).
+    four devices of this process, as many as the configuration has; that is also what None means. What is saved may be
+    loaded in processes, too (docs/multi_device.md).
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
     that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
@@ -110,6 +117,8 @@ def compile(
     allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;
     such a file is then read wherever it is (docs/weights.md).
     opset: the version of the standard's operators, for a model that does not say.
+    microbatches: into how many parts a call of a model with pipeline stages goes; None means as many as there are
+    stages where the model allows it (docs/multi_device.md).
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -130,16 +139,78 @@ def compile(
         operators,
         allow_links,
         opset,
+        microbatches,
     )
+    return _compiled(model, checked)
+
+
+def _compiled(model: "ModelSource", options: "CompileOptions") -> "Executable":
+    """What runs the model: an interpreter, several devices, or native code."""
     executable: Executable
-    if checked.target.kind == "interpreter":
-        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, checked)
-    elif checked.config is not None:
-        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, checked)
+    if options.target.kind == "interpreter":
+        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, options)
+    elif options.config is not None:
+        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, options)
     else:
-        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, checked)
-        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, checked.threads)
+        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, options)
+        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, options.threads)
     return executable
+
+
+def compile_training(
+    model: "ModelSource",
+    target: str = "cpu",
+    dims: "Mapping[str, DimRange] | None" = None,
+    threads: int | None = None,
+    cache: "CacheOption" = None,
+    limits: "Limits | Mapping[str, int] | None" = None,
+    operators: "Sequence[CustomOperator]" = (),
+    allow_links: bool = False,
+    seed: int = 0,
+) -> "Trainer":
+    """The trainer of a model with training information: `initialize()`, `step(inputs)`, `evaluate(inputs)`.
+
+    Its initializations, its algorithms and the model itself are compiled, once for all sizes; their variables stay in
+    place between calls (docs/training.md). Until `initialize` is called they are as the model has them.
+    target: "cpu", or "interpreter". seed: where the random state begins.
+    dims, threads, cache, limits, operators, allow_links: as for `compile`.
+
+    Raises ModelError, UnsupportedError, InputError.
+    """
+    options = importlib.import_module("onnxc.compiler.options").make_options(
+        target, dims, threads=threads, cache=cache, limits=limits, operators=operators, allow_links=allow_links
+    )
+    trainer: Trainer = importlib.import_module("onnxc.compiler.compile_training").compile_training(model, options, seed)
+    return trainer
+
+
+def make_training(
+    model: "ModelSource",
+    loss: str = "cross_entropy",
+    optimizer: str = "sgd",
+    *,
+    output: str | None = None,
+    trainable: Sequence[str] | None = None,
+    learning_rate: float | None = None,
+    settings: Mapping[str, float | str] | None = None,
+    initialization: str | None = "he",
+) -> "ModelProto":
+    """The model with training information, as a message: `SerializeToString()` gives its bytes.
+
+    loss: "cross_entropy" or "negative_log_likelihood" with an input `labels`, "mean_squared_error" or
+    "mean_absolute_error" with an input `targets`, "output" where the model gives the loss itself.
+    optimizer: "sgd", "momentum", "adam" or "adagrad"; settings: attributes of its operator, {"alpha": 0.95}.
+    output: the value that the loss is of, None for the only output. The cross entropy is of what a Softmax reads.
+    trainable: the initializers to train, None for all floats with an axis that the loss depends on.
+    learning_rate: the default of the input `learning_rate` of a step; None is a usual one for the optimizer.
+    initialization: how far random weights are spread, "he" or "glorot"; None keeps those of the model.
+
+    Raises InputError, ModelError, UnsupportedError.
+    """
+    made: ModelProto = importlib.import_module("onnxc.compiler.make_training").make_training(
+        model, loss, optimizer, output, trainable, learning_rate, settings, initialization
+    )
+    return made
 
 
 def load(
@@ -148,18 +219,21 @@ def load(
     threads: int | None = None,
     device: int = 0,
     graphs: bool = True,
+    devices: str | None = None,
 ) -> "Executable":
     """The executable that `Executable.save` wrote. Nothing is compiled, and the compiler is not needed.
 
     weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
     device: the number of the CUDA device, for code for GPUs; graphs: whether repeated calls there become CUDA graphs.
+    devices: of a model that was compiled with config=, what its devices are: "cpu:4", which None means too, for threads
+    of this process; "mpi" for the processes that mpirun has started, each of which calls this (docs/multi_device.md).
 
     An artifact holds native code: load it only from whom you trust (docs/artifacts.md).
 
     Raises DeviceError where the file is damaged or made for another machine, InputError where there is none.
     """
     found = importlib.import_module("onnxc.runtime.load")
-    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs)
+    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs, devices=devices)
     return executable
 
 
@@ -201,8 +275,9 @@ def infer(
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; constants of the model stay as they
-    are. What nodes of operators of others give is known as far as it is declared; a ModelWarning lists them.
+    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; lists of sizes that options override
+    become new ones where constants can say them (docs/overrides.md). What nodes of operators of others give is known as
+    far as it is declared; a ModelWarning lists them.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """
@@ -243,6 +318,28 @@ def inline(
         model, functions, limits, allow_links, opset
     )
     return inlined
+
+
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    inputs: Mapping[str, object] | None = None,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    seed: int = 0,
+    inner: bool = True,
+) -> "Comparison":
+    """What differs between two runs of a model, `b` being the one that is right (docs/comparing.md).
+
+    a, b: paths, behind which "@" names what runs the model: "m.onnx@cpu", "@interpreter", "@cuda", "@onnxruntime",
+    "@reference", with options as in "@cpu:precision=bf16"; `b` alone may leave out the path.
+    inputs: values by name; those that are left out are drawn from `seed`, in the sizes that `dims` and `shapes` say.
+    inner: whether the values in between are compared too.
+
+    Raises InputError, ModelError, UnsupportedError; DeviceError where a runtime is not there, or fails.
+    """
+    found: Comparison = importlib.import_module("onnxc.comparing.diff").diff(a, b, inputs, dims, shapes, seed, inner)
+    return found
 
 
 def save_model(
@@ -376,8 +473,8 @@ def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix:
     return renamed
 
 
-def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
-    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}, or several of it.
 
     The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
 

@@ -15,21 +15,25 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from onnxc.runtime.artifact import (
+    DIVISION,
     FORMAT,
     FORMAT_VERSION,
     KERNELS,
     MANIFEST,
     WEIGHTS,
     cubin_member,
+    shares_member,
     source_member,
 )
 from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned
 from onnxc.runtime.device_code import DeviceCode, decode_device_code
+from onnxc.runtime.division import Division, decode_division
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.program import JsonValue
+from onnxc.runtime.program import JsonValue, Program
 from onnxc.runtime.saved_file import compute_digest, stated_digest
 
 __all__ = ["Archive"]
@@ -99,23 +103,38 @@ class Archive:
             raise self.malformed(f"{MANIFEST}: device is {architecture!r}, the kernels are for {code.architecture}")
         return code
 
+    def division(self, program: Program) -> Division | None:
+        """What each device holds, where the program is divided; the bytes are mapped, and read by whom they are for."""
+        if DIVISION not in self.members:
+            return None
+        try:
+            devices, shares = decode_division(self.json(DIVISION), program)
+        except ValueError as problem:
+            raise self.malformed(f"{DIVISION}: {problem}") from problem
+        return Division(shares, tuple(self._mapped(shares_member(device)) for device in range(devices)))
+
     def weights(self, resident: bool) -> np.ndarray:
         """The weights, which cannot be written to."""
-        size = self._size(WEIGHTS)
-        if self._info(WEIGHTS).file_size != size:
-            raise self.malformed(f"{WEIGHTS} has {self._info(WEIGHTS).file_size} bytes, not {size}")
-        if size == 0:
-            return np.empty(0, np.uint8)
-        offset = self._offset(WEIGHTS)
-        if offset % CACHE_LINE_BYTES:
-            raise self.malformed(f"{WEIGHTS} begins at byte {offset}, on no cache line")
-        data = np.ndarray(size, np.uint8, mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ), offset)
-        if resident:
+        data = self._mapped(WEIGHTS)
+        size = data.nbytes
+        if resident and size:
             copy = allocate_aligned(size, huge_pages=True)
             copy[:] = data
             data = copy
         data.flags.writeable = False
         return data
+
+    def _mapped(self, name: str) -> npt.NDArray[np.uint8]:
+        """The bytes of a member, read when they are used; their checksum is not looked at."""
+        size = self._size(name)
+        if self._info(name).file_size != size:
+            raise self.malformed(f"{name} has {self._info(name).file_size} bytes, not {size}")
+        if size == 0:
+            return np.empty(0, np.uint8)
+        offset = self._offset(name)
+        if offset % CACHE_LINE_BYTES:
+            raise self.malformed(f"{name} begins at byte {offset}, on no cache line")
+        return np.ndarray(size, np.uint8, mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ), offset)
 
     def problems(self) -> list[str]:
         """What is not as it was written, by reading every byte of the file; nothing where all is well."""

@@ -12,6 +12,8 @@ The file is a zip archive of stored members, each beginning on a page, so that t
     kernels/KEY.cubin the machine code of each kernel
     kernels/KEY.py    the source it was compiled from, for people
     weights           the constants
+    division.json     how many devices the program is divided over, where it is (runtime/division.py)
+    shares/DEVICE     what each of them holds of the constants that are divided
 
 Behind them come the directory of the archive and a digest of the whole file (runtime/saved_file.py). The same artifact
 gives the same bytes.
@@ -30,6 +32,7 @@ from typing import BinaryIO
 import numpy as np
 
 from onnxc.runtime.device_code import DeviceCode, encode_device_code
+from onnxc.runtime.division import Division
 from onnxc.runtime.encoding import encode_program
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.image_ties import program_digest, tie_image
@@ -38,14 +41,15 @@ from onnxc.runtime.program import JsonValue, Parameter, Program
 from onnxc.runtime.saved_file import BLANK_DIGEST, SavedFile, write_digest
 
 __all__ = [
-    "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT", "WEIGHTS",
-    "Artifact", "artifact_bytes", "artifact_path", "cubin_member", "source_member", "tie_images", "to_json",
-    "write_archive", "write_artifact",
+    "DIVISION", "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT",
+    "WEIGHTS", "Artifact", "artifact_bytes", "artifact_path", "cubin_member", "shares_member", "source_member",
+    "tie_images", "to_json", "write_archive", "write_artifact",
 ]  # fmt: skip
 
 FORMAT, FORMAT_VERSION = "onnxc", 4
-MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, WEIGHTS = (
-    "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json", "weights",
+MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, DIVISION, WEIGHTS = (
+    "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json",
+    "division.json", "weights",
 )  # fmt: skip
 
 PAGE_BYTES = 4096
@@ -66,7 +70,8 @@ class Artifact:
 
     images: the linked native image of each target, tied to the program (`tie_images`), none for a program of host
     steps alone. weights: bytes, on a cache line. features: the instruction sets that each image needs, by LLVM's names.
-    device: the kernels that the images launch on a GPU, None for a program that has no use for one. file: where it was
+    device: the kernels that the images launch on a GPU, None for a program that has no use for one. division: what each
+    of several devices holds, None for a program of one. file: where it was
     read from, None for what was just compiled.
     """
 
@@ -77,6 +82,7 @@ class Artifact:
     report: JsonValue = ""
     features: Mapping[str, Sequence[str]] = field(default_factory=dict)
     device: DeviceCode | None = None
+    division: Division | None = None
     file: SavedFile | None = None
 
     @property
@@ -90,7 +96,8 @@ class Artifact:
 def tie_images(artifact: Artifact) -> Artifact:
     """The artifact that was just compiled, each image with the digest of the program that it is for."""
     kernels = b"" if artifact.device is None else to_json(encode_device_code(artifact.device))
-    digest = program_digest(to_json(encode_program(artifact.program)), kernels, artifact.weights.nbytes)
+    division = b"" if artifact.division is None else to_json(artifact.division.encode())
+    digest = program_digest(to_json(encode_program(artifact.program)), kernels, division, artifact.weights.nbytes)
     return replace(artifact, images={target: tie_image(image, digest) for target, image in artifact.images.items()})
 
 
@@ -154,7 +161,11 @@ def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
         images.append({"target": target, "member": member, "features": sorted(artifact.features.get(target, ()))})
     if artifact.device is not None:
         members |= _device_members(artifact.device)
+    if artifact.division is not None:
+        members[DIVISION] = to_json(artifact.division.encode())
     members[WEIGHTS] = np.ascontiguousarray(artifact.weights).data
+    if artifact.division is not None:
+        members |= {shares_member(device): shares.data for device, shares in enumerate(artifact.division.shares)}
     sizes = {name: len(data) for name, data in members.items()}
     manifest: JsonValue = {
         "format": FORMAT, "version": FORMAT_VERSION, "sizes": sizes, "images": images,
@@ -166,6 +177,11 @@ def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
 def cubin_member(key: str) -> str:
     """The member that holds the machine code of a kernel."""
     return f"kernels/{key}.cubin"
+
+
+def shares_member(device: int) -> str:
+    """The member that holds the shares of a device."""
+    return f"shares/{device}"
 
 
 def source_member(key: str) -> str:

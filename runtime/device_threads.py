@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from onnxc.runtime.errors import DeviceError, InputError, OnnxcError
+from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, reworded
 from onnxc.runtime.host.rendezvous import DeviceStopped, Rendezvous, device_of_thread
 
-__all__ = ["exchange_seconds", "run_on_devices"]
+__all__ = ["exchange_seconds", "of_device", "run_on_devices"]
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class _Call(Generic[T]):
         with self.changed:
             causes = {device: problem for device, problem in self.raised.items() if not _is_consequence(problem)}
             if causes:
-                raise _of_device(*min(causes.items()))
+                raise of_device(*min(causes.items()))
             return [self.given[device] for device in range(self.count)]
 
 
@@ -96,10 +96,10 @@ def _is_consequence(problem: BaseException) -> bool:
     return isinstance(problem, DeviceStopped)
 
 
-def _of_device(device: int, problem: BaseException) -> BaseException:
+def of_device(device: int, problem: BaseException) -> OnnxcError:
     """The error of a device, with its ordinal."""
     if isinstance(problem, OnnxcError):
-        named = type(problem)(f"{problem}\n  on device {device}", code=problem.code)
+        named = reworded(problem, f"{problem}\n  on device {device}")
     elif isinstance(problem, MemoryError):
         named = DeviceError(f"what device {device} needs does not fit into memory: {problem}", code="out-of-memory")
     else:

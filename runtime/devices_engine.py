@@ -1,31 +1,29 @@
-"""An executable on several devices of one process: each runs the same program, on its own shares of the weights."""
+"""Calls on several devices of one process: each runs the same program, on its own shares of the weights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnxc.runtime.device_threads import exchange_seconds, run_on_devices
 from onnxc.runtime.engine import Engine
-from onnxc.runtime.errors import UnsupportedError
-from onnxc.runtime.executable import Executable
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
 
-__all__ = ["DevicesEngine", "DevicesExecutable"]
+__all__ = ["DevicesEngine"]
 
 
 class DevicesEngine:
-    """Runs the program of `engine` once for each device, whose inputs end with its ordinal and its `shares`."""
+    """Runs the program of `engine` once for each device, with its last inputs: its ordinal and shares, `added`."""
 
-    def __init__(self, engine: Engine, shares: Sequence[Sequence[np.ndarray]]) -> None:
+    def __init__(self, engine: Engine, added: Sequence[Sequence[np.ndarray]]) -> None:
         self._engine, self._seconds = engine, exchange_seconds()
-        self._added = [(np.array(device, np.int64), *arrays) for device, arrays in enumerate(shares)]
+        self._added = added
         self._calls, self._lock = 0, Lock()
 
     def run(
@@ -53,11 +51,3 @@ class DevicesEngine:
     def stats(self) -> Stats:
         """What has run so far; launches are those of all devices."""
         return replace(self._engine.stats(), calls=self._calls)
-
-
-class DevicesExecutable(Executable):
-    """A model on several devices, called as any other."""
-
-    def _expect_artifact(self) -> NoReturn:
-        message = "an executable for several devices cannot be saved, pickled or copied yet"
-        raise UnsupportedError(message, code="no-artifact")

@@ -109,6 +109,18 @@ class ProgramEngine:
         self.workspaces.free.append(workspace)
         return results
 
+    def completed(self, given: Sequence[np.ndarray | None], sizes: tuple[int, ...]) -> list[np.ndarray] | None:
+        """An array for each output to be given to `run`: new ones where None is given.
+
+        None where the program makes the memory of its outputs itself.
+        """
+        if self.direct is None or self.direct.step.late:
+            return None
+        _, results = launch_orders(self.program.body, self.direct)
+        found, dtypes = self.direct.at(sizes), self.direct.dtypes
+        wanted = zip(given, results, strict=True)
+        return [np.empty(found.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
+
     def fast_call(self) -> FastFunction | None:
         """The call in straight-line code, where the program is one launch."""
         return self.fast.call if self.fast is not None else None

@@ -5,6 +5,7 @@ Anything else that escapes from onnxc is a defect of ours.
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import TypeVar
 
@@ -61,6 +62,13 @@ class MissingFileError(InputError, FileNotFoundError):
 
 
 E = TypeVar("E", bound=OnnxcError)
+
+
+def reworded(problem: E, text: str) -> E:
+    """The same error, of any class, with another text."""
+    error = copy(problem)
+    error.args = (text,)
+    return error
 
 
 def located(problem: E, location: object) -> E:

@@ -12,7 +12,7 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe, is_ready, plain_mapping
 from onnxc.runtime.artifact import Artifact, artifact_bytes, write_artifact
-from onnxc.runtime.engine import Engine
+from onnxc.runtime.engine import Engine, ProgramEngine
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 from onnxc.runtime.native.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.program import JsonValue
@@ -305,6 +305,20 @@ class Executable:
                 copy_into(array, outputs[name], name)
                 outputs[name] = array
         return outputs
+
+    def call_into(self, inputs: Sequence[object], given: Sequence[np.ndarray | None]) -> Sequence["SlotValue"]:
+        """The outputs in order, for one value per input: where an array is given and code can write into it, that one.
+
+        For callers that keep arrays between calls; those given must have the element types of their outputs, and share
+        memory with nothing. Raises what a call raises.
+        """
+        try:
+            values = self._signature.import_values(inputs, self._defaults)
+            sizes, engine = self._sizes_of(values), self._engine
+            arrays = engine.completed(given, sizes) if isinstance(engine, ProgramEngine) else None
+            return engine.run(values, sizes, arrays)
+        except MemoryError as problem:
+            raise call_out_of_memory(problem) from problem
 
     def _output_info(self, name: object, who: str = "out") -> TensorInfo:
         if name not in self._output_names:

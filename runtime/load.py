@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.runtime.archive import Archive
-from onnxc.runtime.artifact import KERNELS, PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
+from onnxc.runtime.artifact import DIVISION, KERNELS, PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
 from onnxc.runtime.cpu import Image, host_features, load_image
+from onnxc.runtime.device_choice import RANKS
 from onnxc.runtime.encoding import DecodeError, decode_program
 from onnxc.runtime.engine import ProgramEngine, launches_of
 from onnxc.runtime.errors import DeviceError, InputError
@@ -22,7 +23,7 @@ from onnxc.runtime.image_ties import is_tied, program_digest
 from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.saved_file import SavedFile, stated_digest
-from onnxc.runtime.signature import Signature, program_signature
+from onnxc.runtime.signature import Signature, first_inputs, program_signature
 from onnxc.runtime.thread_pool import pool_handle
 from onnxc.runtime.unavailable import UnavailableEngine
 
@@ -35,6 +36,7 @@ __all__ = [
     "make_compiled",
     "make_executable",
     "read_artifact",
+    "signature_of",
     "verify_artifact",
 ]
 
@@ -49,14 +51,22 @@ def load(
     device: int = 0,
     graphs: bool = True,
     driver: "Driver | None" = None,
+    devices: str | None = None,
 ) -> Executable:
     """The executable that a file holds.
 
     weights: "mapped" shares the pages of the file between processes and reads them when they are needed; "resident"
     copies them once, into huge pages where the system has them. The rest is as for `make_executable`.
     """
+    if devices == RANKS:
+        # Before anything can fail in one of them: the others are told then.
+        load_in_ranks = importlib.import_module("onnxc.runtime.load_for_devices").load_in_ranks
+        made: Executable = load_in_ranks(path, weights, threads)
+        return made
     artifact = read_artifact(path, weights)
-    return make_executable(artifact, threads, device=device, graphs=graphs, driver=driver, weights=weights)
+    return make_executable(
+        artifact, threads, device=device, graphs=graphs, driver=driver, weights=weights, devices=devices
+    )
 
 
 def make_executable(
@@ -68,18 +78,25 @@ def make_executable(
     graphs: bool = True,
     driver: "Driver | None" = None,
     weights: WeightsMode = "mapped",
+    devices: str | None = None,
 ) -> Executable:
     """The artifact ready to be called on this machine.
 
     threads: how many a call may use, where the code is for the CPU. device: the number of the CUDA device, where the
     code is for one; graphs: whether repeated calls there become CUDA graphs; driver: None is the one of this machine.
-    weights: how they are kept where the executable is unpickled.
+    weights: how they are kept where the executable is unpickled. devices: what the devices of a divided program are,
+    "cpu:4" or "mpi"; None means threads of this process.
 
     Raises DeviceError; code for a GPU never runs on the CPU.
     """
+    again = partial(load_again, weights=weights, threads=threads, device=device, graphs=graphs, devices=devices)
+    if artifact.division is not None or devices is not None:
+        # Programs for one device do without all that is needed for several.
+        make_divided = importlib.import_module("onnxc.runtime.load_for_devices").make_for_devices
+        divided: Executable = make_divided(artifact, threads, compilations, again, weights, devices)
+        return divided
     image = image_of(artifact)
     locations, signature = _texts(artifact.provenance.get("locations")), signature_of(artifact)
-    again = partial(load_again, weights=weights, threads=threads, device=device, graphs=graphs)
     if artifact.device is not None:
         # Programs for the CPU do without all that is needed for a device.
         make = importlib.import_module("onnxc.runtime.gpu.load").make_device_executable
@@ -97,7 +114,9 @@ def image_of(artifact: Artifact) -> Image | None:
 
 def signature_of(artifact: Artifact) -> Signature:
     """What a call of the artifact must pass."""
-    return program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
+    program, division = artifact.program, artifact.division
+    signature = program_signature(program, _texts(artifact.provenance.get("frozen_inputs")))
+    return signature if division is None else first_inputs(signature, division.inputs_of_caller(program))
 
 
 def program_engine(artifact: Artifact, image: Image | None, threads: int | None) -> ProgramEngine:
@@ -108,14 +127,22 @@ def program_engine(artifact: Artifact, image: Image | None, threads: int | None)
 
 
 def load_again(
-    source: SavedFile | bytes | Artifact, *, weights: WeightsMode, threads: int | None, device: int, graphs: bool
+    source: SavedFile | bytes | Artifact,
+    *,
+    weights: WeightsMode,
+    threads: int | None,
+    device: int,
+    graphs: bool,
+    devices: str | None = None,
 ) -> Executable:
     """The executable that was pickled, from the file of its artifact or the bytes of it; or one of another artifact.
 
     Raises DeviceError where the file holds another artifact by now, or what runs it is not here.
     """
     if isinstance(source, Artifact):
-        return make_compiled(source, threads, compilations=0, weights=weights, device=device, graphs=graphs)
+        return make_compiled(
+            source, threads, compilations=0, weights=weights, device=device, graphs=graphs, devices=devices
+        )
     if isinstance(source, bytes):
         artifact = _read_bytes(source, weights)
     else:
@@ -123,7 +150,7 @@ def load_again(
         if artifact.file != source:
             message = f'"{source.path}" is not the file any more that it was when the executable was pickled'
             raise DeviceError(message, code="artifact-changed")
-    return make_executable(artifact, threads, device=device, graphs=graphs, weights=weights)
+    return make_executable(artifact, threads, device=device, graphs=graphs, weights=weights, devices=devices)
 
 
 def make_compiled(
@@ -134,13 +161,16 @@ def make_compiled(
     weights: WeightsMode = "mapped",
     device: int = 0,
     graphs: bool = True,
+    devices: str | None = None,
 ) -> Executable:
     """What was just compiled, ready to be called; or only to be saved, where it is for a GPU that is not here.
 
     Then a call raises the DeviceError that says what is missing.
     """
     try:
-        return make_executable(artifact, threads, compilations, device=device, graphs=graphs, weights=weights)
+        return make_executable(
+            artifact, threads, compilations, device=device, graphs=graphs, weights=weights, devices=devices
+        )
     except DeviceError as problem:
         if artifact.device is None:
             raise
@@ -203,12 +233,14 @@ def _read(archive: Archive, weights: WeightsMode) -> Artifact:
     if not isinstance(provenance, Mapping):
         raise archive.malformed(f"{PROVENANCE} is no object")
     kernels = b"" if device is None else archive.member(KERNELS)
-    digest = program_digest(archive.member(PROGRAM), kernels, data.nbytes)
+    division = archive.division(program)
+    divided = b"" if division is None else archive.member(DIVISION)
+    digest = program_digest(archive.member(PROGRAM), kernels, divided, data.nbytes)
     for image in archive.images:
         if not is_tied(images[image.target], digest):
             raise archive.malformed(f"{image.member} was not compiled for this program and these weights")
     features = {image.target: image.features for image in archive.images}
-    return Artifact(program, images, data, provenance, report, features, device)
+    return Artifact(program, images, data, provenance, report, features, device, division)
 
 
 def _fitting_target(artifact: Artifact) -> str:

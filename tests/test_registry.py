@@ -24,8 +24,9 @@ BUILT_BY_ANOTHER_NAME = {
     "arg_reduce_window": "reduce_window",
 }
 COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"}
-MADE_BY_PASSES = {"call", "reshard", *COLLECTIVES}
-STEPS_OF_THEIR_OWN = {*DECLARE_THEIR_TYPES, *COLLECTIVES, "bind_sizes", "guard", "reshard", "non_zero", "rotary"}
+MADE_BY_PASSES = {"call", "reshard", "enter_stage", *COLLECTIVES}
+DIVISIONS = {"reshard", "enter_stage"}
+STEPS_OF_THEIR_OWN = {*DECLARE_THEIR_TYPES, *COLLECTIVES, *DIVISIONS, "bind_sizes", "guard", "non_zero", "rotary"}
 CAPTURED = {"if": 1, "while": 1}
 BOUND = {"bind_sizes": {"?size0"}, "while": {"steps"}, "non_zero": {"nonzero"}}
 

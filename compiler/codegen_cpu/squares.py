@@ -44,6 +44,18 @@ class TurnedTile:
 
         f.if_(f.icmp("sge", left, lanes), lambda: columns(None), lambda: columns(f.tail_mask(lanes, left)))
 
+    def write(self, index: Sequence[Int], target: Reg, columns: int) -> None:
+        """Turns squares from an index on into whole rows at `target`, as many as a vector has lanes, side by side."""
+        f, lanes, memory = self.frame.f, self.frame.lanes, memory_type(self.value.dtype)
+        mask = None if columns >= lanes else f.tail_mask(lanes, columns)
+        # The last square begins where it ends with the row, and writes some elements again.
+        for first in (*range(0, columns - lanes, lanes), max(columns - lanes, 0)):
+            loaded = [self._load(index, f.add(index[-1], first + lane), None) for lane in range(min(lanes, columns))]
+            rows = [*loaded, *loaded[-1:] * (lanes - len(loaded))]
+            for lane, row in enumerate(turn_square(f, rows)):
+                address = f.gep(target, lane * columns + first, memory)
+                f.store(row, address) if mask is None else f.masked_store(row, address, mask)
+
     def _load(self, index: Sequence[Int], column: Int, mask: Reg | None) -> Reg:
         f, view, memory = self.frame.f, self.view, memory_type(self.value.dtype)
         e = self.frame.evaluator()

@@ -14,7 +14,8 @@ class InputOptions:
 
     `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
     initializers are inputs with a default, but for those that decide shapes. `strict`: a declared shape that is wrong
-    is an error. `floats` replaces the element type of all floats of the model.
+    is an error. `floats` replaces the element type of all floats of the model. `random_state` names an input, u32[2],
+    on which all draws without a seed depend.
     """
 
     dims: Mapping[str, int | SizeRange] = field(default_factory=dict)
@@ -23,3 +24,4 @@ class InputOptions:
     freeze_params: bool = True
     strict: bool = False
     floats: DType | None = None
+    random_state: str | None = None

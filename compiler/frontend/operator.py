@@ -72,7 +72,8 @@ class Node:
     """One node to lower. Operands are None where an optional input is absent.
 
     `key` stands for this lowering of the node. `may_split`: whether it may ask for the cases of a condition. `assumed`:
-    what its condition is in the case at hand. `warnings` collects what is wrong and does not matter.
+    what its condition is in the case at hand. `random_state`: u32[2] on which its draws depend, None where they are the
+    same in every call. `warnings` collects what is wrong and does not matter.
     """
 
     graph_node: GraphNode
@@ -81,6 +82,7 @@ class Node:
     key: CaseKey
     may_split: bool
     assumed: bool | None
+    random_state: Value | None = None
     warnings: list[Diagnostic] = field(default_factory=list)
 
     @property

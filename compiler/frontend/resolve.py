@@ -6,6 +6,7 @@ graph and also around it is replaced, so that afterwards a name means one thing 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from onnxc.compiler.diagnostics import Diagnostic, error, model_error
 from onnxc.compiler.frontend.about import about_model, free_text
@@ -59,7 +60,7 @@ def resolve_model(
     and that the body cannot do without.
     """
     opsets = imported_opsets(model.opset_import) or {"": 1}
-    resolver = _Resolver(model, store, operators)
+    resolver = Resolver(model, store, operators)
     scope = Scope(opsets, TypeReader.of_inputs(model.graph.input), frozenset(own_names(model.graph)))
     graph = resolver.graph(model.graph, scope, "main")
     if resolver.errors:
@@ -72,14 +73,21 @@ def resolve_model(
     )
 
 
-class _Resolver:
-    def __init__(self, model: ModelProto, store: TensorStore, operators: CustomOperators) -> None:
+class Resolver:
+    """Makes graphs of the messages of one model; `others` are graphs of it beside the main one that are resolved too.
+
+    `errors` is what was found on the way.
+    """
+
+    def __init__(
+        self, model: ModelProto, store: TensorStore, operators: CustomOperators, others: Sequence[GraphProto] = ()
+    ) -> None:
         self.model = model
         self.store = store
         self.operators = operators
         self.errors: list[Diagnostic] = []
-        # All names of the main graph and those in it, and the names made since.
-        self.fresh = FreshNames(lambda: all_names(model.graph))
+        # All names of these graphs and those in them, and the names made since.
+        self.fresh = FreshNames(lambda: chain.from_iterable(map(all_names, (model.graph, *others))))
         self.functions: Mapping[FunctionKey, ModelFunction] = {
             function.key: function for function in map(ModelFunction, model.functions)
         }

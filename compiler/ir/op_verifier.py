@@ -81,6 +81,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "while": "carried: int, scans: int, symbol: str",
     "call": "function: str",
     "reshard": "mesh: str, sharding: str",
+    "enter_stage": "stage: int",
     "all_reduce": "kind: str, groups: groups",
     "all_gather": "axis: int, groups: groups",
     "reduce_scatter": "kind: str, axis: int, groups: groups",

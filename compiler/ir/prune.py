@@ -29,7 +29,7 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
         kept.append((op, pruned))
         live.update(pruned.operands)
         if binds_any:
-            symbols |= _used_symbols(pruned)
+            symbols |= used_symbols(pruned)
     ops: list[Op] = []
     values: dict[Value, Value] = {}
     for op, pruned in reversed(kept):
@@ -76,14 +76,14 @@ def _used_values(block: Block) -> list[Value]:
     return [*block.results, *(operand for op in block.ops for operand in op.operands)]
 
 
-def _used_symbols(op: Op) -> set[str]:
+def used_symbols(op: Op) -> set[str]:
     """The symbols that `op` and its blocks read."""
     used = {name for value in op.attributes.values() for name in _attribute_symbols(value)}
     used |= {name for type in op.result_types for name in _type_symbols(type)}
     for block in op.blocks:
         used |= {name for value in (*block.parameters, *block.results) for name in _type_symbols(value.type)}
         for inner in block.ops:
-            used |= _used_symbols(inner)
+            used |= used_symbols(inner)
     return used
 
 

@@ -15,7 +15,17 @@ from math import prod
 
 from onnxc.compiler.ir.dims import Dim, floordiv, mod
 
-__all__ = ["Axes", "Mesh", "Sharding", "block_size", "is_divisible", "parse_mesh", "parse_sharding", "replicated"]
+__all__ = [
+    "Axes",
+    "Mesh",
+    "Sharding",
+    "Stage",
+    "block_size",
+    "is_divisible",
+    "parse_mesh",
+    "parse_sharding",
+    "replicated",
+]
 
 Axes = tuple[str, ...]
 
@@ -102,6 +112,15 @@ class Sharding:
         if len(set(self.axes)) != len(self.axes):
             return f"{self} uses an axis of the mesh twice"
         return None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pipeline stage: its ordinal in the model, its mesh, and the device that each ordinal of the mesh is."""
+
+    ordinal: int
+    mesh: Mesh
+    devices: tuple[int, ...]
 
 
 def replicated(rank: int) -> Sharding:

@@ -11,6 +11,8 @@ from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
+from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
+from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.pipeline import Pass
@@ -74,7 +76,7 @@ GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_tr
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 """For convolutions, which read channels last."""
 
-CPU_TYPES: tuple[Pass, ...] = (widen_convolutions,)
+CPU_TYPES: tuple[Pass, ...] = (widen_convolutions, phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too."""
 
 CPU_IMAGES: tuple[Pass, ...] = (write_planes, pad_few_channels)

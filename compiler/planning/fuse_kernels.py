@@ -110,6 +110,7 @@ class _Fusion:
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
         self.outputs = frozenset(outputs)
+        self.as_outputs: set[Value] = set()
         self.aliases: dict[Value, Value] = {}
         self.groups: list[Group] = []
         self.epilogues: set[Op] = set()
@@ -259,13 +260,23 @@ class _Fusion:
 
     def _write(self, op: Op, value: Value) -> None:
         """A value that must be in memory: another name for a buffer, or a group of its own."""
-        if op.name == "reshape" and value not in self.outputs:
+        if op.name == "reshape" and (value not in self.outputs or self._becomes_output(op.operands[0])):
             self.aliases[value] = op.operands[0]
             self.buffered.add(op.operands[0])
             return
         group = Group("pointwise", op, (value,), {op: None})
         self.groups.append(group)
         self.members[op].append(group)
+
+    def _becomes_output(self, value: Value) -> bool:
+        """Whether `value`, which an output is a reshape of, is written in any case: it can be where that output is."""
+        while value.op in self.inside and value.op.name == "reshape" and value not in self.outputs:
+            value = value.op.operands[0]
+        is_written = value.op in self.inside and value.op.name != "constant" and value in self.buffered
+        if not is_written or value in self.outputs or value in self.as_outputs:
+            return False
+        self.as_outputs.add(value)
+        return True
 
     def _need(self, group: Group, op: Op, operand: Value) -> None:
         """Marks what `op`, as a member of `group`, reads from memory."""

@@ -94,7 +94,7 @@ def panel_problem(block: Block, left: int) -> Problem | None:
     if loops is None or not n:
         return None
     rows = [letter for letter in loops.result if letter not in loops.b_letters]
-    m = _largest(_merge(loops.wide(rows), loops.sizes, loops.a_strides), loops.sizes)
+    m = _largest(_merge_in_any_order(loops.wide(rows), loops.sizes, loops.a_strides), loops.sizes)
     return loops.problem(m, n, *loops.summed())
 
 
@@ -176,3 +176,23 @@ def _merge(letters: Sequence[str], sizes: Mapping[str, Dim], *strides: Mapping[s
         else:
             groups.append((letter,))
     return groups
+
+
+def _merge_in_any_order(
+    letters: Sequence[str], sizes: Mapping[str, Dim], strides: Mapping[str, Dim]
+) -> list[tuple[str, ...]]:
+    """The letters joined where strides let them, whatever their order: rows of A may be those of the result turned."""
+    groups: list[tuple[str, ...]] = [(letter,) for letter in letters]
+    while pair := _first_pair(groups, sizes, strides):
+        outer, inner = pair
+        groups[groups.index(outer)] = (*outer, *inner)
+        groups.remove(inner)
+    return groups
+
+
+def _first_pair(
+    groups: Sequence[tuple[str, ...]], sizes: Mapping[str, Dim], strides: Mapping[str, Dim]
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Two groups of which the first steps over all of the second."""
+    pairs = ((outer, inner) for outer in groups for inner in groups if outer != inner)
+    return next((pair for pair in pairs if strides[pair[0][-1]] == strides[pair[1][0]] * sizes[pair[1][0]]), None)

@@ -138,10 +138,11 @@ class _Planner:
                 if (resolved := _resolve(value, aliases)) not in made and not is_constant(resolved)
             )
         )
-        lives = _lifetimes(bound, [self.scratch_bytes(each) for each in variants], aliases, outputs)
+        given = [_resolve(value, aliases) for value in outputs]
+        lives = _lifetimes(bound, [self.scratch_bytes(each) for each in variants], aliases, given)
         placement = place_buffers(lives, self.bounds)
         buffers: dict[Tenant, Buffer] = {value: Buffer("input", index) for index, value in enumerate(inputs)}
-        buffers |= {value: Buffer("output", index) for index, value in enumerate(outputs)}
+        buffers |= {value: Buffer("output", index) for index, value in enumerate(given)}
         buffers |= {tenant: Buffer("arena", 0, offset) for tenant, offset in placement.offsets.items()}
         launches = tuple(
             self.launch(kernel, variants[ordinal], aliases, buffers, ordinal) for ordinal, kernel in enumerate(bound)

@@ -19,10 +19,13 @@ def local_shape(shape: Sequence[Dim], sharding: Sharding, mesh: Mesh) -> tuple[D
 
 
 class Exchange:
-    """Makes the ops of one block that change how values are divided; `ordinal` is that of the device, i64[]."""
+    """Makes the ops of one block that change how values are divided; `ordinal`, i64[], is that of the device in it.
 
-    def __init__(self, build: Builder, mesh: Mesh, ordinal: Value) -> None:
-        self.build, self.mesh, self.ordinal = build, mesh, ordinal
+    devices: for each ordinal of the mesh the device, which collectives name.
+    """
+
+    def __init__(self, build: Builder, mesh: Mesh, ordinal: Value, devices: Sequence[int]) -> None:
+        self.build, self.mesh, self.ordinal, self.devices = build, mesh, ordinal, devices
 
     def convert(self, value: Value, shape: Sequence[Dim], source: Sharding, target: Sharding) -> Value:
         """What a device holds of a value of `shape` by `target`, from what it holds by `source`."""
@@ -122,4 +125,5 @@ class Exchange:
         return value if value.shape[axis] == size else self.build.slice_axis(value, axis, 0, size)
 
     def _collective(self, name: str, value: Value, axes: Axes, attributes: Attributes) -> Value:
-        return self.build.op(name, [value], {**attributes, "groups": self.mesh.groups(axes)})[0]
+        groups = tuple(tuple(self.devices[member] for member in group) for group in self.mesh.groups(axes))
+        return self.build.op(name, [value], {**attributes, "groups": groups})[0]

@@ -59,6 +59,8 @@ def factors_of(op: Op) -> tuple[Factor, ...]:
     factors = [Factor(link.operands, link.results, link.combine) for link in links if link.kind in ("map", "reduce")]
     if op.name == "reshape":
         factors += _leading_factors(op, {factor.operands[0] for factor in factors})
+    if op.name == "attention":
+        factors += _grouped_heads(op)
     return tuple(factors)
 
 
@@ -92,6 +94,14 @@ def _leading_factors(op: Op, whole: set[int | None]) -> Iterator[Factor]:
         first, new_first = _first_axis(old, start, stop), _first_axis(new, new_start, new_stop)
         if first is not None and new_first is not None and first not in whole:
             yield Factor((first,), (new_first,), is_even=True)
+
+
+def _grouped_heads(op: Op) -> Iterator[Factor]:
+    """Heads that share keys in groups: an equal part of the heads reads an equal part of the groups."""
+    q, k, _, *mask = op.operands
+    if q.shape[1] != k.shape[1]:
+        heads = (None if each.shape[1] == 1 else 1 for each in mask)
+        yield Factor((1, 1, 1, *heads), (1,), is_even=True)
 
 
 def _first_axis(shape: Sequence[Dim], start: int, stop: int) -> int | None:

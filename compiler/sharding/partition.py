@@ -1,28 +1,34 @@
 """A module divided over devices: the one program that all of them run, each on its blocks.
 
 Its parameters are those of the whole, which every device gets whole and takes its blocks of; then the ordinal of the
-device; then its share of each constant that is divided. What a function returns is whole on every device.
+device; then its share of each constant that is divided. What a function returns is whole on every device. A pipeline
+stage may get parameters divided, and give results as they are divided.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.pass_builder import PassBuilder
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.sharding import Mesh, Sharding, block_size, is_divisible, parse_sharding, replicated
-from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.ir.types import TensorType, Type
 from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.sharding.bodies import captured, carried, has_divided_bodies
 from onnxc.compiler.sharding.exchange import Exchange, local_shape
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes
+from onnxc.compiler.sharding.own_constants import with_own_constants
 from onnxc.compiler.sharding.propagate import Propagation, propagate
 from onnxc.compiler.sharding.without_reshards import without_reshards
 
-__all__ = ["Partition", "Share", "partition"]
+__all__ = ["Edges", "Partition", "Share", "partition"]
 
 # A sum of parts moved, or of sums, is the sum of what was moved: these keep partial values, others need the whole.
 _MOVES_PARTS = ("reshape", "transpose", "slice")
@@ -46,29 +52,53 @@ class Share:
             start = length * mesh.block(device, axes)
             block = block.take(range(min(start, size), min(start + length, size)), axis)
             missing = [(0, 0)] * axis + [(0, length - block.shape[axis])] + [(0, 0)] * (block.ndim - axis - 1)
-            block = np.pad(block, missing)
+            block = np.pad(block, missing, constant_values="" if block.dtype == np.object_ else 0)
         return np.ascontiguousarray(block)
 
 
 @dataclass(frozen=True, eq=False)
+class Edges:
+    """What a pipeline stage gets and gives divided: parameters, by how they are, and the ordinals of results."""
+
+    parameters: Mapping[Value, Sharding]
+    results: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
 class Partition:
-    """The program of each device, the constants whose shares are its last parameters, and what was decided."""
+    """The program of each device, the constants whose shares are its last parameters, and what was decided.
+
+    results: how each result is divided. undivided: branches and loops that every device computes whole, though values
+    in their bodies are to be divided.
+    """
 
     module: Module
     shares: tuple[Share, ...]
     found: Propagation
+    results: tuple[Sharding, ...]
+    undivided: tuple[Op, ...] = ()
 
     def collectives(self) -> tuple[Op, ...]:
         """What the devices exchange, in the order of the program."""
-        return tuple(op for op in walk(self.module.main.body) if "groups" in op.attributes)
+        return tuple(op for op in walk(self.module.main.body) if PRIMITIVES[op.name].kind == "collective")
 
 
-def partition(module: Module, mesh: Mesh) -> Partition:
-    """`module`, whose values `reshard` divides over `mesh`, as the program of each device."""
+def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Edges | None = None) -> Partition:
+    """`module`, whose values `reshard` divides over `mesh`, as the program of each device.
+
+    devices: for each ordinal of the mesh the device; the ordinals themselves where it is empty.
+    """
     (function,) = module.functions
-    walk = _Partitioner(function, mesh)
+    function = replace(function, body=with_own_constants(function.body))
+    walk = _Partitioner(function, mesh, devices or range(mesh.devices), edges or Edges({}, frozenset()))
     made = replace(function, body=walk.run())
-    return Partition(replace(module, functions=(made,)), tuple(walk.shares), walk.found)
+    return Partition(
+        replace(module, functions=(made,)),
+        tuple(walk.shares),
+        walk.found,
+        walk.result_shardings(),
+        tuple(walk.undivided),
+    )
 
 
 @dataclass(frozen=True)
@@ -82,26 +112,51 @@ class _Held:
 class _Partitioner:
     """One walk over a block; `held` is what devices hold of each of its values, as first made and as asked for."""
 
-    def __init__(self, function: Function, mesh: Mesh) -> None:
-        self.function, self.mesh = function, mesh
-        self.found = propagate(function.body, mesh)
+    def __init__(self, function: Function, mesh: Mesh, devices: Sequence[int], edges: Edges) -> None:
+        self.function, self.mesh, self.edges = function, mesh, edges
+        self.found = propagate(function.body, mesh, edges.parameters)
         self.build = PassBuilder(symbols_in_use(function))
         ordinal = self._parameter("device", TensorType(I64, ()))
-        self.exchange = Exchange(self.build, mesh, ordinal)
         self.added = [ordinal]
+        self.exchange = Exchange(self.build, mesh, ordinal, devices)
         self.shares: list[Share] = []
+        self.undivided: list[Op] = []
+        # What was made of constants, by their arrays: those that are divided are there in bodies, too.
+        self.parameters: dict[tuple[int, str], Value] = {}
+        self.constants: dict[tuple[int, str], Value] = {}
         self.held: dict[Value, list[_Held]] = {}
 
     def run(self) -> Block:
         """The block of each device."""
         body = self.function.body
-        for parameter in body.parameters:
-            self._hold(parameter, parameter, _whole(parameter))
-        for op in body.ops:
+        parameters = [
+            self._given(parameter, self.edges.parameters.get(parameter, _whole(parameter)))
+            for parameter in body.parameters
+        ]
+        results = self._results(body, self.result_shardings())
+        return self.build.block([*parameters, *self.added], results)
+
+    def _results(self, block: Block, shardings: Sequence[Sharding]) -> list[Value]:
+        """What the ops of a block give each device, divided so."""
+        for op in block.ops:
             with self.build.at(op.location):
                 self._step(op)
-        results = [self._get(result, _whole(result)) for result in body.results]
-        return self.build.block([*body.parameters, *self.added], results)
+        return [self._get(result, sharding) for result, sharding in zip(block.results, shardings, strict=True)]
+
+    def result_shardings(self) -> tuple[Sharding, ...]:
+        """How each result is divided."""
+        results = enumerate(self.function.body.results)
+        return tuple(
+            self._found(result) if index in self.edges.results else _whole(result) for index, result in results
+        )
+
+    def _given(self, parameter: Value, sharding: Sharding) -> Value:
+        """What each device gets of a parameter that comes divided so."""
+        local = parameter
+        if not sharding.is_replicated:
+            local = Parameter(parameter.producer.name, self._local_type(parameter, sharding)).value
+        self._hold(parameter, local, sharding)
+        return local
 
     def _step(self, op: Op) -> None:
         if op.name == "reshard":
@@ -109,8 +164,16 @@ class _Partitioner:
             assert sharding is not None, op
             self._hold(op.result, self._get(op.operands[0], sharding), sharding)
             return
+        if op.name == "enter_stage":
+            # The rest of a graph may be in a branch, which is of one stage.
+            sharding = self._found(op.operands[0])
+            self._hold(op.result, self._get(op.operands[0], sharding), sharding)
+            return
         if op.name == "constant":
             # Made where it is asked for: whole, or as a share.
+            return
+        if has_divided_bodies(op):
+            (self._branch if op.name == "if" else self._loop)(op)
             return
         made = claims(op, self.found.dims, self.mesh)
         partial = self._kept_parts(op, made)
@@ -128,9 +191,65 @@ class _Partitioner:
         """Each device computes the op whole."""
         operands = [self._get(operand, _whole(operand)) for operand in op.operands]
         blocks = tuple(map(without_reshards, op.blocks))
+        if blocks != op.blocks:
+            self.undivided.append(op)
         results = self.build.op(op.name, operands, op.attributes, blocks, op.result_types)
         for result, value in zip(op.results, results, strict=True):
             self._hold(result, value, _whole(result))
+
+    # Branches and loops, which all devices go through alike
+
+    def _branch(self, op: Op) -> None:
+        targets = [self._found(result) for result in op.results]
+        inner = [self._nested(op) for _ in op.blocks]
+        blocks = [
+            part.build.block((), part._results(block, targets)) for part, block in zip(inner, op.blocks, strict=True)
+        ]
+        self._close(op, [self._get(op.operands[0], _whole(op.operands[0]))], blocks, targets)
+
+    def _loop(self, op: Op) -> None:
+        (block,), links = op.blocks, tuple(carried(op))
+        shardings = [self._found(inner) for _, inner, _, _ in links]
+        elements = [Sharding(self._found(result).dims[1:]) for result in op.results[len(links) :]]
+        operands = [self._get(operand, _whole(operand)) for operand in op.operands[:2]]
+        operands += [self._get(start, s) for (start, _, _, _), s in zip(links, shardings, strict=True)]
+        inner = self._nested(op)
+        given = zip(block.parameters, (Sharding(()), *shardings), strict=False)
+        parameters = [inner._given(parameter, sharding) for parameter, sharding in given]
+        results = inner._results(block, [Sharding(()), *shardings, *elements])
+        targets = [*shardings, *(Sharding(((), *element.dims)) for element in elements)]
+        self._close(op, operands, [inner.build.block(parameters, results)], targets)
+
+    def _close(self, op: Op, operands: list[Value], blocks: Sequence[Block], targets: Sequence[Sharding]) -> None:
+        """The op with the bodies of each device, whose results are divided as `targets` say."""
+        captures, closed = close_blocks(blocks)
+        pairs = list(zip(op.results, targets, strict=True))
+        types = [self._local_type(result, sharding) for result, sharding in pairs]
+        results = self.build.op(op.name, [*operands, *captures], op.attributes, closed, types)
+        for (result, sharding), value in zip(pairs, results, strict=True):
+            self._hold(result, value, sharding)
+
+    def _nested(self, op: Op) -> "_Partitioner":
+        """The walk over a body of `op`, which has from outside what the device holds there."""
+        inner = copy(self)
+        inner.build = PassBuilder(self.build.symbols)
+        inner.exchange = Exchange(inner.build, self.mesh, self.added[0], self.exchange.devices)
+        inner.held, inner.constants = {}, {}
+        for link in captured(op):
+            self._get(link.source, self._found(link.source))
+            inner.held[link.target] = list(self.held[link.source])
+        return inner
+
+    def _found(self, value: Value) -> Sharding:
+        return self.found.sharding(value) if has_axes(value) else Sharding(())
+
+    def _local_type(self, value: Value, sharding: Sharding) -> Type:
+        """The type of what each device holds of a value."""
+        if sharding.is_replicated:
+            return value.type
+        return TensorType(value.dtype, local_shape(value.shape, sharding, self.mesh))
+
+    # Operands and results of an op that is divided
 
     def _operand(self, op: Op, index: int, made: Sequence[Claim], partial: Sharding) -> Value:
         """What a device needs of an operand; zeros, or what else changes nothing, where it reduces beyond the end."""
@@ -194,16 +313,20 @@ class _Partitioner:
 
     def _constant(self, constant: Op, sharding: Sharding) -> Value:
         """The constant; where it is divided, a parameter for the share of a device."""
+        key = id(constant.array()), str(sharding)
         if sharding.is_replicated:
-            return self.build.constant(constant.array())
-        share = Share(constant.array(), sharding)
-        type = TensorType(constant.result.dtype, local_shape(constant.result.shape, sharding, self.mesh))
-        parameter = self._parameter(f"share{len(self.shares)}", type)
-        self.shares.append(share)
-        self.added.append(parameter)
-        return parameter
+            if key not in self.constants:
+                self.constants[key] = self.build.constant(constant.array())
+            return self.constants[key]
+        if key not in self.parameters:
+            self.parameters[key] = self._parameter(
+                f"share{len(self.shares)}", self._local_type(constant.result, sharding)
+            )
+            self.shares.append(Share(constant.array(), sharding))
+            self.added.append(self.parameters[key])
+        return self.parameters[key]
 
-    def _parameter(self, name: str, type: TensorType) -> Value:
+    def _parameter(self, name: str, type: Type) -> Value:
         """A parameter that no caller passes, under a name that no other has."""
         taken = {parameter.producer.name for parameter in self.function.body.parameters}
         while name in taken:

@@ -4,11 +4,12 @@ What `reshard` states is kept. Every other value starts undivided, and an axis t
 depends on the order of the ops alone. Forward goes before backward, for what a value is made from is there already.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding, parse_sharding
+from onnxc.compiler.sharding.bodies import Link, all_values, entering, has_divided_bodies, leaving, returning
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes
 
 __all__ = ["Propagation", "propagate"]
@@ -16,7 +17,7 @@ __all__ = ["Propagation", "propagate"]
 
 @dataclass
 class Propagation:
-    """For each value of a block that has axes, the axes of the mesh that divide each; `why` says what decided."""
+    """For each value that has axes, the axes of the mesh that divide each; `why` says what decided."""
 
     mesh: Mesh
     dims: dict[Value, list[Axes]] = field(default_factory=dict)
@@ -27,12 +28,13 @@ class Propagation:
         return Sharding(tuple(self.dims[value]))
 
 
-def propagate(block: Block, mesh: Mesh) -> Propagation:
-    """The shardings of the values of `block`, not of those in nested blocks."""
-    walk = _Walk(Propagation(mesh), set())
-    values = (*block.parameters, *(result for op in block.ops for result in op.results))
-    for value in filter(has_axes, values):
+def propagate(block: Block, mesh: Mesh, given: Mapping[Value, Sharding] | None = None) -> Propagation:
+    """The shardings of the values of `block` and of its bodies; some parameters are `given` divided."""
+    walk = _Walk(Propagation(mesh), set(), frozenset(block.parameters))
+    for value in filter(has_axes, all_values(block)):
         walk.state(value)
+    for value, sharding in (given or {}).items():
+        walk.fix(value, sharding, "another stage gives it so")
     while walk.forward(block.ops) or walk.backward(block.ops):
         pass
     return walk.found
@@ -42,6 +44,7 @@ def propagate(block: Block, mesh: Mesh) -> Propagation:
 class _Walk:
     found: Propagation
     stated: set[Value]
+    parameters: frozenset[Value]
 
     def state(self, value: Value) -> None:
         """What is said of the value from the start."""
@@ -49,28 +52,66 @@ class _Walk:
         if value.op is not None and value.op.name == "reshard":
             sharding = parse_sharding(value.op.text("sharding"))
             assert sharding is not None, value
-            self.found.dims[value] = list(sharding.dims)
-            self.found.why[value] = "the model says so"
-            self.stated.add(value)
+            self.fix(value, sharding, "the model says so")
+
+    def fix(self, value: Value, sharding: Sharding, why: str) -> None:
+        """Divides the value so, whatever else asks."""
+        self.found.dims[value] = list(sharding.dims)
+        self.found.why[value] = why
+        self.stated.add(value)
 
     def forward(self, ops: Iterable[Op]) -> bool:
         """Divides results as operands are, and what costs nothing to divide; whether anything has changed."""
+        changes = [self._forward_bodies(op) if has_divided_bodies(op) else self._forward_op(op) for op in ops]
+        return any(changes)
+
+    def _forward_op(self, op: Op) -> bool:
         changes = [
-            self._divide(value, axis, claim, op)
-            for op in ops
+            self._divide(value, axis, claim.axes, op)
             for claim in self._claims(op)
             for value, axis in claim.factor.axes(op)
-            if value in op.results or _is_free(value)
+            if value in op.results or self._is_free(value)
         ]
+        return any(changes)
+
+    def _forward_bodies(self, op: Op) -> bool:
+        changes = [self._pass_on(link, op) for link in entering(op)]
+        changes += [self.forward(block.ops) for block in op.blocks]
+        changes += [self._pass_on(link, op) for link in (*returning(op), *leaving(op))]
         return any(changes)
 
     def backward(self, ops: tuple[Op, ...]) -> bool:
         """Divides operands as results and other operands are; whether anything has changed."""
+        changes = [self._backward_bodies(op) if has_divided_bodies(op) else self._backward_op(op) for op in ops[::-1]]
+        return any(changes)
+
+    def _backward_op(self, op: Op) -> bool:
         changes = [
-            self._divide(value, axis, claim, op)
-            for op in reversed(ops)
+            self._divide(value, axis, claim.axes, op)
             for claim, value, axis in self._asked(op)
             if not self._reduces(value, claim.axes)
+        ]
+        return any(changes)
+
+    def _backward_bodies(self, op: Op) -> bool:
+        changes = [self._pass_back(link, op) for link in (*leaving(op), *returning(op))]
+        changes += [self.backward(block.ops) for block in op.blocks]
+        changes += [self._pass_back(link, op) for link in entering(op)]
+        return any(changes)
+
+    def _pass_on(self, link: Link, op: Op) -> bool:
+        """Divides the target of a link as its source is."""
+        axes = enumerate(self.found.dims.get(link.source, ()))
+        changes = [self._divide(link.target, axis + link.shift, names, op) for axis, names in axes if names]
+        return any(changes)
+
+    def _pass_back(self, link: Link, op: Op) -> bool:
+        """Divides the source of a link as its target is."""
+        axes = enumerate(self.found.dims.get(link.target, ())[link.shift :])
+        changes = [
+            self._divide(link.source, axis, names, op)
+            for axis, names in axes
+            if names and not self._reduces(link.source, names)
         ]
         return any(changes)
 
@@ -87,16 +128,15 @@ class _Walk:
         made = self._claims(value.op) if value.op is not None else ()
         return any(claim.factor.combine and set(claim.axes) & set(axes) for claim in made)
 
-    def _divide(self, value: Value, axis: int, claim: Claim, op: Op) -> bool:
+    def _divide(self, value: Value, axis: int, axes: Axes, op: Op) -> bool:
         dims = self.found.dims[value]
-        used = {name for axes in dims for name in axes}
-        if value in self.stated or dims[axis] or used & set(claim.axes):
+        used = {name for others in dims for name in others}
+        if value in self.stated or dims[axis] or used & set(axes):
             return False
-        dims[axis] = claim.axes
+        dims[axis] = axes
         self.found.why[value] = f"{op.name} at {op.location}" if op.location else op.name
         return True
 
-
-def _is_free(value: Value) -> bool:
-    """Whether any block of the value is there on every device, or is made from nothing."""
-    return value.op is None or not value.op.operands
+    def _is_free(self, value: Value) -> bool:
+        """Whether any block of the value is there on every device, or is made from nothing."""
+        return value in self.parameters or (value.op is not None and not value.op.operands)

@@ -1,17 +1,19 @@
-"""Nested blocks without `reshard`: what a branch or a loop computes, each device computes whole."""
+"""Nested blocks without `reshard` and `enter_stage`: what a branch or a loop computes, each device computes whole."""
 
 from onnxc.compiler.ir.module import Block, Op, Value, walk
 
+_SAYINGS = ("reshard", "enter_stage")
+
 
 def without_reshards(block: Block) -> Block:
-    """The block with each `reshard` replaced by its operand."""
-    if not any(op.name == "reshard" for op in walk(block)):
+    """The block with what only says where values are replaced by its operand."""
+    if not any(op.name in _SAYINGS for op in walk(block)):
         return block
     values: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in block.ops:
         operands = tuple(values.get(operand, operand) for operand in op.operands)
-        if op.name == "reshard":
+        if op.name in _SAYINGS:
             values[op.result] = operands[0]
             continue
         blocks = tuple(map(without_reshards, op.blocks))

@@ -13,19 +13,23 @@ from rich.console import RenderableType
 
 import onnxc
 from onnxc.command_line.option_values import Range, Shape, parse_counts
+from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
+    AS_JSON,
+    CONFIG,
+    DEVICES,
     DIM,
     INPUT,
     MODEL,
     PRECISION,
+    SEED,
     SHAPE,
     TARGET,
     expect_known_names,
     fixed_sizes,
     is_artifact,
     print_parts,
-    progress,
     reporting_errors,
 )
 from onnxc.command_line.tables import facts_table, table
@@ -56,6 +60,8 @@ ABOUT = {
 @DIM
 @SHAPE
 @PRECISION
+@CONFIG
+@DEVICES
 @click.option("--vs", multiple=True, type=click.Choice(OTHERS), help="Measure this runtime beside; may be repeated.")
 @click.option("--scenario", "scenarios", multiple=True, type=click.Choice(SCENARIOS), help="Default: all.")
 @click.option("--threads", callback=parse_counts, metavar="1,2", help="Of a call. Default: 1, and all there are.")
@@ -64,8 +70,8 @@ ABOUT = {
     "--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Of a scenario and runtime."
 )
 @click.option("--bound", type=click.FloatRange(min=0, min_open=True), metavar="MS", help="For an answer of a server.")
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@SEED
+@AS_JSON
 @reporting_errors
 def bench_command(
     model: Path,
@@ -74,6 +80,8 @@ def bench_command(
     dims: Mapping[str, Range],
     shapes: Mapping[str, Shape],
     precision: str,
+    config: str | None,
+    devices: str | None,
     vs: Sequence[str],
     scenarios: Sequence[str],
     threads: tuple[int, ...],
@@ -105,7 +113,9 @@ def bench_command(
         precision,
     )
     with tempfile.TemporaryDirectory(prefix="onnxc-bench-") as folder, progress(f"measuring {model.name}"):
-        artifact, compile_seconds = _compiled(model, target, dims, shapes, precision, Path(folder))
+        artifact = Path(folder) / "model.onnxc"
+        job = CompileJob(str(model), str(artifact), target, dims, shapes, precision, config, devices)
+        compile_seconds = _compiled(job, Path(folder))
         executable = onnxc.load(artifact)
         if compile_seconds is None:
             expect_known_names(executable.inputs, dims, shapes)
@@ -126,21 +136,14 @@ def bench_command(
         raise SystemExit(1)
 
 
-def _compiled(
-    model: Path,
-    target: str,
-    dims: Mapping[str, Range],
-    shapes: Mapping[str, Shape],
-    precision: str,
-    folder: Path,
-) -> tuple[Path, float | None]:
-    """The artifact of the model, and the seconds that compiling took; None where it was compiled before."""
-    artifact = folder / "model.onnxc"
-    if is_artifact(model):
-        shutil.copyfile(model, artifact)
-        return artifact, None
-    job = CompileJob(str(model), str(artifact), target, dims, shapes, precision)
-    return artifact, compile_apart(job, folder)
+def _compiled(job: CompileJob, folder: Path) -> float | None:
+    """The seconds that compiling took; None for what was compiled before, and is only copied."""
+    if not is_artifact(Path(job.model)):
+        return compile_apart(job, folder)
+    if job.config is not None or job.devices is not None:
+        raise click.UsageError("--config and --devices are for models; an artifact has its devices")
+    shutil.copyfile(job.model, job.artifact)
+    return None
 
 
 def _measured(

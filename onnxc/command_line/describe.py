@@ -15,8 +15,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, Tensor
 from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
-from onnxc.runtime.load import read_artifact
-from onnxc.runtime.signature import program_signature
+from onnxc.runtime.load import read_artifact, signature_of
 
 SHOWN_ELEMENTS = 6
 
@@ -108,7 +107,7 @@ def all_nodes(graph: Graph) -> Iterator[GraphNode]:
 def artifact_parts(path: Path) -> Iterator[RenderableType]:
     """What is in an artifact: signature, targets, sizes of its members, the report of its compilation."""
     artifact = read_artifact(path)
-    signature = program_signature(artifact.program)
+    signature = signature_of(artifact)
     facts = {"model": artifact.program.name, "file": f"{path} ({path.stat().st_size / 1e6:.2f} MB)"}
     facts |= {
         target: f"needs {', '.join(features) or 'nothing special'}" for target, features in artifact.features.items()

@@ -7,27 +7,33 @@ import json
 import statistics
 import sys
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
-import numpy as np
 
 import onnxc
 from onnxc.command_line import describe
+from onnxc.command_line.array_files import named_arrays, write_npz
 from onnxc.command_line.bench import bench_command
+from onnxc.command_line.diff import diff_command
 from onnxc.command_line.doctor import doctor_command
 from onnxc.command_line.option_values import Range, Shape, parse_choices
 from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.profile import profile_command
+from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
+from onnxc.command_line.reduce import reduce_command
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.rewrite import REWRITING, write_model
 from onnxc.command_line.schema import schema_command
+from onnxc.command_line.serve import serve_command
 from onnxc.command_line.shared import (
     ALLOW_LINKS,
+    AS_JSON,
+    CONFIG,
+    DEVICES,
     DIM,
     DTYPE,
     INPUT,
@@ -36,6 +42,7 @@ from onnxc.command_line.shared import (
     OPERATORS,
     OPSET,
     PRECISION,
+    SEED,
     SHAPE,
     TARGET,
     THREADS,
@@ -43,13 +50,14 @@ from onnxc.command_line.shared import (
     is_artifact,
     open_model,
     print_parts,
-    progress,
     reporting_errors,
     write_page,
 )
 from onnxc.command_line.stage_text import text_of
+from onnxc.command_line.train import train_command
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
+from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.driver import STAGES, Noun, run_stages
 from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.inspect_model import find_types
@@ -59,8 +67,9 @@ from onnxc.compiler.precision_errors import layer_errors, output_errors
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.inspecting.pages import artifact_page, model_page
 from onnxc.runtime.artifact import Artifact, write_artifact
+from onnxc.runtime.device_choice import RANKS
 from onnxc.runtime.load import read_artifact, verify_artifact
-from onnxc.runtime.sparse_tensor import SparseTensor
+from onnxc.runtime.ranks.world import connect
 from onnxc.runtime.values import import_value
 
 
@@ -73,7 +82,8 @@ def installed_version() -> str:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(installed_version(), prog_name="onnxc")
-def main() -> None:
+@click.option("--verbose", is_flag=True, help="Log what is being done; else only a terminal shows it.")
+def main(verbose: bool) -> None:
     """Compiles ONNX models to native code, and runs them.
 
     \b
@@ -83,7 +93,17 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command, schema_command, *REWRITING):
+for command in (
+    bench_command,
+    diff_command,
+    doctor_command,
+    profile_command,
+    reduce_command,
+    schema_command,
+    serve_command,
+    train_command,
+    *REWRITING,
+):
     main.add_command(command)
 
 
@@ -118,6 +138,8 @@ for command in (bench_command, doctor_command, profile_command, schema_command, 
     metavar="NAME=1,8",
     help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
 )
+@CONFIG
+@DEVICES
 @click.option("--keep-params", is_flag=True, help="Initializers become inputs with a default.")
 @click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
@@ -135,6 +157,8 @@ def compile_command(
     operators: tuple[CustomOperator, ...],
     precision: str,
     specialize: Mapping[str, list[int]],
+    config: str | None,
+    devices: str | None,
     *,
     allow_links: bool,
     weights_file: bool,
@@ -156,12 +180,16 @@ def compile_command(
         precision=precision,
         specialize=specialize,
         freeze_params=not keep_params,
+        config=config,
+        devices=devices,
         strict=strict,
         operators=operators,
         allow_links=allow_links,
         opset=opset,
     )
     if emit == "c-library":
+        if config is not None:
+            raise click.UsageError("--config is for artifacts; a C library runs on one device")
         if report or stop_after is not None:
             raise click.UsageError("--report and --stop-after are for artifacts")
         emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
@@ -197,8 +225,10 @@ def compile_command(
 @OPERATORS
 @ALLOW_LINKS
 @PRECISION
+@CONFIG
+@DEVICES
 @THREADS
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--repeat", type=click.IntRange(min=1), help="Call this often, and print the median latency.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the outputs as .npz.")
 @reporting_errors
@@ -212,6 +242,8 @@ def run_command(
     opset: int | None,
     operators: tuple[CustomOperator, ...],
     precision: str,
+    config: str | None,
+    devices: str | None,
     threads: int | None,
     seed: int,
     repeat: int | None,
@@ -222,20 +254,38 @@ def run_command(
     """Call MODEL, an .onnx or .onnxc file, once.
 
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
-    inputs have, or 1.
+    inputs have, or 1. Of several processes, as mpirun starts them, the first one speaks for all.
     """
     executable = open_model(
-        model, target, dims, shapes, precision, threads, dtypes, opset, operators, allow_links=allow_links
+        model,
+        target,
+        dims,
+        shapes,
+        precision,
+        threads,
+        dtypes,
+        opset,
+        config,
+        devices,
+        operators,
+        allow_links=allow_links,
     )
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
+    seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat or 0)]
+    if not speaks_for_all(devices):
+        return
     print_parts([describe.arrays_table(results)])
-    if repeat is not None:
-        seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat)]
+    if seconds:
         click.echo(f"median of {repeat} calls: {statistics.median(seconds) * 1e3:.4f} ms")
     if output is not None:
         write_npz(output, results)
         click.echo(f"{output}: {len(results)} arrays")
+
+
+def speaks_for_all(devices: str | None) -> bool:
+    """Whether this process is the first, or the only one, of those that run the devices."""
+    return devices != RANKS or connect().rank == 0
 
 
 @main.command("precision")
@@ -247,9 +297,9 @@ def run_command(
 @SHAPE
 @THREADS
 @click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="How many calls to compare.")
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--layers", type=click.IntRange(min=0), default=0, help="Name as many nodes where the error grows most.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 @reporting_errors
 def precision_command(
     model: Path,
@@ -442,8 +492,9 @@ def demo_command(target: str, threads: int | None) -> None:
 def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     """What the stage `last` makes of the model; the terminal shows which stage runs."""
     with progress(f"{model.name}: {STAGES[0]}") as say:
-        end = back_end(options, lambda done, total: say(f"{model.name}: {done} of {total} kernels are compiled"))
-        for name, noun in run_stages(model, options, end):
+        end = back_end(options, lambda done, total: say(f"{model.name}: compiling", done, total))
+        stages = run_stages if options.config is None else run_divided_stages
+        for name, noun in stages(model, options, end):
             if name == last:
                 return noun
             say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")
@@ -465,29 +516,6 @@ def timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
-
-
-def write_npz(path: Path, values: Mapping[str, object]) -> None:
-    """As numpy.savez, whose keywords the names of outputs may clash with; texts become NumPy's."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in named_arrays(values):
-            with archive.open(f"{name}.npy", "w") as member:
-                plain = array.astype(str) if array.dtype.kind == "O" else array
-                np.lib.format.write_array(member, plain, allow_pickle=False)
-
-
-def named_arrays(values: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays among the values; those in another value, with their place behind the name."""
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            yield name, value
-        elif isinstance(value, Mapping):
-            yield from named_arrays({f"{name}.{key}": item for key, item in value.items()})
-        elif isinstance(value, SparseTensor):
-            parts = {"values": value.values, "indices": value.indices, "shape": np.array(value.shape, np.int64)}
-            yield from named_arrays({name: parts})
-        elif isinstance(value, tuple | list):
-            yield from named_arrays({f"{name}.{index}": item for index, item in enumerate(value)})
 
 
 def write_text(text: str, output: Path | None) -> None:

@@ -25,6 +25,9 @@ def report_parts(report: JsonValue) -> Iterator[RenderableType]:
         yield ""
         yield from _transfers(_entries(report, "transfers"))
     yield from _host_steps(_entries(report, "host_steps"))
+    if "devices" in report:
+        yield ""
+        yield from _devices(_mapping(report["devices"]))
     if "kernels" in report:
         yield ""
         yield from _kernels(_entries(report, "kernels"))
@@ -44,6 +47,26 @@ def _totals(report: Mapping[str, JsonValue]) -> Iterator[RenderableType]:
     if "transfers" in totals:
         facts["transfers in a call"] = f"{totals['transfers']}, {_amount(totals['transferred_bytes'])}B"
     yield facts_table({**facts, "steps on the host": str(totals["host_steps"])})
+
+
+def _devices(devices: Mapping[str, JsonValue]) -> Iterator[RenderableType]:
+    """How a divided program is divided, and what its devices exchange; `--json` has the sharding of each value."""
+    held, whole = devices["share_bytes"], devices["whole_bytes"]
+    shares = [_size(each) for each in held] if isinstance(held, list | tuple) else []
+    yield facts_table(
+        {
+            "configuration": str(devices["configuration"]),
+            "devices": f"{len(shares)}, as a mesh of {devices['mesh'] or 'one'}",
+            "weights": f"{', '.join(shares)} bytes on one device each, {_size(whole)} bytes on all",
+        }
+    )
+    exchanges = _entries(devices, "collectives")
+    if exchanges:
+        yield ""
+        made = table("exchange", "groups", "bytes of each device", "node")
+        for each in exchanges:
+            made.add_row(*(str(each[name]) for name in ("op", "groups", "bytes", "node")))
+        yield made
 
 
 def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableType]:

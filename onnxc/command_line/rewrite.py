@@ -7,7 +7,8 @@ import click
 
 import onnxc
 from onnxc.command_line.option_values import parse_names
-from onnxc.command_line.shared import ALLOW_LINKS, LIMIT, MODEL, OPSET, progress, reporting_errors
+from onnxc.command_line.progress import progress
+from onnxc.command_line.shared import ALLOW_LINKS, LIMIT, MODEL, OPSET, reporting_errors
 from onnxc.compiler.frontend.external.save import save_model
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model, wrap_model

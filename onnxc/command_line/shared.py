@@ -1,9 +1,8 @@
-"""What several commands share: options, errors as exit codes, a line that moves while something lasts, models."""
+"""What several commands share: options, errors as exit codes, models."""
 
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TextIO, get_args
@@ -22,6 +21,7 @@ from onnxc.command_line.option_values import (
     parse_operators,
     parse_shapes,
 )
+from onnxc.command_line.progress import progress
 from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
@@ -32,9 +32,10 @@ from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = [
-    "ALLOW_LINKS", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPERATORS", "OPSET", "PRECISION", "SHAPE", "TARGET",
-    "THREADS", "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress",
-    "reporting_errors", "write_page",
+    "ALLOW_LINKS", "AS_JSON", "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPERATORS", "OPSET",
+    "PRECISION", "SEED", "SHAPE", "TARGET", "THREADS",
+    "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
+    "write_page",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -94,6 +95,10 @@ PRECISION = click.option(
     show_default=True,
     help="What f32 is stored and multiplied in.",
 )
+CONFIG = click.option("--config", metavar="NAME", help="Divide the model over devices by this configuration of it.")
+DEVICES = click.option(
+    "--devices", metavar="cpu:4|mpi", help="What the devices are: threads, or the processes that mpirun has started."
+)
 INPUT = click.option(
     "--input",
     "inputs",
@@ -102,6 +107,8 @@ INPUT = click.option(
     metavar="NAME=@FILE|VALUE",
     help="x=@x.npy, x=@all.npz (its member x), or x=[[1, 2]].",
 )
+SEED = click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def _show_warning(
@@ -136,17 +143,6 @@ def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-@contextmanager
-def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A moving line on the terminal while something lasts, and how to change its text; elsewhere nothing."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(text) as status:
-        yield status.update
-
-
 def print_parts(parts: Iterable[RenderableType]) -> None:
     """Tables and lines; brackets in them are no markup, and where there is no terminal lines may be long."""
     console = Console(markup=False, highlight=False)
@@ -165,16 +161,18 @@ def open_model(
     threads: int | None,
     dtypes: Mapping[str, str] | str | None = None,
     opset: int | None = None,
+    config: str | None = None,
+    devices: str | None = None,
     operators: Sequence[CustomOperator] = (),
     *,
     allow_links: bool = False,
 ) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
-        if dtypes or opset is not None or operators or allow_links:
-            given = "--dtype, --opset, --operators and --allow-links"
+        if dtypes or opset is not None or config is not None or operators or allow_links:
+            given = "--dtype, --opset, --config, --operators and --allow-links"
             raise click.UsageError(f"{given} are for models; an artifact is compiled already")
-        executable = onnxc.load(model, threads=threads)
+        executable = onnxc.load(model, threads=threads, devices=devices)
         expect_known_names(executable.inputs, dims, shapes)
         return executable
     with progress(f"compiling {model.name}"):
@@ -189,6 +187,8 @@ def open_model(
             operators=operators,
             allow_links=allow_links,
             opset=opset,
+            config=config,
+            devices=devices,
         )
 
 
@@ -210,8 +210,10 @@ def fixed_sizes(dims: Mapping[str, Range]) -> dict[str, int]:
     return {name: size if isinstance(size, int) else size[0] for name, size in dims.items()}
 
 
-def expect_known_names(infos: Iterable[TensorInfo], dims: Iterable[str], shapes: Iterable[str]) -> None:
-    """InputError where a size or an input is named that an artifact does not have."""
+def expect_known_names(
+    infos: Iterable[TensorInfo], dims: Iterable[str], shapes: Iterable[str], inputs: Iterable[str] = ()
+) -> None:
+    """InputError where a size or an input is named that a model or an artifact does not have."""
     listed = list(infos)
     texts = (size for info in listed for size in info.shape or () if isinstance(size, str))
     sizes = frozenset().union(*(symbols_of(parse_dim(text)) for text in texts))
@@ -220,7 +222,8 @@ def expect_known_names(infos: Iterable[TensorInfo], dims: Iterable[str], shapes:
         if name not in sizes:
             message = f"--dim names {name!r}, the symbolic sizes of the inputs are {', '.join(sorted(sizes)) or 'none'}"
             raise InputError(message, code="unknown-dim")
-    for name in shapes:
-        if name not in names:
-            message = f"--shape names {name!r}, the inputs are {', '.join(sorted(names)) or 'none'}"
+    for option, named in (("--shape", shapes), ("--input", inputs)):
+        unknown = [name for name in named if name not in names]
+        if unknown:
+            message = f"{option} names {unknown[0]!r}, the inputs are {', '.join(sorted(names)) or 'none'}"
             raise InputError(message, code="unknown-input")

@@ -34,6 +34,8 @@ class CompileJob:
     dims: Mapping[str, int | tuple[int, int | None]]
     shapes: Mapping[str, tuple[int | str, ...]]
     precision: str
+    config: str | None = None
+    devices: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,16 @@ def _in_process(job: Mapping[str, object], folder: Path) -> Mapping[str, object]
 def _compile(job: CompileJob) -> None:
     dims = {name: tuple(size) if isinstance(size, list) else size for name, size in job.dims.items()}
     shapes = {name: tuple(shape) for name, shape in job.shapes.items()}
-    executable = onnxc.compile(job.model, job.target, dims, shapes, precision=job.precision, cache=False)
+    executable = onnxc.compile(
+        job.model,
+        job.target,
+        dims,
+        shapes,
+        precision=job.precision,
+        config=job.config,
+        devices=job.devices,
+        cache=False,
+    )
     executable.save(job.artifact)
 
 

@@ -3,12 +3,15 @@
 Where a thread is one device, which has one operand, the others of its group bring theirs to a rendezvous.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from onnxc.runtime.host.attributes import integer, integer_pairs, text
-from onnxc.runtime.host.reductions import reduce_axes
+from onnxc.runtime.host.elements import narrow
+from onnxc.runtime.host.reductions import COMBINE, accumulator
 from onnxc.runtime.host.registry import Arrays, Attributes, Meaning, meaning
 from onnxc.runtime.host.rendezvous import meet
 
@@ -26,6 +29,12 @@ def collective(name: str) -> Callable[[Meaning], Meaning]:
 @meaning("reshard")
 def reshard(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[...]  ->  x: how a value is divided changes none of its elements."""
+    return tuple(operands)
+
+
+@meaning("enter_stage")
+def enter_stage(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: T  ->  x: which devices hold a value changes none of its elements."""
     return tuple(operands)
 
 
@@ -70,10 +79,41 @@ def permute(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 
 
 def _combined(operands: Arrays, attributes: Attributes) -> np.ndarray:
-    return reduce_axes(np.stack(operands), text(attributes, "kind"), (0,))
+    """One operand after the other, so that an element has the same bits in a block as in the whole."""
+    kind = text(attributes, "kind")
+    return narrow(np.asarray(reduce(COMBINE[kind], [accumulator(x, kind) for x in operands])), operands[0].dtype)
 
 
 def _blocks(x: np.ndarray, count: int, axis: int) -> list[np.ndarray]:
     """`x` in `count` blocks of ⌈size / count⌉ along `axis`, the last ones short or empty."""
     size = -(-x.shape[axis] // count)
     return np.split(x, [size * block for block in range(1, count)], axis=axis)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A collective as messages: what a device sends to each of its group, in order, and what it makes of theirs."""
+
+    split: Callable[[np.ndarray, int, Attributes], Sequence[np.ndarray]]
+    join: Callable[[Arrays, Attributes], np.ndarray]
+
+
+def _to_each(x: np.ndarray, count: int, attributes: Attributes) -> Sequence[np.ndarray]:
+    return [x] * count
+
+
+def _blocks_along(axis: str) -> Callable[[np.ndarray, int, Attributes], Sequence[np.ndarray]]:
+    return lambda x, count, attributes: _blocks(x, count, integer(attributes, axis))
+
+
+def _joined_along(axis: str) -> Callable[[Arrays, Attributes], np.ndarray]:
+    return lambda parts, attributes: np.concatenate(parts, axis=integer(attributes, axis))
+
+
+PARTS: Mapping[str, Parts] = {
+    "all_reduce": Parts(_to_each, _combined),
+    "all_gather": Parts(_to_each, _joined_along("axis")),
+    "reduce_scatter": Parts(_blocks_along("axis"), _combined),
+    "all_to_all": Parts(_blocks_along("split_axis"), _joined_along("concat_axis")),
+}
+"""The collectives that need not send all to all; their results are those of the meanings, bit for bit."""

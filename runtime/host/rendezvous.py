@@ -1,22 +1,34 @@
 """Where the devices of one call meet: each brings what it has, the last one combines, and each gets its result.
 
-The devices are threads of one process. Results do not depend on who comes last: what is combined is in the order of the
+The devices are threads of one process; an `Exchanges` of another kind takes the place of the rendezvous where they are
+processes (runtime/ranks/). Results do not depend on who comes last: what is combined is in the order of the
 group. A device that fails, or does not come within a time limit, ends the call for all; nobody waits for ever.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.host.values import HostValue
 
-__all__ = ["DeviceStopped", "Rendezvous", "device_of_thread", "meet"]
+__all__ = ["DeviceStopped", "Exchanges", "Rendezvous", "device_of_thread", "group_of", "meet", "receive", "send"]
 
 Arrays = Sequence[np.ndarray]
 Combine = Callable[[Arrays, Mapping[str, object]], tuple[np.ndarray, ...]]
+
+
+class Exchanges(Protocol):
+    """What brings the devices of one call together."""
+
+    def exchange(
+        self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
+    ) -> np.ndarray:
+        """What `device` gets where it brings `operand`: its result of `combine` on the operands of its group."""
 
 
 class DeviceStopped(DeviceError):
@@ -43,6 +55,7 @@ class Rendezvous:
         self._changed = threading.Condition()
         self._meetings: dict[tuple[int, tuple[int, ...]], _Meeting] = {}
         self._rounds = [0] * count
+        self._sent: dict[tuple[int, int, Hashable], HostValue] = {}
         self._failed = False
 
     def fail(self) -> None:
@@ -55,7 +68,7 @@ class Rendezvous:
         self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
     ) -> np.ndarray:
         """What `device` gets where it brings `operand`."""
-        group = _group_of(device, attributes)
+        group = group_of(device, attributes)
         meeting = self._come(device, group, name, operand)
         if len(meeting.came) == len(group) and self._is_last(meeting, device):
             results = combine([meeting.came[member] for member in group], attributes)
@@ -63,6 +76,24 @@ class Rendezvous:
                 meeting.results = dict(zip(group, results, strict=True))
                 self._changed.notify_all()
         return self._result(meeting, group, device)
+
+    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+        """Leaves a value, which nobody writes to any more, for `target`; waits for nobody."""
+        with self._changed:
+            self._sent[device, target, key] = value
+            self._changed.notify_all()
+
+    def receive(self, device: int, source: int, key: Hashable) -> HostValue:
+        """What `source` sends to `device` by this key."""
+        sent = source, device, key
+        with self._changed:
+            self._changed.wait_for(lambda: sent in self._sent or self._failed, self.seconds)
+            if sent in self._sent:
+                return self._sent.pop(sent)
+            if self._failed:
+                raise DeviceStopped
+        message = f"device {source} did not send what device {device} waits for within {self.seconds:g} s"
+        raise DeviceError(message, code="device-stalled")
 
     def _come(self, device: int, group: tuple[int, ...], name: str, operand: np.ndarray) -> _Meeting:
         with self._changed:
@@ -100,7 +131,8 @@ def _has_others(attributes: Mapping[str, object]) -> bool:
     return isinstance(groups, tuple) and any(len(group) > 1 for group in groups)
 
 
-def _group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
+def group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
+    """The devices of the group that a device is in, in the order in which they are combined."""
     groups = attributes["groups"]
     assert isinstance(groups, tuple), attributes
     found: tuple[int, ...] = next(group for group in groups if device in group)
@@ -109,7 +141,7 @@ def _group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Member:
-    rendezvous: Rendezvous
+    exchanges: Exchanges
     device: int
 
 
@@ -117,9 +149,9 @@ _thread = threading.local()
 
 
 @contextmanager
-def device_of_thread(rendezvous: Rendezvous, device: int) -> Iterator[None]:
-    """Within it this thread is a device of a rendezvous."""
-    _thread.member = _Member(rendezvous, device)
+def device_of_thread(exchanges: Exchanges, device: int) -> Iterator[None]:
+    """Within it this thread is one of the devices that meet."""
+    _thread.member = _Member(exchanges, device)
     try:
         yield
     finally:
@@ -133,7 +165,31 @@ def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine:
     """
     if len(operands) != 1 or not _has_others(attributes):
         return combine(operands, attributes)
+    member = _member(name)
+    return (member.exchanges.exchange(member.device, name, operands[0], attributes, combine),)
+
+
+def send(target: int, key: Hashable, value: HostValue) -> None:
+    """Leaves a value for another device of this process."""
+    rendezvous, device = _own_rendezvous("send")
+    rendezvous.send(device, target, key, value)
+
+
+def receive(source: int, key: Hashable) -> HostValue:
+    """What another device sends to this thread's by this key. Raises DeviceError where devices fail."""
+    rendezvous, device = _own_rendezvous("receive")
+    return rendezvous.receive(device, source, key)
+
+
+def _own_rendezvous(name: str) -> tuple[Rendezvous, int]:
+    member = _member(name)
+    # Pipelines run on threads alone.
+    assert isinstance(member.exchanges, Rendezvous), member
+    return member.exchanges, member.device
+
+
+def _member(name: str) -> _Member:
     member: _Member | None = getattr(_thread, "member", None)
     if member is None:
         raise DeviceError(f"{name} is an exchange between devices, and only one runs", code="collective-alone")
-    return (member.rendezvous.exchange(member.device, name, operands[0], attributes, combine),)
+    return member

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.kernel_plan import segments_of
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
 EQUATIONS = [
     "mk,kn->mn", "km,kn->mn", "mk,nk->mn", "mk,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhmk,bhkn->bhmn",
     "bmhk,bnhk->bhmn", "bhmn,bnhk->bmhk", "k,kn->n", "mk,k->m", "k,k->", "m,n->mn", "m,k->km", "abk,abk->ab",
-    "ab,ab->ab", "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb",
+    "ab,ab->ab", "a,a->a", "mkl,kln->mn", "mkl,nlk->mn", "mkl,nkl->mn", "abk,bkn->anb", "abhk,kn->hban",
 ]  # fmt: skip
 
 # The sizes of the letters in turn: odd, one, larger than every tile, empty where that may matter.
@@ -133,3 +135,17 @@ def test_a_result_that_is_cast_is_rounded_first() -> None:
     """In 16 bits the sum is rounded to the type of the contraction, whatever the type of the last op."""
     native = Native(make(["bf16[M, K]", "bf16[K, N]"], lambda ir, x, y: ir.less(ir.dot(x, y, "mk,kn->mn"), 0.25)))
     native.check(sample(BF16, 40, 3), sample(BF16, 3, 40, seed=1))
+
+
+def test_a_product_that_leaves_in_other_shapes_and_is_used_again() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        product = ir.dot(x, y, "mk,kn->mn")
+        flat = ir.reshape(product, (Size.symbol("M") * 6,))
+        return [flat, ir.reshape(product, (Size.symbol("M"), 2, 3)), ir.exp(product)]
+
+    native = Native(make(["f32[M, 5]", "f32[5, 6]"], build))
+    for rows in (7, 1, 0):
+        native.check(sample(F32, rows, 5), sample(F32, 5, 6, seed=1), bound=2 * precision(F32))
+    (segment,) = segments_of(native.plan.body.steps)
+    kinds = [native.plan.kernels[launch.variants[0].kernel].kind for launch in segment.launches]
+    assert kinds == ["contraction", "pointwise", "pointwise"]

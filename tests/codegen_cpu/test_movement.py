@@ -224,6 +224,21 @@ def signed_sample(dtype: DType, *shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F64, F16, I8], ids=str)
+def test_narrow_rows_are_written_from_squares(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        parts = [ir.slice_axis(x, 1, 0, columns) for columns in (8, 9, 16, 35)]
+        return [ir.transpose(part, (0, 2, 1)) for part in parts]
+
+    native = Native(make([f"{dtype}[2, 37, N]"], build), target)
+    assert schedules(native) == ["squares"] * 4
+    for rows in (0, 1, 16, 67):
+        x = signed_sample(dtype, 2, 37, rows)
+        for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (rows, found.shape)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 def test_a_slice_is_turned_in_squares(target: Target) -> None:
     def build(ir: Builder, x: Value) -> Value:
         return ir.transpose(ir.slice(x, (0, 2, 1), (N, 33, 18), (1, 1, 1)), (2, 0, 1))

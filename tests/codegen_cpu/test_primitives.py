@@ -46,7 +46,7 @@ def test_what_has_no_native_kernel_is_known() -> None:
     exchanges = {"all_reduce", "all_gather", "all_to_all", "reduce_scatter", "permute"}
     decomposed = {"rotary"}
     # Exchanges take its place.
-    divided = {"reshard"}
+    divided = {"reshard", "enter_stage"}
     # Only of tables that are constants is it known that their indices are in range.
     of_constants = {"tree_ensemble"}
     assert {*exchanges, *decomposed, *divided, *of_constants, "non_zero"} == NOT_NATIVE

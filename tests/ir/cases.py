@@ -291,6 +291,7 @@ _TABLE: tuple[Case, ...] = (
     Case("non_zero", (tensor(I8, N, 2),), {"symbol": "nonzero"}),
     # Collectives
     Case("reshard", (tensor(F32, N, 2),), {"mesh": "d0=2, d1=2", "sharding": "[{d1}, {}]"}),
+    Case("enter_stage", (tensor(F32, N, 2),), {"stage": 1}),
     Case("all_reduce", (tensor(F32, N, 2),), {"kind": "sum", "groups": ((0, 1),)}, devices=2),
     Case("all_gather", (tensor(F32, N, 2),), {"axis": 1, "groups": ((0, 1),)}, devices=2),
     Case("reduce_scatter", (tensor(F32, N, 4),), {"kind": "max", "axis": 1, "groups": ((0, 1),)}, devices=2),

@@ -7,8 +7,9 @@ import numpy as np
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F32
-from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group, fuse_kernels, reads_any_view
 from onnxc.compiler.planning.views import View, is_dense
 from tests.planning.plans import assert_plan, make
@@ -526,3 +527,31 @@ def test_a_kernel_that_arranges_its_result_takes_the_transpose_and_the_reshape_b
         assert [[op.name for op in group.ops] for group in groups] == parts
     groups, _ = fuse_kernels(main.ops, (whole,), reads_any_view)
     assert [group.anchor.name for group in groups] == ["attention", "reshape"]
+
+
+def test_an_output_that_is_a_reshape_of_what_a_kernel_writes_is_written_by_it() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> tuple[Value, ...]:
+        product = ir.dot(x, y, "mk,kn->mn")
+        flat = ir.reshape(product, (60,))
+        return product, flat, ir.reshape(flat, (4, 15)), ir.reshape(product, (5, 12)), ir.exp(product)
+
+    main = make(["f32[6, 7]", "f32[7, 10]"], build).main.body
+    product, flat, folded, other, used = main.results
+    for results, parts, other_names in (
+        ((folded,), ["dot"], {folded: flat, flat: product}),
+        ((folded, used), ["dot", "exp"], {folded: flat, flat: product}),
+        ((folded, flat), ["dot", "reshape"], {flat: product}),
+        ((folded, other), ["dot", "reshape"], {other: product}),
+        ((folded, product), ["dot", "reshape"], {}),
+    ):
+        needed = prune(Block(main.parameters, main.ops, results)).ops
+        groups, aliases = fuse_kernels(needed, results, reads_any_view)
+        assert [group.anchor.name for group in groups] == parts
+        assert aliases == other_names
+
+
+def test_an_output_that_is_a_reshape_of_an_input_is_a_copy() -> None:
+    main = make(["f32[6, 7]"], lambda ir, x: ir.reshape(x, (42,))).main.body
+    groups, aliases = fuse_kernels(main.ops, main.results, reads_any_view)
+    assert [group.anchor.name for group in groups] == ["reshape"]
+    assert not aliases

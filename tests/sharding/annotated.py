@@ -57,6 +57,12 @@ def annotate(
     return spec
 
 
+def set_stage(node: onnx.NodeProto, stage: int) -> None:
+    """States the pipeline stage of a node."""
+    said = node.device_configurations[0] if node.device_configurations else node.device_configurations.add()
+    said.configuration_id, said.pipeline_stage = CONFIG, stage
+
+
 def run_on_virtual_devices(model: ModelProto, inputs: Mapping[str, HostValue]) -> list[tuple[HostValue, ...]]:
     """The results on each device, by the interpreter, as the model is lowered."""
     checked = check_model(read_model(model))

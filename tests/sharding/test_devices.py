@@ -1,10 +1,7 @@
 """Annotated models on cpu:N: the same results as on one device, with the exchanges that theory asks for."""
 
-import copy
-import pickle
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,7 +9,7 @@ import pytest
 from onnx import ModelProto, helper
 
 import onnxc
-from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelWarning, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
 from tests.sharding.annotated import CONFIG, annotate, graph_model
@@ -128,6 +125,26 @@ def test_rows_divided_need_no_exchange_but_for_the_result() -> None:
     x = weight(8, 8)
     assert_close(np.asarray(exe(x)), np.asarray(whole(model)(x)), terms=64, magnitude=8.0)
     assert exchanges(exe) == [("all_gather", 64)]
+
+
+def test_equal_biases_of_several_layers_are_divided_for_each() -> None:
+    """They are one constant: what the first layer asks of it must not divide the result of the second."""
+    model = column_then_row(8)
+    model.graph.node[3].output[0] = "s"
+    model.graph.node.append(node("Add", ["s", "b2"], ["y"]))
+    zeros = [onnx.numpy_helper.from_array(np.zeros(8, np.float32), name) for name in ("b1", "b2")]
+    model.graph.initializer.remove(next(each for each in model.graph.initializer if each.name == "b1"))
+    model.graph.initializer.extend(zeros)
+    exe = expect_as_whole(model, weight(5, 8))
+    assert [name for name, _ in exchanges(exe)] == ["all_reduce"]
+
+
+def test_a_constant_that_two_layers_read_is_held_once() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MatMul", ["b", "w"], ["y"])]
+    model = graph_model(nodes, {"x": ["N", 8]}, {"y": ["N", 8]}, {"w": weight(8, 8)}, 4)
+    for each in (0, 2):
+        annotate(model.graph.node[each], "w", {1: 4}, FOUR)
+    assert told(expect_as_whole(model, weight(5, 8)))["share_bytes"] == [8 * 2 * 4] * 4
 
 
 # Shares and blocks
@@ -287,32 +304,66 @@ def test_random_numbers_do_not_depend_on_the_layout() -> None:
     np.testing.assert_array_equal(np.asarray(onnxc.compile(model, config=CONFIG)(x)), np.asarray(whole(model)(x)))
 
 
-@pytest.mark.parametrize("operator", ["If", "Loop"])
-def test_branches_and_loops_run_whole(operator: str) -> None:
-    body = mlp().graph.node
-    annotate(body[0], "w1", {1: 4}, FOUR)
-    outer = mlp()
+def branch_or_loop(operator: str) -> ModelProto:
+    """Two layers in one branch of two, or gone through twice by a loop; columns, then rows are divided."""
+    inner = mlp().graph.node
+    annotate(inner[0], "w1", {1: 4}, FOUR)
+    annotate(inner[3], "w2", {0: 4}, FOUR)
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in column_then_row().graph.initializer}
+    out = [helper.make_tensor_value_info("y", 1, ["N", 8])]
     if operator == "If":
-        out = [helper.make_tensor_value_info("y", 1, ["N", 8])]
-        branches = [helper.make_graph(list(part), "b", [], out) for part in (body, [node("Neg", ["x"], ["y"])])]
-        nodes = [
-            node("ReduceSum", ["x"], ["t"], keepdims=0),
-            node("Cast", ["t"], ["c"], to=9),
-            node("If", ["c"], ["z"], then_branch=branches[0], else_branch=branches[1]),
-        ]
-    else:
-        values = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
-                  (("i", 7, []), ("go", 9, []), ("x", 1, ["N", 8]), ("y", 1, ["N", 8]))]  # fmt: skip
-        inner = [*body, node("Identity", ["go"], ["on"])]
-        results = [helper.make_tensor_value_info("on", 9, []), values[3]]
-        nodes = [node("Loop", ["count", "", "x0"], ["z"], body=helper.make_graph(inner, "b", values[:3], results))]
-    nodes.append(node("Relu", ["z"], ["y0"]))
-    constants = {each.name: onnx.numpy_helper.to_array(each) for each in outer.graph.initializer}
-    constants["count"] = np.array(2, np.int64)
-    name = "x" if operator == "If" else "x0"
-    model = graph_model(nodes, {name: ["N", 8]}, {"y0": ["N", 8]}, constants, 4)
-    annotate(model.graph.node[-1], "z", {0: 4}, FOUR)
-    expect_as_whole(model, np.abs(weight(5, 8)))
+        branches = [helper.make_graph(list(part), "b", [], out) for part in (inner, [node("Neg", ["x"], ["y"])])]
+        nodes = [node("If", ["c"], ["z"], then_branch=branches[0], else_branch=branches[1])]
+        model = graph_model(nodes, {"x": ["N", 8]}, {"z": ["N", 8]}, constants, 4)
+        model.graph.input.append(helper.make_tensor_value_info("c", 9, []))
+        return model
+    values = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
+              (("i", 7, []), ("go", 9, []), ("x", 1, ["N", 8]), ("on", 9, []))]  # fmt: skip
+    body = helper.make_graph([*inner, node("Identity", ["go"], ["on"])], "b", values[:3], [values[3], *out, *out])
+    nodes = [node("Loop", ["count", "", "x0"], ["z", "rounds"], body=body)]
+    model = graph_model(nodes, {"x0": ["N", 8]}, {"z": ["N", 8], "rounds": ["R", "N", 8]}, constants, 4)
+    model.graph.input.append(helper.make_tensor_value_info("count", 7, []))
+    return model
+
+
+@pytest.mark.parametrize(("operator", "given"), [("If", True), ("If", False), ("Loop", 0), ("Loop", 2)])
+def test_bodies_of_branches_and_loops_are_divided(operator: str, given: int) -> None:
+    """One all_reduce in the branch, or in each round; the weights are divided as those outside."""
+    model, x = branch_or_loop(operator), weight(5, 8)
+    exe = onnxc.compile(model, config=CONFIG)
+    made, expected = (each.run({model.graph.input[0].name: x, model.graph.input[1].name: np.array(given)})
+                      for each in (exe, whole(model)))  # fmt: skip
+    for name in expected:
+        assert_close(np.asarray(made[name]), np.asarray(expected[name]), terms=64, magnitude=8.0)
+    assert [name for name, _ in exchanges(exe)] == ["all_reduce"]
+    assert told(exe)["share_bytes"] == [(8 * 4 + 4 + 4 * 8) * 4] * 4
+
+
+def test_what_a_loop_carries_stays_divided_from_round_to_round() -> None:
+    model, x = branch_or_loop("Loop"), weight(8, 8)
+    annotate(model.graph.node[0], "x0", {0: 4}, FOUR)
+    for each in model.graph.node[0].attribute[0].g.node:
+        del each.device_configurations[:]
+    exe = onnxc.compile(model, config=CONFIG, dims={"N": 8})
+    made, expected = (each.run({"x0": x, "count": np.array(3)}) for each in (exe, whole(model)))
+    for name in expected:
+        assert_close(np.asarray(made[name]), np.asarray(expected[name]), terms=64, magnitude=8.0)
+    assert [name for name, _ in exchanges(exe)] == ["all_gather", "all_gather"]
+
+
+def test_a_branch_of_another_shape_is_computed_whole_and_a_warning_says_so() -> None:
+    model = branch_or_loop("If")
+    model.graph.node[0].attribute[0].g.node[0].CopyFrom(node("ReduceMax", ["x"], ["y"], keepdims=1))
+    for each in (model.graph.output[0], *(attribute.g.output[0] for attribute in model.graph.node[0].attribute)):
+        del each.type.tensor_type.shape.dim[:]
+        each.type.tensor_type.shape.dim.add()
+        each.type.tensor_type.shape.dim.add()
+    with pytest.warns(ModelWarning, match="ignored-sharding"):
+        exe = onnxc.compile(model, config=CONFIG)
+    x = weight(5, 8)
+    for taken in (True, False):
+        made, expected = exe(x, np.array(taken)), whole(model)(x, np.array(taken))
+        np.testing.assert_array_equal(np.asarray(made), np.asarray(expected))
 
 
 # Calls
@@ -340,13 +391,6 @@ def test_calls_from_several_threads_do_not_meet() -> None:
     with ThreadPoolExecutor(4) as pool:
         for made, y in zip(pool.map(exe, inputs), expected, strict=True):
             np.testing.assert_array_equal(np.asarray(made), y)
-
-
-@pytest.mark.parametrize("keep", [lambda exe: exe.save("never"), pickle.dumps, copy.copy])
-def test_it_cannot_be_saved_yet(keep: Callable[[Executable], object], tmp_path: Path) -> None:
-    exe = onnxc.compile(column_then_row(), config=CONFIG)
-    with pytest.raises(UnsupportedError, match="for several devices cannot be saved"):
-        keep(exe)
 
 
 def test_an_error_of_one_device_names_it_and_ends_the_others() -> None:
@@ -390,14 +434,6 @@ REFUSED: dict[str, tuple[str, type[OnnxcError], Callable[[ModelProto], object], 
             _in_factors(annotate(m.graph.node[0], "w1", {}, FOUR), (8, 4), (None, 1), axis=1)
             and _in_factors(annotate(m.graph.node[3], "w2", {}, FOUR), (None, 4), (2, 1))
         ),
-        {},
-    ),
-    "several stages": (
-        "unsupported-pipeline",
-        UnsupportedError,
-        lambda m: [
-            m.graph.node[k].device_configurations.add(configuration_id=CONFIG, pipeline_stage=k) for k in (0, 1)
-        ],
         {},
     ),
     "more devices than one process runs": (

@@ -33,7 +33,7 @@ def converted(shape: tuple[int, int], source: Sharding, target: Sharding) -> Mod
     build = Builder()
     x = build.parameter("x", TensorType(F32, local_shape(shape, source, GRID)))
     device = build.parameter("device", TensorType(I64, ()))
-    y = Exchange(build, GRID, device).convert(x, shape, source, target)
+    y = Exchange(build, GRID, device, range(GRID.devices)).convert(x, shape, source, target)
     return Module("m", (Function("main", build.block([x, device], [y]), ("y",)),))
 
 

@@ -20,7 +20,7 @@ from tests.sharding.virtual_devices import divide, run_partition
 from tests.support.arrays import assert_close
 
 MESHES = ("d0=4", "d0=2, d1=2")
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "reshard")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "reshard", "enter_stage")
 DIVIDED = [name for name in CASES if name not in COLLECTIVES]
 
 

@@ -25,12 +25,16 @@ GRAPHS = 60
 
 @dataclass
 class Draw:
-    """A graph while it is drawn: values of known shapes, and nodes; small integers, so that sums are exact."""
+    """A graph while it is drawn: values of known shapes, and nodes; small integers, so that sums are exact.
+
+    inner: the shapes of values that later steps do not read, those in bodies among them.
+    """
 
     random: np.random.Generator
     values: dict[str, tuple[int, ...]] = field(default_factory=dict)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
+    inner: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def value(self) -> str:
         """One of the values, the last ones more often."""
@@ -106,19 +110,35 @@ def _gather(draw: Draw, x: str, shape: tuple[int, ...]) -> None:
 
 
 def _branch(draw: Draw, x: str, shape: tuple[int, ...]) -> None:
-    out = [helper.make_tensor_value_info("b", 1, shape)]
-    parts = [helper.make_graph([helper.make_node(name, [x], ["b"])], "branch", [], out) for name in ("Neg", "Relu")]
+    name, square = f"b{len(draw.nodes)}", draw.constant(shape[-1], shape[-1])
+    out = [helper.make_tensor_value_info(name, 1, shape)]
+    product = [helper.make_node("MatMul", [x, square], [f"{name}m"]), helper.make_node("Sign", [f"{name}m"], [name])]
+    parts = [helper.make_graph(nodes, "branch", [], out) for nodes in (product, [helper.make_node("Neg", [x], [name])])]
+    draw.inner |= {name: shape, f"{name}m": shape}
     draw.constants[f"t{len(draw.nodes)}"] = np.array(bool(draw.random.integers(2)))
-    draw.add("If", [f"t{len(draw.nodes)}"], shape, then_branch=parts[0], else_branch=parts[1])
+    taken = f"t{len(draw.nodes)}"
+    if draw.random.random() < 0.5:
+        # What decides is only known at the call: else one branch is all there is.
+        draw.nodes.append(helper.make_node("ReduceSum", [x], [f"{name}s"], keepdims=0))
+        draw.nodes.append(helper.make_node("Cast", [f"{name}s"], [f"{name}c"], to=9))
+        draw.inner |= {f"{name}s": (), f"{name}c": ()}
+        taken = f"{name}c"
+    draw.add("If", [taken], shape, then_branch=parts[0], else_branch=parts[1])
 
 
 def _loop(draw: Draw, x: str, shape: tuple[int, ...]) -> None:
-    values = [helper.make_tensor_value_info(name, kind, dims) for name, kind, dims in
-              (("i", 7, []), ("go", 9, []), ("p", 1, shape), ("on", 9, []), ("q", 1, shape))]  # fmt: skip
-    nodes = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Neg", ["p"], ["q"])]
-    body = helper.make_graph(nodes, "body", values[:3], values[3:])
+    name, square = f"l{len(draw.nodes)}", draw.constant(shape[-1], shape[-1])
+    inner = [f"{name}{part}" for part in "igponq"]
+    types = [(7, ()), (9, ()), (1, shape), (9, ()), (1, shape), (1, shape)]
+    i, go, p, on, m, q = (helper.make_tensor_value_info(each, *type) for each, type in zip(inner, types, strict=True))
+    nodes = [
+        helper.make_node("Identity", [go.name], [on.name]),
+        helper.make_node("MatMul", [p.name, square], [m.name]),
+        helper.make_node("Sign", [m.name], [q.name]),
+    ]
+    draw.inner |= {each: dims for each, (_, dims) in zip(inner, types, strict=True)}
     draw.constants[f"n{len(draw.nodes)}"] = np.array(int(draw.random.integers(3)))
-    draw.add("Loop", [f"n{len(draw.nodes)}", "", x], shape, body=body)
+    draw.add("Loop", [f"n{len(draw.nodes)}", "", x], shape, body=helper.make_graph(nodes, "body", [i, go, p], [on, q]))
 
 
 STEPS: tuple[Callable[[Draw, str, tuple[int, ...]], None], ...] = (
@@ -139,11 +159,11 @@ def random_model(seed: int) -> ModelProto:
             STEPS[int(draw.random.integers(len(STEPS)))](draw, x, shape)
     if not draw.nodes:
         _unary(draw, "x0", inputs["x0"])
-    last = [node.output[0] for node in draw.nodes[-2:]]
+    last = [name for name in draw.values if name not in inputs][-2:]
     devices = int(draw.random.choice(list(GRIDS)))
     model = graph_model(draw.nodes, inputs, {name: draw.values[name] for name in last}, draw.constants, devices)
     grid = GRIDS[devices][int(draw.random.integers(len(GRIDS[devices])))]
-    shapes = {**draw.values, **{name: array.shape for name, array in draw.constants.items()}}
+    shapes = {**draw.values, **draw.inner, **{name: array.shape for name, array in draw.constants.items()}}
     for node in model.graph.node:
         _annotate(node, shapes, grid, draw.random)
     return model
@@ -155,6 +175,9 @@ def _annotate(
     for name in sorted({name for name in (*node.input, *node.output) if name}):
         if random.random() < 0.35:
             _say(node, name, len(shapes[name]), grid, random)
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            _annotate(inner, shapes, grid, random)
 
 
 def _say(node: onnx.NodeProto, name: str, rank: int, grid: tuple[int, ...], random: np.random.Generator) -> None:

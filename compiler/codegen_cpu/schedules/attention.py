@@ -22,9 +22,9 @@ PANEL_KEYS = 128
 """The keys of a block: its scores with 64 queries are 32 KiB. The same took 46.3, 45.8, 47.4 and 47.4 ms with 64, 128,
 256 and 512."""
 
-FEW_QUERIES = 8
-"""Up to so many queries go by lines: 12 heads of 8 with 1024 keys took 1.36 ms so and 1.69 ms by panels, of 12 queries
-1.77 ms and 1.64 ms."""
+FEW_QUERIES = 12
+"""Up to so many queries go by lines: 12 heads of 9, 12 and 16 with 512 keys took 0.75, 0.96 and 0.98 of the time that
+panels took, with 2048 keys 0.74, 0.82 and 1.0; 8 heads, 128 wide, with 512 keys 0.75, 0.95 and 1.08."""
 
 LINE_KEYS = 128
 """The keys of a block of lines, which all rows of a group read from the first-level cache. 8 heads in 2 groups with

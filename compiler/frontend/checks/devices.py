@@ -67,18 +67,20 @@ def check_node_devices(site: Site, context: Context, types: KnownTypes) -> None:
 
 def check_stage_order(nodes: Sequence[NodeProto], path: str, context: Context) -> None:
     """Warns where a node reads what a later stage of the pipeline makes; that is legal, and seldom meant."""
-    made: dict[tuple[str, str], int] = {}
-    for index, node in enumerate(nodes):
-        for proto in node.device_configurations:
-            if not proto.HasField("pipeline_stage"):
-                continue
-            stage, configuration = proto.pipeline_stage, proto.configuration_id
-            late = [name for name in node.input if made.get((configuration, name), stage) > stage]
+    for configuration in context.configurations:
+        made: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            read = {name: made[name] for name in node.input if name in made}
+            stated = [each for each in node.device_configurations if each.configuration_id == configuration]
+            stage = stated[0].pipeline_stage if stated and stated[0].HasField("pipeline_stage") else None
+            late = [name for name, earlier in read.items() if stage is not None and earlier > stage]
             if late:
-                earlier = made[configuration, late[0]]
-                message = f'the node is of stage {stage} and reads "{late[0]}" of stage {earlier}'
+                message = f'the node is of stage {stage} and reads "{late[0]}" of stage {read[late[0]]}'
                 context.findings.warning("pipeline-order", message, Site(path, index, node).location(), rule=_RULE)
-            made.update(((configuration, name), stage) for name in node.output if name)
+            # A node that states no stage is of the latest that it reads from.
+            stage = max(read.values(), default=None) if stage is None else stage
+            if stage is not None:
+                made.update(dict.fromkeys(filter(None, node.output), stage))
 
 
 def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Context, types: KnownTypes) -> None:

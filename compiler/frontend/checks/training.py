@@ -16,6 +16,7 @@ _Bindings = Iterable[StringStringEntryProto]
 
 def check_training(model: ModelProto, context: Context) -> None:
     """Checks every TrainingInfoProto of a model; an inference never runs what is in them."""
+    _warn_of_shared_variables(model, context)
     for number, info in enumerate(model.training_info):
         path = f"training_info[{number}]"
         if info.HasField("initialization"):
@@ -67,3 +68,15 @@ def _check_bindings(model: ModelProto, info: TrainingInfoProto, path: str, conte
 def _initializers(graph: GraphProto) -> set[str]:
     dense = {tensor.name for tensor in graph.initializer}
     return dense | {sparse.values.name for sparse in graph.sparse_initializer}
+
+
+def _warn_of_shared_variables(model: ModelProto, context: Context) -> None:
+    """A variable of the main graph should have one update; algorithms run in order, so that several have a meaning."""
+    main, updated = _initializers(model.graph), dict[str, int]()
+    for ordinal, info in enumerate(model.training_info):
+        for name in {binding.key: None for binding in info.update_binding if binding.key in main}:
+            if name in updated:
+                message = f'"{name}" is updated by training_info[{updated[name]}] too, and keys should be unique'
+                location = Location(f"training_info[{ordinal}]")
+                context.findings.warning("shared-training-variable", message, location, rule=_RULE)
+            updated.setdefault(name, ordinal)

@@ -52,11 +52,12 @@ class TensorSharding:
 
 @dataclass(frozen=True)
 class NodeDevices:
-    """What a node says of one configuration."""
+    """What a node says of one configuration; `entering` are those of its values that come from another stage."""
 
     configuration: str
     stage: int | None
     shardings: tuple[TensorSharding, ...]
+    entering: tuple[str, ...] = ()
 
     def of(self, names: Iterable[str]) -> "NodeDevices":
         """The same for a part of the node, which has values of these names only."""

@@ -1,18 +1,19 @@
-"""The shardings of one device configuration as the IR writes them: a mesh that fits all of them, and its axes.
+"""The shardings of one device configuration as the IR writes them: for each stage a mesh that fits them, and its axes.
 
 A sharding fits a mesh where each of its blocks is told by the coordinates of devices along some axes, the slowest
 first. Of the grids of as many devices the first that fits is taken, those of few axes before those of more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.devices.annotations import ShardedAxis, TensorSharding
+from onnxc.compiler.frontend.devices.stages import devices_of_stages, of_configuration
 from onnxc.compiler.frontend.graph import CheckedModel, GraphNode, all_nodes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding
+from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding, Stage
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.errors import InputError, UnsupportedError, located
 
@@ -27,26 +28,30 @@ _UNSUPPORTED = "unsupported-sharding"
 
 @dataclass(frozen=True)
 class NodeShardings:
-    """For the nodes of a model how one configuration divides their tensors over `mesh`."""
+    """For the nodes of a model how one configuration divides their tensors, each over the devices of its stage."""
 
     configuration: str
-    mesh: Mesh
+    stages: tuple[Stage, ...]
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh of the first stage; where there are no pipeline stages, of all devices."""
+        return self.stages[0].mesh
 
     def resharded(self, node: GraphNode, name: str, value: Value | None, ir: Builder) -> Value | None:
-        """The value `name` of a node, divided as the node says; where it says nothing, as it is."""
-        found = next((s for s in shardings_of(node, self.configuration) if s.tensor == name), None)
-        if found is None or value is None or not isinstance(value.type, TensorType) or value.type.shape is None:
+        """The value `name` of a node, divided as the node says, on its stage; where it says nothing, as it is."""
+        # Constants, and integers that sizes are made of, are known on every device.
+        if value is None or ir.known(value) is not None:
             return value
-        # Integers that sizes are made of are known on every device.
-        if value.dtype.is_string or ir.known(value) is not None:
+        said = of_configuration(node, self.configuration)
+        stage = next((stage for stage in self.stages if stage.ordinal == said.stage), self.stages[0])
+        if name in said.entering and (value.op is None or value.op.name != "constant"):
+            value = ir.op("enter_stage", [value], {"stage": stage.ordinal})[0]
+        found = next((sharding for sharding in said.shardings if sharding.tensor == name), None)
+        if found is None or not isinstance(value.type, TensorType) or value.type.shape is None or value.dtype.is_string:
             return value
-        sharding = Sharding(_dims(found, self.mesh, value.rank))
-        return ir.op("reshard", [value], {"mesh": str(self.mesh), "sharding": str(sharding)})[0]
-
-
-def shardings_of(node: GraphNode, configuration: str) -> tuple[TensorSharding, ...]:
-    """What the node says of its tensors in a configuration."""
-    return next((devices.shardings for devices in node.devices if devices.configuration == configuration), ())
+        sharding = Sharding(_dims(_on_mesh(found, stage.devices), stage.mesh, value.rank))
+        return ir.op("reshard", [value], {"mesh": str(stage.mesh), "sharding": str(sharding)})[0]
 
 
 def choose_configuration(model: CheckedModel, name: str, devices: int | None) -> NodeShardings:
@@ -65,23 +70,30 @@ def choose_configuration(model: CheckedModel, name: str, devices: int | None) ->
     if count > MOST_DEVICES:
         message = f"config {name!r} is for {count} devices; the most that run in one process are {MOST_DEVICES}"
         raise UnsupportedError(message, code=_UNSUPPORTED)
-    nodes = list(all_nodes(model.graph))
-    _expect_one_stage(nodes, name)
-    found = [(sharding, node.location) for node in nodes for sharding in shardings_of(node, name)]
-    return NodeShardings(name, _find_mesh(found, count))
+    return NodeShardings(name, tuple(_stages(model, name)))
 
 
-def _expect_one_stage(nodes: Sequence[GraphNode], name: str) -> None:
-    said = (devices for node in nodes for devices in node.devices if devices.configuration == name)
-    stages = sorted({devices.stage for devices in said if devices.stage is not None})
-    if len(stages) > 1:
-        message = f"config {name!r} has the pipeline stages {', '.join(map(str, stages))}, and pipelines do not run yet"
-        raise UnsupportedError(message, code="unsupported-pipeline")
+def _stages(model: CheckedModel, name: str) -> Iterator[Stage]:
+    parts = devices_of_stages(model, name)
+    for ordinal, devices in parts.items():
+        found = [
+            (sharding, node.location)
+            for node in all_nodes(model.graph)
+            if len(parts) == 1 or of_configuration(node, name).stage == ordinal
+            for sharding in of_configuration(node, name).shardings
+        ]
+        for sharding, location in found:
+            _expect_executable(sharding, devices, location)
+        local = [(_on_mesh(sharding, devices), location) for sharding, location in found]
+        yield Stage(ordinal, _find_mesh(local, len(devices)), devices)
+
+
+def _on_mesh(sharding: TensorSharding, devices: Sequence[int]) -> TensorSharding:
+    """The sharding with the ordinals of its holders among the devices of a stage."""
+    return replace(sharding, holders=tuple(tuple(map(devices.index, holders)) for holders in sharding.holders))
 
 
 def _find_mesh(found: Sequence[tuple[TensorSharding, Location]], count: int) -> Mesh:
-    for sharding, location in found:
-        _expect_executable(sharding, count, location)
     last: tuple[TensorSharding, Location] | None = None
     for sizes in sorted(_grids(count), key=len):
         mesh = Mesh(tuple((f"d{index}", size) for index, size in enumerate(sizes)))
@@ -101,12 +113,12 @@ def _grids(count: int) -> Iterator[tuple[int, ...]]:
             yield from ((first, *rest) for rest in _grids(count // first))
 
 
-def _expect_executable(sharding: TensorSharding, count: int, location: Location) -> None:
-    """UnsupportedError for shardings that leave out devices, or divide a factor within an axis."""
+def _expect_executable(sharding: TensorSharding, devices: Sequence[int], location: Location) -> None:
+    """UnsupportedError for shardings that leave out devices of a stage, or divide a factor within an axis."""
     held = {device for holders in sharding.holders for device in holders}
     problem = None
-    if held != set(range(count)):
-        idle = ", ".join(str(device) for device in range(count) if device not in held)
+    if held != set(devices):
+        idle = ", ".join(str(device) for device in devices if device not in held)
         problem = f"leaves out device {idle}, and each device holds a part of every tensor for now"
     for axis in sharding.axes:
         if any(factor.shards > 1 for factor in axis.factors[1:]):

@@ -51,7 +51,7 @@ class Session:
     how much may still be done to find out which cases there are. computations: by the path of a graph. shardings: of
     the device configuration that the module is for, if any. record: where the lowering of the graph as declared is
     noted. before: what was noted, where options override sizes. goes_on: behind nodes of operators of others, for types
-    alone. floats: the element type of all floats, where it is chosen.
+    alone. floats: the element type of all floats, where it is chosen. bound: the symbols of the inputs.
     """
 
     work_left: int
@@ -63,6 +63,7 @@ class Session:
     before: AsDeclared | None = None
     goes_on: bool = False
     floats: DType | None = None
+    bound: frozenset[str] = frozenset()
 
     @property
     def is_spent(self) -> bool:
@@ -79,7 +80,7 @@ class Frame:
     """Where nodes are lowered: `graph` is the last of `graphs`, each within the one before it.
 
     `key` is the lowering of the node that the graph belongs to. `is_inlined`: ops are made in the block of that node.
-    `order`: how many derivatives this is within.
+    `order`: how many derivatives this is within. `random_state`: on what draws without a seed depend, if on anything.
     """
 
     graphs: tuple[Graph, ...]
@@ -91,6 +92,7 @@ class Frame:
     key: CaseKey = ()
     is_inlined: bool = False
     order: int = 0
+    random_state: Value | None = None
 
     @property
     def graph(self) -> Graph:

@@ -63,7 +63,8 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     if given is None:
         return (None,) * len(node.outputs)
     assumed = frame.assumptions.conditions.get(key)
-    made = call_operator(Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed), frame)
+    shown = Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed, frame.random_state)
+    made = call_operator(shown, frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before
     if isinstance(made, RankSplit | ConditionSplit):
@@ -83,7 +84,8 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             if result is None and frame.session.goes_on:
                 value = unknown_value(declared or _output(name, frame), frame.ir)
             else:
-                value = as_declared(declared, result, frame.ir, frame.attempt)
+                bound = frame.session.bound if frame.session.goes_on else None
+                value = as_declared(declared, result, frame.ir, frame.attempt, bound)
             frame.scope[name] = value
             frame.note(name, value)
 

@@ -5,9 +5,14 @@ from dataclasses import dataclass
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dim_functions import maximum
-from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
+
+MOST_PATCH_TAPS = 64
+"""Patches take as many times the memory of the image: 7 x 7 taps, on the few channels that such filters read, pass."""
+
+_POSITION_LETTERS = "hijklmpq"
 
 
 @derivative("dot")
@@ -46,7 +51,8 @@ def convolution(step: Step, build: Builder) -> Gradients:
         ordered = _image_gradient(gradient, build.cast(w, gradient.dtype), shape, build)
         image = build.cast(build.transpose(ordered, labels.x.inverse), x.dtype)
     if step.wanted[1]:
-        ordered = _filter_gradient(gradient, build.cast(x, gradient.dtype), shape, build)
+        make = _product_with_patches if _has_patches(shape) else _filter_gradient
+        ordered = make(gradient, build.cast(x, gradient.dtype), shape, build)
         filters = build.cast(build.transpose(ordered, labels.w.inverse), w.dtype)
     return image, filters
 
@@ -144,3 +150,52 @@ def _filter_gradient(gradient: Value, x: Value, shape: _Convolution, build: Buil
     # What the strides leave over at the end could hold further taps.
     taps = build.slice(correlation, (0,) * correlation.rank, (*correlation.shape[:2], *shape.kernel))
     return build.transpose(taps, (1, 0, *range(2, taps.rank)))
+
+
+def _has_patches(shape: _Convolution) -> bool:
+    """Whether what each tap meets is a slice of the padded image, and the taps can be listed.
+
+    The product is of floats as they lie in memory, which all back ends multiply by panels or tiles; a convolution whose
+    window is the whole of g has no fast kernel. One step of the digits network took 2.7 ms by convolutions.
+    """
+    taps = product(shape.kernel)
+    padding = (*shape.low, *shape.high)
+    return (
+        isinstance(taps, int)
+        and 0 < taps <= MOST_PATCH_TAPS
+        and set(shape.input_dilations) == {1}
+        and all(isinstance(size, int) and size >= 0 for size in padding)
+        and shape.rank <= len(_POSITION_LETTERS)
+    )
+
+
+def _product_with_patches(gradient: Value, x: Value, shape: _Convolution, build: Builder) -> Value:
+    """[N, M, *O], [N, C, *S] -> [M, C/groups, *K]
+
+    Every position has a patch, the elements of the image that its taps meet. The gradient is one product of g and the
+    patches, summed over all positions of all images.
+    """
+    rank, filters, channels = shape.rank, gradient.shape[1], x.shape[1]
+    padded = build.pad(x, (0, 0, *shape.low), (0, 0, *shape.high))
+    patches = build.transpose(padded, (0, *range(2, x.rank), 1))
+    for axis in range(rank):
+        patches = _with_taps(patches, axis, shape, build)
+    taps, each = tuple(reversed(shape.kernel)), floordiv(channels, shape.groups)
+    rows = build.with_shape(patches, (x.shape[0], *shape.positions, product(taps), shape.groups, each))
+    grouped = build.with_shape(gradient, (x.shape[0], shape.groups, floordiv(filters, shape.groups), *shape.positions))
+    positions = _POSITION_LETTERS[:rank]
+    found = build.dot(grouped, rows, f"ngo{positions},n{positions}tgc->gotc")
+    split = build.with_shape(found, (filters, *taps, each))
+    return build.transpose(split, (0, split.rank - 1, *range(rank, 0, -1)))
+
+
+def _with_taps(x: Value, axis: int, shape: _Convolution, build: Builder) -> Value:
+    """[N, *O, S, *rest, *taps, C] -> [N, *O, O, *rest, K, *taps, C]: for each position what the taps of an axis meet.
+
+    The new axis comes before those of other taps, so that longer and longer runs are copied.
+    """
+    stride, dilation = shape.strides[axis], shape.dilations[axis]
+    kernel, size = shape.kernel[axis], shape.positions[axis]
+    assert isinstance(kernel, int), shape
+    met = [build.slice_axis(x, 1 + axis, tap * dilation, size, stride) for tap in range(kernel)]
+    return build.concatenate([build.unsqueeze(part, (1 + shape.rank,)) for part in met], 1 + shape.rank)

@@ -26,6 +26,12 @@ def reshard(step: Step, build: Builder) -> Gradients:
     return build.op("reshard", [step.gradient], step.op.attributes)
 
 
+@derivative("enter_stage")
+def enter_stage(step: Step, build: Builder) -> Gradients:
+    """g; what it is added to decides where it goes"""
+    return (step.gradient,)
+
+
 @derivative("broadcast")
 def broadcast(step: Step, build: Builder) -> Gradients:
     """g summed over the axes along which x was repeated"""

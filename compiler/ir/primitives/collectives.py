@@ -1,7 +1,8 @@
 """Collectives: exchanges within groups of devices. `groups` lists the devices of each group, in the order of blocks.
 
 `reshard` says how its operand, which stays what it is, is divided from here on: it is one value for all devices, and
-partitioning makes collectives of it.
+partitioning makes collectives of it. `enter_stage` says of which pipeline stage its operand is from here on, and
+cutting makes transfers of it.
 """
 
 from collections.abc import Sequence
@@ -61,12 +62,24 @@ def _reshard(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[
     return (value,)
 
 
+def _enter_stage(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    if len(operands) != 1:
+        raise TypeRuleError(f"takes 1 operand, got {len(operands)}")
+    return tuple(operands)
+
+
+def _same_axes(op: Op) -> tuple[AxisLink, ...]:
+    type = op.results[0].type
+    return pointwise_axes(op) if isinstance(type, TensorType) and type.shape is not None else ()
+
+
 def _untouched_axes(op: Op) -> tuple[AxisLink, ...]:
     touched = {op.attributes.get(name) for name in ("axis", "split_axis", "concat_axis")}
     return tuple(AxisLink("map", (axis,), (axis,)) for axis in range(op.results[0].rank) if axis not in touched)
 
 
 define(Primitive("reshard", "collective", _reshard, pointwise_axes, kernel=None))
+define(Primitive("enter_stage", "collective", _enter_stage, _same_axes, kernel=None))
 define(Primitive("all_reduce", "collective", _same, pointwise_axes, effects=True, kernel=None))
 define(Primitive("all_gather", "collective", _all_gather, _untouched_axes, effects=True, kernel=None))
 define(Primitive("reduce_scatter", "collective", _reduce_scatter, _untouched_axes, effects=True, kernel=None))

@@ -25,6 +25,10 @@ WORK_PER_OP = 1 << 26
 """Bound of the elementary operations that folding one op takes; the limits have one for all of them. They are counted,
 not timed, so that the result is always the same."""
 
+FLOAT_PRODUCTS = 16
+"""Multiply-adds of a matrix product of floats that count as one elementary operation. NumPy's took 0.10 ns each, where
+adding long arrays took 3.1 ns an element and a product of integers 2.9 ns each, on a Xeon with AVX-512."""
+
 KINDS_KEPT = ("generator", "control", "collective", "random", "host")
 
 
@@ -105,7 +109,9 @@ def _work(op: Op) -> int | None:
     if op.name == "dot":
         left, right, _ = parse_equation(op.text("equation"))
         sizes = dict(zip(left + right, op.operands[0].shape + op.operands[1].shape, strict=True))
-        return _count(tuple(sizes.values()))
+        products = _count(tuple(sizes.values()))
+        floats = any(operand.dtype.kind == "float" for operand in op.operands)
+        return max(products // FLOAT_PRODUCTS, largest) if floats else products
     if op.name == "convolution":
         filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
         return _count(op.result.shape) * _count(filters[:axis] + filters[axis + 1 :])

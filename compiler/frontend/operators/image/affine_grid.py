@@ -3,7 +3,7 @@
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, read_lengths
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F64
 from onnxc.compiler.ir.module import Value
 
@@ -26,21 +26,27 @@ def affine_grid(node: Node, ir: Builder) -> Value:
         node.fail("affine-grid-size", f"size has {len(size)} entries, not 4 or 5", rule="ONNX AffineGrid, size")
     theta = of_shape(theta, (size[0], rank, rank + 1), "theta", node, ir, "affine-grid-theta")
     batch, spatial = theta.shape[0], size[2:]
-    rows = [_positions(spatial, axis, node.flag("align_corners"), ir) for axis in reversed(range(rank))]
-    rows.append(ir.full(spatial, 1.0, F64))
-    count = product(spatial)
-    points = ir.concatenate([ir.reshape(row, (1, count)) for row in rows], 0)
-    moved = ir.dot(ir.cast(theta, F64), points, "nrk,ks->nsr")
-    return ir.cast(ir.reshape(moved, (batch, *spatial, rank)), theta.dtype)
+    wide, shape = ir.cast(theta, F64), (batch, *spatial, rank)
+    moved = ir.broadcast(_column(wide, rank, ir), (0, rank + 1), shape)
+    for k in range(rank):
+        axis = rank - 1 - k
+        position = ir.broadcast(_positions(spatial[axis], node.flag("align_corners"), ir), (axis + 1,), shape)
+        moved = ir.add(moved, ir.mul(ir.broadcast(_column(wide, k, ir), (0, rank + 1), shape), position))
+    return ir.cast(moved, theta.dtype)
 
 
-def _positions(spatial: tuple[Dim, ...], axis: int, align_corners: bool, ir: Builder) -> Value:
-    """f64[*S]: the coordinate along `axis`, from -1 to 1 over the centers of the pixels or over all of them.
+def _column(theta: Value, k: int, ir: Builder) -> Value:
+    """theta[N, r, k]"""
+    return ir.squeeze(ir.slice_axis(theta, 2, k, 1), (2,))
+
+
+def _positions(length: Dim, align_corners: bool, ir: Builder) -> Value:
+    """f64[S]: the coordinates along an axis, from -1 to 1 over the centers of the pixels or over all of them.
 
     The center of a single pixel is 0, as in PyTorch.
     """
-    index, length = ir.iota(spatial, axis, F64), ir.cast(ir.size(spatial[axis]), F64)
+    index, count = ir.iota((length,), 0, F64), ir.cast(ir.size(length), F64)
     if not align_corners:
-        return ir.sub(ir.div(ir.add(ir.mul(index, 2.0), 1.0), length), 1.0)
-    step = ir.div(2.0, ir.sub(length, 1.0))
-    return ir.select(ir.less(1.0, length), ir.sub(ir.mul(index, step), 1.0), 0.0)
+        return ir.sub(ir.div(ir.add(ir.mul(index, 2.0), 1.0), count), 1.0)
+    step = ir.div(2.0, ir.sub(count, 1.0))
+    return ir.select(ir.less(1.0, count), ir.sub(ir.mul(index, step), 1.0), 0.0)

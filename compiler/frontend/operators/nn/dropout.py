@@ -81,7 +81,7 @@ def _draws(data: Value, node: Node, ir: Builder) -> Value:
     if node.has("seed"):
         stream = "mersenne_twister_uniform"
         return ir.host(stream, [ir.sizes(data.shape)], [TensorType(F64, data.shape)], {"seed": node.int("seed")})[0]
-    return uniform(ir, data.shape, own_seed(node), F64)
+    return uniform(node, ir, data.shape, own_seed(node), F64)
 
 
 def _is_known_zero(value: Value, ir: Builder) -> bool:

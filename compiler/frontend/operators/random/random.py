@@ -1,7 +1,7 @@
 """RandomUniform, RandomNormal, their Like forms, Bernoulli and Multinomial, from bits that are counted, not drawn.
 
 The seed is the attribute, else made of the graph of the node and its ordinal there, so a program gives the same values
-on every call.
+on every call; unless it has a random state, with which every draw without the attribute changes.
 
 Source: https://onnx.ai/onnx/operators/
 """
@@ -33,13 +33,33 @@ def own_seed(node: Node) -> int:
     return 1 << 32 | crc32(node_address.encode())
 
 
-def uniform(ir: Builder, shape: Sequence[Dim], seed: int, dtype: DType) -> Value:
+def uniform(node: Node, ir: Builder, shape: Sequence[Dim], seed: int, dtype: DType) -> Value:
     """Floats evenly within (0, 1), as many as the type tells apart up to 2^32: the middles of equal intervals."""
     bits = ir.random_bits(shape, seed)
+    if node.random_state is not None and not node.has("seed"):
+        bits = _stirred(bits, node.random_state, ir)
     if dtype == F64:
         return ir.mul(ir.add(ir.cast(bits, F64), 0.5), 2.0**-32)
     # 23 bits and the half fill the significand of f32, so that the last value is still below 1.
     return ir.mul(ir.add(ir.cast(ir.shift_right(bits, 9), F32), 0.5), 2.0**-23)
+
+
+def _stirred(bits: Value, state: Value, ir: Builder) -> Value:
+    """u32[...], u32[2]  ->  u32[...]: other bits for each state, as random as those given
+
+    Each word of the state is added and mixed in by a bijection of which every bit of the result depends on all.
+    Source: Appleby, MurmurHash3, fmix32.
+    """
+    for ordinal in (0, 1):
+        bits = ir.add(bits, ir.with_shape(ir.slice(state, (ordinal,), (1,)), ()))
+        for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+            bits = ir.mul(_folded(bits, shift, ir), factor)
+        bits = _folded(bits, 16, ir)
+    return bits
+
+
+def _folded(bits: Value, shift: int, ir: Builder) -> Value:
+    return ir.binary("xor", bits, ir.shift_right(bits, shift))
 
 
 def _computed(dtype: DType) -> DType:
@@ -49,7 +69,7 @@ def _computed(dtype: DType) -> DType:
 def _uniform(node: Node, ir: Builder, shape: Sequence[Dim], dtype: DType) -> Value:
     """low + (high - low) * u"""
     low, high = node.float("low"), node.float("high")
-    return ir.add(ir.mul(uniform(ir, shape, seed_of(node), _computed(dtype)), high - low), low)
+    return ir.add(ir.mul(uniform(node, ir, shape, seed_of(node), _computed(dtype)), high - low), low)
 
 
 def _normal(node: Node, ir: Builder, shape: Sequence[Dim], dtype: DType) -> Value:
@@ -58,7 +78,7 @@ def _normal(node: Node, ir: Builder, shape: Sequence[Dim], dtype: DType) -> Valu
     Source: Box and Muller, A note on the generation of random normal deviates, 1958.
     """
     seed = seed_of(node)
-    u, v = (uniform(ir, shape, seed | part << 33, _computed(dtype)) for part in (0, 1))
+    u, v = (uniform(node, ir, shape, seed | part << 33, _computed(dtype)) for part in (0, 1))
     radius = ir.sqrt(ir.mul(ir.log(u), -2))
     return ir.add(ir.mul(ir.mul(radius, ir.unary("cos", ir.mul(v, 2 * pi))), node.float("scale")), node.float("mean"))
 
@@ -103,7 +123,7 @@ def bernoulli(node: Node, ir: Builder) -> Value:
     """
     x = node.input("input")
     dtype = node.dtype("dtype") if node.has("dtype") else x.dtype
-    drawn = uniform(ir, x.shape, seed_of(node), _computed(x.dtype))
+    drawn = uniform(node, ir, x.shape, seed_of(node), _computed(x.dtype))
     return ir.cast(ir.less(drawn, ir.cast(x, drawn.dtype)), dtype)
 
 
@@ -120,7 +140,7 @@ def multinomial(node: Node, ir: Builder) -> Value:
     if count < 1:
         node.fail("attribute-range", f"sample_size is {count}, below 1", rule="ONNX Multinomial, attribute sample_size")
     batch, classes = x.shape
-    drawn = uniform(ir, (batch, count, classes), seed_of(node), _computed(x.dtype))
+    drawn = uniform(node, ir, (batch, count, classes), seed_of(node), _computed(x.dtype))
     noise = ir.neg(ir.log(ir.neg(ir.log(drawn))))
     scores = ir.add(noise, ir.unsqueeze(ir.cast(x, drawn.dtype), [1]))
     return ir.cast(ir.arg_reduce(scores, "max", 2), node.dtype("dtype"))

@@ -1,0 +1,1 @@
+"""Training information of a loss and an optimizer."""

@@ -1,0 +1,83 @@
+"""Training information for a model that has none, of a loss and an optimizer by their names."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.computation import TRAINING
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.read import read_model, wrap_model
+from onnxc.compiler.frontend.schemas import schema
+from onnxc.compiler.frontend.training.making.graph_maker import AttributeValue
+from onnxc.compiler.frontend.training.making.initial_values import SPREADS
+from onnxc.compiler.frontend.training.making.losses import LOSSES
+from onnxc.compiler.frontend.training.making.make_information import TrainingChoices, add_training_information
+from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS
+from onnxc.compiler.options import ModelSource
+from onnxc.compiler.typed_model import typed_model
+from onnxc.runtime.errors import InputError
+
+__all__ = ["make_training"]
+
+
+def make_training(
+    source: ModelSource,
+    loss: str,
+    optimizer: str,
+    output: str | None,
+    trainable: Sequence[str] | None,
+    learning_rate: float | None,
+    settings: Mapping[str, float | str] | None,
+    initialization: str | None,
+) -> ModelProto:
+    """The model with training information, which is checked.
+
+    Raises InputError for choices that there are not or that do not fit, ModelError where the model is wrong.
+    """
+    _expect_known("loss", loss, LOSSES)
+    _expect_known("optimizer", optimizer, OPTIMIZERS)
+    if initialization is not None:
+        _expect_known("initialization", initialization, SPREADS)
+    if learning_rate is not None and not (isinstance(learning_rate, int | float) and isfinite(learning_rate)):
+        raise InputError(f"learning_rate is {learning_rate!r}, expected a finite number", code="option-type")
+    if output is not None and not isinstance(output, str):
+        raise InputError(f"output is {output!r}, expected the name of a value", code="option-type")
+    names = None if trainable is None else _names(trainable)
+    attributes = _settings(optimizer, settings)
+    choices = TrainingChoices(loss, optimizer, output, names, learning_rate, attributes, initialization)
+    loaded = read_model(source)
+    if loaded.outline.training_info:
+        raise InputError("the model has training information already", code="has-training-information")
+    model = ModelProto()
+    model.CopyFrom(loaded.proto)
+    add_training_information(model, typed_model(loaded), check_model(loaded).graph, choices)
+    check_model(wrap_model(model, loaded.folder))
+    return model
+
+
+def _expect_known(option: str, value: object, known: Mapping[str, object]) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{option} is {value!r}, expected one of {', '.join(known)}", code="unknown-training-choice")
+
+
+def _names(trainable: object) -> tuple[str, ...]:
+    if isinstance(trainable, str) or not isinstance(trainable, Sequence):
+        raise InputError(f"trainable is {trainable!r}, expected a sequence of names", code="option-type")
+    return tuple(map(str, trainable))
+
+
+def _settings(optimizer: str, settings: object) -> dict[str, AttributeValue]:
+    """The attributes of the optimizer's operator that the caller chose."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError(f"settings is {settings!r}, expected a mapping from names", code="option-type")
+    found = schema(TRAINING, OPTIMIZERS[optimizer].operator, 1)
+    known = {} if found is None else found.attributes
+    chosen: dict[str, AttributeValue] = {}
+    for name, value in (settings or {}).items():
+        if name not in known:
+            message = f"{optimizer} has no setting {name!r}, it has {', '.join(known) or 'none'}"
+            raise InputError(message, code="unknown-training-choice")
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise InputError(f"settings[{name!r}] is {value!r}, expected a number or a text", code="option-type")
+        chosen[name] = float(value) if isinstance(value, int) else value
+    return chosen

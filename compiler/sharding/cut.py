@@ -1,0 +1,155 @@
+"""A module cut at its pipeline stages: functions, one behind the other, of which each runs on the devices of a stage.
+
+An op is of the latest stage that its operands are of; what is made of constants alone is wherever it is read, and what
+else is made of inputs is of the first stage. Where a later stage gives a value back to an earlier one, this one gets
+another segment behind it, so that segments read only what those before them send and nothing waits for itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from onnxc.compiler.ir.module import Block, Function, Module, Op, Parameter, Value, walk
+from onnxc.compiler.ir.op_facts import bound_symbols
+from onnxc.compiler.ir.prune import prune, used_symbols
+from onnxc.compiler.ir.rewriter import symbols_in_use
+from onnxc.compiler.ir.types import type_symbols
+from onnxc.runtime.errors import UnsupportedError
+
+__all__ = ["Segment", "cut_stages"]
+
+Home = tuple[int, int]
+"""How often values went back to an earlier stage before, then the stage; segments are in this order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What a stage computes without waiting for another.
+
+    Its parameters are those of the whole, then what is received; its results are what is sent, then outputs of the
+    whole. `received` and `sent` are values of the whole, `outputs` the ordinals of its results.
+    """
+
+    stage: int
+    module: Module
+    received: tuple[Value, ...]
+    sent: tuple[Value, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def parameters(self) -> tuple[Value, ...]:
+        """The parameters that stand for what is received."""
+        parameters = self.module.main.body.parameters
+        return parameters[len(parameters) - len(self.received) :]
+
+
+def cut_stages(module: Module, first: int) -> tuple[Segment, ...]:
+    """The segments of a module of one function, in order; inputs are of the stage `first`.
+
+    Raises UnsupportedError where a stage needs a size that only data in another decides.
+    """
+    (function,) = module.functions
+    homes = _Homes(function.body, (0, first))
+    order = sorted({homes.first, *(home for home in homes.of_op.values() if home is not None)})
+    parts = [_Part(function, homes, home) for home in order]
+    received = [tuple(dict.fromkeys(part.received())) for part in parts]
+    wanted = dict.fromkeys(value for values in received for value in values)
+    return tuple(
+        part.segment(module, values, tuple(value for value in wanted if homes.of(value) == part.home))
+        for part, values in zip(parts, received, strict=True)
+    )
+
+
+class _Homes:
+    """Where each op is computed, None where every segment can; `root` is what enters stages as a value."""
+
+    def __init__(self, body: Block, first: Home) -> None:
+        self.first = first
+        self.of_op: dict[Op, Home | None] = {}
+        self._entered: dict[Value, tuple[Value, Home]] = {}
+        parameters = set(body.parameters)
+        everywhere = {name for value in body.parameters for name in type_symbols(value.type)}
+        binders: dict[str, Home] = {}
+        for op in body.ops:
+            known = [home for operand in op.operands if (home := self._read_from(operand)) is not None]
+            known += [binders[name] for name in sorted(used_symbols(op)) if name in binders]
+            latest = max(known, default=None)
+            if op.name == "enter_stage":
+                self._entered[op.result] = self.root(op.operands[0]), _behind(latest, op.int("stage"))
+                continue
+            if latest is None and not parameters.isdisjoint(map(self.root, op.operands)):
+                latest = first
+            self.of_op[op] = latest
+            if latest is not None:
+                binders |= {name: latest for name in bound_symbols(op) if name not in everywhere | binders.keys()}
+
+    def root(self, value: Value) -> Value:
+        """The value before it enters any stage."""
+        return self._entered[value][0] if value in self._entered else value
+
+    def of(self, root: Value) -> Home | None:
+        """Where a root is made; None for parameters, and what every segment can make."""
+        return None if root.op is None else self.of_op[root.op]
+
+    def _read_from(self, value: Value) -> Home | None:
+        return self._entered[value][1] if value in self._entered else self.of(value)
+
+
+def _behind(home: Home | None, stage: int) -> Home:
+    """The first home of a stage that is not before `home`."""
+    if home is None:
+        return 0, stage
+    visits, before = home
+    return visits + (stage < before), stage
+
+
+class _Part:
+    """The ops of one segment, what it receives, and the function that it becomes."""
+
+    def __init__(self, function: Function, homes: _Homes, home: Home) -> None:
+        self.function, self.homes, self.home = function, homes, home
+        body = function.body
+        self.ops = [op for op in body.ops if op.name != "enter_stage" and homes.of_op[op] in (home, None)]
+        results = [(index, homes.root(result)) for index, result in enumerate(body.results)]
+        self.outputs = {index: root for index, root in results if (homes.of(root) or homes.first) == home}
+
+    def received(self) -> Iterator[Value]:
+        """The roots that other segments make and this one reads."""
+        for op in self.ops:
+            for operand in op.operands:
+                root = self.homes.root(operand)
+                if self.homes.of(root) not in (None, self.home):
+                    yield root
+
+    def segment(self, module: Module, received: tuple[Value, ...], sent: tuple[Value, ...]) -> Segment:
+        """The segment; what nothing of it reads is left out."""
+        parameters = {root: Parameter(f"received{k}", root.type).value for k, root in enumerate(received)}
+        values, ops = dict(parameters), list[Op]()
+        for op in self.ops:
+            roots = map(self.homes.root, op.operands)
+            ops.append(_with_operands(op, tuple(values.get(root, root) for root in roots)))
+            values.update(zip(op.results, ops[-1].results, strict=True))
+        results = [values.get(root, root) for root in (*sent, *self.outputs.values())]
+        block = prune(Block((*self.function.body.parameters, *parameters.values()), tuple(ops), tuple(results)))
+        names = [f"sent{k}" for k in range(len(sent))]
+        names += [self.function.result_names[index] for index in self.outputs]
+        ranges = symbols_in_use(self.function).ranges
+        bound = dict.fromkeys(name for value in block.parameters for name in sorted(type_symbols(value.type)))
+        _expect_bound(block, {*bound, *(name for op in walk(block) for name in bound_symbols(op))}, self.home[1])
+        made = replace(
+            self.function, body=block, result_names=tuple(names), symbols={name: ranges[name] for name in bound}
+        )
+        return Segment(self.home[1], replace(module, functions=(made,)), received, sent, tuple(self.outputs))
+
+
+def _with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
+    if operands == op.operands:
+        return op
+    return Op(op.name, operands, op.attributes, op.blocks, op.result_types, op.location)
+
+
+def _expect_bound(block: Block, bound: set[str], stage: int) -> None:
+    """UnsupportedError for a size that this segment reads and nothing in it binds."""
+    used = {name for value in block.results for name in type_symbols(value.type)}.union(*map(used_symbols, block.ops))
+    if unbound := sorted(used - bound):
+        message = f"stage {stage} needs the size {unbound[0]}, which only data in another stage decides"
+        raise UnsupportedError(message, code="unsupported-pipeline")

@@ -1,0 +1,102 @@
+"""Transposed convolutions to few filters: phases that become filters, and what stays because taps would be zeros."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value, walk
+from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
+from tests.passes.golden import M, N, Pair, assert_same_meaning, built, check_pair, f32
+
+
+def _filters(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def _transposed(
+    b: Builder,
+    x: Value,
+    filters: np.ndarray,
+    spread: Sequence[int],
+    low: Sequence[Dim],
+    high: Sequence[Dim],
+    dimensions: str | None = None,
+    groups: int = 1,
+) -> Value:
+    ones = [1] * len(spread)
+    w = b.constant(filters)
+    return b.convolution(x, w, ones, low, high, ones, groups, input_dilations=spread, dimensions=dimensions)
+
+
+def _two_phases(b: Builder, x: Value) -> Value:
+    """x: f32[N, M, 5], four taps [2, 5, 4] -> two taps [phase * 2, 5, 2]; the result of phase 0 is not the first."""
+    filters = _filters(2, 5, 4)
+    united = b.constant(np.ascontiguousarray(np.concatenate([filters[..., 1::2], filters[..., 0::2]])))
+    y = b.convolution(x, united, [1], [1], [1], [1], dimensions="n0c,oi0->n0c")
+    joined = b.reshape(b.reshape(y, (N, M + 1, 2, 2)), (N, 2 * M + 2, 2))
+    return b.slice(joined, (0, 1, 0), (N, 2 * M, 2))
+
+
+PAIRS = {
+    "phases are filters": Pair(
+        (f32(N, M, 5),),
+        lambda b, x: _transposed(b, x, _filters(2, 5, 4), [2], [2], [2], "n0c,oi0->n0c"),
+        _two_phases,
+        rounds=True,
+        sizes=(2, 5),
+    ),
+    "taps of zeros would make NaN of infinities": Pair(
+        (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 3), [2], [2], [2])
+    ),
+    "filters that fill a register": Pair(
+        (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(16, 5, 2), [2], [1], [1])
+    ),
+    "no zeros between": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 2), [1], [1], [1])),
+    "groups": Pair((f32(N, 4, 7),), lambda b, x: _transposed(b, x, _filters(2, 2, 2), [2], [1], [1], groups=2)),
+    "no filters": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(0, 5, 2), [2], [1], [1])),
+    "no taps": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 0), [2], [1], [1])),
+    "padding known at the call": Pair(
+        (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 2), [2], [M], [1])
+    ),
+    "filters known at the call": Pair(
+        (f32(N, 5, 7), f32(1, 5, 2)), lambda b, x, w: b.convolution(x, w, [1], [1], [1], [1], input_dilations=[2])
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_phases_become_filters_where_lanes_are_empty(pair: str) -> None:
+    check_pair(phases_as_filters, PAIRS[pair])
+
+
+@pytest.mark.parametrize(
+    ("shape", "filters", "spread", "low", "high", "dimensions"),
+    [
+        ((N, 3, M), (1, 3, 12), [4], [11], [11], None),
+        ((N, 3, M), (1, 3, 12), [4], [0], [13], None),
+        ((N, 3, 4), (2, 3, 8), [4], [6], [9], None),
+        ((2, 3, 4, M), (1, 3, 4, 4), [2, 2], [2, 3], [3, 2], None),
+        ((2, 3, M, 4), (2, 3, 6, 2), [3, 2], [4, 0], [9, 1], None),
+        ((2, 3, 5, 4), (3, 3, 3, 4), [1, 4], [1, 3], [1, 5], None),
+        ((2, 4, 5, 3), (4, 3, 2, 1), [2, 2], [1, 2], [1, 1], "n01c,0i1o->cn10"),
+        ((1, 2, 3, 2, 3), (1, 2, 2, 2, 2), [2, 2, 2], [1, 0, 1], [1, 2, 0], None),
+        ((0, 3, 4), (1, 3, 2), [2], [1], [1], None),
+        ((2, 3, 1), (1, 3, 2), [2], [0], [1], None),
+    ],
+)
+def test_the_results_are_the_same(
+    shape: tuple[Dim, ...],
+    filters: tuple[int, ...],
+    spread: list[int],
+    low: list[int],
+    high: list[int],
+    dimensions: str | None,
+) -> None:
+    before = built((f32(*shape),), lambda b, x: _transposed(b, x, _filters(*filters), spread, low, high, dimensions))
+    after = phases_as_filters(before)
+    spreads = [op.ints("input_dilations") for op in walk(after.main.body) if op.name == "convolution"]
+    assert spreads == [(1,) * len(spread)]
+    assert_same_meaning(before, after, (1, 2, 5), rounds=True)

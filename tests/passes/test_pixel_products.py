@@ -1,0 +1,55 @@
+"""Convolutions of single pixels by filters of a call, which become products, and all others, which stay."""
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F64, I32
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.lower.pixel_products import pixel_products
+from tests.passes.golden import M, N, Pair, check_pair, f32, i8, i32, u8
+
+
+def _convolve(b: Builder, x: Value, w: Value, low: int = 0, step: int = 1, groups: int = 1) -> Value:
+    ones = [1] * (x.rank - 2)
+    return b.convolution(x, w, [step] * len(ones), [low] * len(ones), [0] * len(ones), ones, groups)
+
+
+def _multiply(b: Builder, x: Value, w: Value) -> Value:
+    """x: f32[N, 3, M, 4], w: f32[5, 3, 1, 1]"""
+    product = b.dot(b.reshape(w, (5, 3)), b.reshape(x, (N, 3, M * 4)), "oc,ncp->nop")
+    return b.reshape(product, (N, 5, M, 4))
+
+
+IMAGE, LINE = f32(N, 3, M, 4), f32(N, 4, M)
+
+PAIRS = {
+    "a product": Pair((IMAGE, f32(5, 3, 1, 1)), _convolve, _multiply, rounds=True),
+    "of no channels": Pair(
+        (f32(N, 0, 2), f32(5, 0, 1)),
+        _convolve,
+        lambda b, x, w: b.dot(b.reshape(w, (5, 0)), x, "oc,ncp->nop"),
+    ),
+    "in another type": Pair(
+        (LINE, f32(2, 4, 1)),
+        lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=F64),
+        lambda b, x, w: b.dot(b.reshape(w, (2, 4)), x, "oc,ncp->nop", F64),
+        rounds=True,
+    ),
+    "constant filters": Pair((LINE,), lambda b, x: _convolve(b, x, b.constant(np.ones((2, 4, 1), np.float32)))),
+    "several taps": Pair((LINE, f32(2, 4, 3)), lambda b, x, w: _convolve(b, x, w, low=2)),
+    "padding": Pair((LINE, f32(2, 4, 1)), lambda b, x, w: _convolve(b, x, w, low=1)),
+    "steps": Pair((LINE, f32(2, 4, 1)), lambda b, x, w: _convolve(b, x, w, step=2)),
+    "groups": Pair((LINE, f32(2, 2, 1)), lambda b, x, w: _convolve(b, x, w, groups=2)),
+    "integers": Pair((i32(N, 4, M), i32(2, 4, 1)), lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=I32)),
+    "bytes": Pair((u8(N, 4, M), i8(2, 4, 1)), lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=F64)),
+    "channels last": Pair(
+        (f32(N, M, 4), f32(2, 4, 1)),
+        lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dimensions="n0c,oi0->n0c"),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_pixels_are_multiplied_by_filters_of_a_call(pair: str) -> None:
+    check_pair(pixel_products, PAIRS[pair])

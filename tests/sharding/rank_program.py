@@ -1,0 +1,122 @@
+"""What a rank does in the tests of MPI: `mpirun -n N python -m tests.sharding.rank_program ACTION FOLDER`.
+
+It writes what it found to rankN.json in the folder; errors of ours end it as they would end any program.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+import onnxc
+from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.ranks.world import connect
+
+
+def bits(exe: Executable, folder: Path, name: str) -> bool:
+    """Whether the outputs are those of threads."""
+    feed, expected = (dict(np.load(folder / f"{name}.{side}.npz")) for side in ("x", "y"))
+    made = exe.run(feed)
+    return all(np.asarray(made[key]).tobytes() == value.tobytes() for key, value in expected.items())
+
+
+def refusal(act: object) -> str:
+    """The code and text of the error that an action raises."""
+    try:
+        assert callable(act)
+        act()
+    except OnnxcError as problem:
+        return f"{problem.code}: {problem}"
+    return "none"
+
+
+def parity(folder: Path, rank: int) -> dict[str, object]:
+    """Which models give the bits of threads, from their files, twice."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.glob("*.onnxc")):
+        exe = onnxc.load(path, devices="mpi", weights="resident" if "mlp" in path.name else "mapped")
+        found[path.stem] = [bits(exe, folder, path.stem) for _ in range(2)]
+    return found
+
+
+def errors(folder: Path, rank: int) -> dict[str, object]:
+    """What ranks say where one of them is wrong, and that they go on together."""
+    exe = onnxc.load(folder / "gather.onnxc", devices="mpi")
+    right = np.array([0, 1, 4, 3])
+    wrong = np.array([0, 1, 9, 3])
+    found: dict[str, object] = {
+        "an index on device 2": refusal(lambda: exe(wrong)),
+        "an input of device 1": refusal(lambda: exe(right if rank != 1 else right.astype(np.float32))),
+        "a file of device 3": refusal(
+            lambda: onnxc.load(folder / ("none" if rank == 3 else "gather.onnxc"), devices="mpi")
+        ),
+        "another artifact": refusal(lambda: onnxc.load(folder / f"{'mlp' if rank else 'gather'}.onnxc", devices="mpi")),
+        "another count": refusal(lambda: onnxc.load(folder / "two.onnxc", devices="mpi")),
+    }
+    with connect().call():
+        found["two threads"] = from_another_thread(lambda: exe(right))
+    found["after all"] = (
+        np.asarray(exe(right)).tolist() == np.asarray(onnxc.load(folder / "gather.onnxc")(right)).tolist()
+    )
+    return found
+
+
+def from_another_thread(act: object) -> str:
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(refusal(act)))
+    thread.start()
+    thread.join()
+    return said[0]
+
+
+def ends(how: str, folder: Path, rank: int) -> None:
+    """Calls until the last device is killed, stopped, or leaves; the error of the others is theirs to print."""
+    is_last = rank == connect().size - 1
+    exe = onnxc.load(folder / "mlp.onnxc", devices="mpi")
+    feed = dict(np.load(folder / "mlp.x.npz"))
+    for call in range(100_000):
+        if is_last and call == 20:
+            leave(how)
+        if how == "compute" and not is_last and call == 20:
+            compute()
+        exe.run(feed)
+
+
+def leave(how: str) -> None:
+    if how == "exit":
+        raise SystemExit(0)
+    if how == "compute":
+        # The others have begun to compute.
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGSTOP if how == "stop" else signal.SIGKILL)
+
+
+def compute() -> None:
+    """A call that computes, and meets nobody for a long time."""
+    with connect().call():
+        time.sleep(60)
+
+
+def main() -> None:
+    action, folder = sys.argv[1], Path(sys.argv[2])
+    if action not in ("parity", "errors"):
+        rank = connect().rank
+        try:
+            ends(action, folder, rank)
+        except OnnxcError as problem:
+            print(f"rank {rank} says {problem}", file=sys.stderr, flush=True)
+            raise SystemExit(1) from None
+        return
+    rank = connect().rank
+    found = parity(folder, rank) if action == "parity" else errors(folder, rank)
+    (folder / f"rank{rank}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
