@@ -19,8 +19,8 @@ def symbols_in(text: str) -> frozenset[str]:
 
 
 def value_of(text: str, symbols: Mapping[str, int]) -> int:
-    """The value of a size, with 1 for each symbol that has none."""
-    if text.isidentifier():
+    """The value of a size: its own, where `symbols` has the whole text; else with 1 for each symbol without one."""
+    if text in symbols or text.isidentifier():
         return symbols.get(text, 1)
     values = {name: symbols.get(name, 1) for name in symbols_in(text)}
     value: int = _sizes("dim_symbols").evaluate(_sizes("dim_text").parse_dim(text), values)
