@@ -106,7 +106,7 @@ def quantised_reduction(draw: Draw) -> Parts:
 def quantised_convolution(draw: Draw) -> Parts:
     is_last, group = draw.flag(), draw.pick(1, 2)
     given = parameters(draw, "x", "y") | {"x": image(draw, 4, is_last=is_last)}
-    given |= {"w": draw.all_of(6, 4 // group, 3, 3, dtype=I8), "w_scale": np.full(6, draw.scale()), "y_scale": None}
+    given |= {"w": draw.all_of(6, 4 // group, 3, 3, dtype=I8), "w_scale": np.full(6, draw.scale())}
     given |= {"w_zero": np.zeros(6, np.int8), "y_scale": np.array(64.0, np.float32)}
     given["b"] = draw.integers(-100, 100, 6) if draw.flag() else None
     names = ("x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero", "b")

@@ -43,7 +43,7 @@ def gather_nd(draw: Draw) -> Parts:
     shape = draw.shape(1, 4)
     depth = draw.size(1, len(shape))
     indices = np.stack([draw.integers(-n, n, 2, 3, dtype=np.int64) for n in shape[:depth]], axis=-1)
-    return Parts({"x": draw.values(*shape), "indices": indices}, free=["indices"][: draw.flag()])
+    return Parts({"x": draw.values(*shape), "indices": indices})
 
 
 @recipe("GridSample")
