@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from typing import get_args
 
@@ -74,7 +75,7 @@ def test_artifacts_are_served_without_the_compiler(repository: Path) -> None:
     with started(COMPILER, "serve", repository, *ports) as process:
         try:
             assert process.stdout is not None
-            lines = list(iter(process.stdout.readline, "ready\n"))
+            lines = list(takewhile(lambda line: line != "ready\n", process.stdout))
             address = re.search(r"http://(\S+)  gRPC", "".join(lines))
             assert address is not None, lines
             with urllib.request.urlopen(f"http://{address[1]}/v2/models/digits/ready") as answer:
