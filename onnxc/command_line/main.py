@@ -58,6 +58,7 @@ from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
+from onnxc.compiler.shard_model import explain_source
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.inspecting.pages import artifact_page, model_page
 from onnxc.runtime.artifact import Artifact, write_artifact
@@ -403,6 +404,33 @@ def convert_command(model: Path, output: Path, opset: int | None, limits: Mappin
     with progress(f"converting {model.name}"):
         made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
         write_model(made, output, model)
+
+
+@main.command("shard")
+@MODEL
+@click.option("--tp", type=int, default=1, help="Over how many devices products with weights are divided.")
+@click.option("--pp", type=int, default=1, help="Into how many pipeline stages the nodes are parted.")
+@click.option("--dp", type=int, default=1, help="Into how many blocks the batch is divided.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write.")
+@click.option("--explain", is_flag=True, help="Print why each matrix, and each value, is divided as it is.")
+@reporting_errors
+def shard_command(model: Path, tp: int, pp: int, dp: int, output: Path | None, *, explain: bool) -> None:
+    """Write MODEL with annotations that divide it over tp * pp * dp devices.
+
+    They are a device configuration of the standard, named after the counts as in tp4pp2, which `onnxc compile --config`
+    and other tools read. Everything else that the file carries is kept; weights in files of their own stay there.
+    """
+    if output is None and not explain:
+        raise click.UsageError("say where to write with --output, or ask with --explain")
+    if output is not None:
+        with progress(f"dividing {model.name}"):
+            made = onnxc.shard(model, tp, pp, dp)
+            write_model(made, output, model)
+        config = made.configuration[-1]
+        click.echo(f"{output}: configuration {config.name}, {config.num_devices} devices")
+    if explain:
+        for line in explain_source(model, tp, pp, dp):
+            click.echo(line)
 
 
 @main.command("inspect")
