@@ -41,14 +41,18 @@ class BackEnd:
 def back_end(options: CompileOptions, progress: Callable[[int, int], None] | None = None) -> BackEnd:
     """The back end for the options. Raises DeviceError for the GPU of this machine where there is none.
 
-    progress: is told how many kernels of a GPU are compiled, and of how many.
+    progress: is told how many kernels of a GPU, or modules for a processor, are compiled, and of how many.
     """
     if options.target.kind == "cuda":
         return _for_gpu(options, progress)
     target = options.target
     passes = (*CPU_OPTIMIZE, *target_pipeline("cpu", options.precision))
     return BackEnd(
-        target, target, passes, cpu_plan_target(target), lambda plan: emit_for_cpu(plan, target, options.cache)
+        target,
+        target,
+        passes,
+        cpu_plan_target(target),
+        lambda plan: emit_for_cpu(plan, target, options.cache, progress),
     )
 
 

@@ -533,6 +533,54 @@ OPERANDS: Rows = {
     "window-size": ("a window has a negative number of elements", "ONNX HannWindow, size"),
 }
 
+COMPARING: Rows = {
+    "attempts-ended": ("the process that tries models has been ended by somebody else", "onnxc reduce"),
+    "bisect-models": ("the sides are of two models, which have no smallest part in common", "onnxc diff --bisect"),
+    "bisect-same": ("the sides agree, or do when they are run again", "onnxc diff --bisect"),
+    "diff-side": ("a text names no model and engine", "onnxc diff, MODEL[@ENGINE]"),
+    "reduce-no-failure": ("the model does not fail in the way that is looked for", "onnxc reduce --fails"),
+    "side-failed": ("another runtime cannot open or run the model", "onnxc diff"),
+    "undrawable-input": ("an input has no shape, so no values can be drawn for it", "onnxc diff, inputs"),
+}
+
+SERVING: Rows = {
+    "body-size": ("the body of a request is larger than the server takes", "onnxc serve, --max-body"),
+    "client-gone": ("the client has gone before its request was computed", "onnxc serve"),
+    "compiler-died": ("the process that compiled a model ended without an answer, or took too long", "onnxc serve"),
+    "content-encoding": ("the body is not what its Content-Encoding says", "HTTP"),
+    "deadline-exceeded": ("the deadline of a request passed while it waited", "the protocol, timeout"),
+    "device-memory": ("a region of CUDA memory is to be registered", "Triton, cudasharedmemory"),
+    "foreign-origin": ("a page of another site makes the request", "onnxc serve, Origin"),
+    "header-length": ("Inference-Header-Content-Length does not fit the body or the model", "binary tensor data"),
+    "json-type": ("JSON cannot say a tensor, or says another one", "the protocol, data"),
+    "load-parameter": ("a request to load a model brings what may not come with it", "Triton, model repository"),
+    "log-setting": ("a setting of the log does not exist, or takes no such value", "Triton, logging"),
+    "malformed-json": ("the body is no JSON object", "the protocol"),
+    "malformed-request": ("the body lacks what the protocol asks for, or has it in another type", "the protocol"),
+    "model-config": ("a configuration cannot be read, or says what is none", "Triton, config.pbtxt"),
+    "no-repository": ("the folder of models is none", "onnxc serve"),
+    "port-taken": ("the server cannot listen at an address", "onnxc serve"),
+    "queue-full": ("as many requests wait for the model as may", "onnxc serve, --max-queue"),
+    "request-parameter": ("a parameter of a request is not supported, or no value for it", "the protocol, parameters"),
+    "server-busy": (
+        "the server works on as many requests as it may, or loads its models",
+        "onnxc serve, --max-requests",
+    ),
+    "shared-memory": ("a region of shared memory does not exist, or is too small", "Triton, systemsharedmemory"),
+    "tensor-bytes": ("a tensor has more or fewer elements than its shape says", "the protocol"),
+    "request-shape": ("a shape of a request can be none", "the protocol, shape"),
+    "text-encoding": ("an element of a BYTES tensor is no UTF-8", "the protocol, BYTES"),
+    "tls-files": ("the certificate or the key of the server cannot be read", "onnxc serve, --tls-cert"),
+    "trace-setting": ("tracing is to be turned on", "Triton, trace"),
+    "unknown-datatype": ("a datatype is none of the protocol", "the protocol, datatype"),
+    "unknown-model": ("no model of that name is served, or in the repository", "the protocol"),
+    "unknown-path": ("there is no such path", "the protocol"),
+    "unknown-version": ("the model is served, and not in that version", "the protocol"),
+    "wrong-method": ("the path is known, and not with that method of HTTP", "the protocol"),
+    "unservable-type": ("an input or output has a type that no tensor of the protocol can hold", "onnxc serve"),
+    "wrong-token": ("the request lacks the bearer token of the server", "onnxc serve, --token-file"),
+}
+
 SECTIONS: Mapping[str, Rows] = {
     "Files": FILES,
     "The model as a whole": HEADER,
@@ -548,6 +596,8 @@ SECTIONS: Mapping[str, Rows] = {
     "Options": OPTIONS,
     "Calls": CALLS,
     "Artifacts": ARTIFACTS,
+    "Comparing and reducing": COMPARING,
+    "Serving": SERVING,
 }
 
 CODES: Rows = {code: row for rows in SECTIONS.values() for code, row in rows.items()}

@@ -25,6 +25,7 @@ from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import Pass, run_pipeline
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 
 __all__ = ["STAGES", "Noun", "compile_checked", "compile_model", "optimize", "run_stages", "with_provenance"]
@@ -74,7 +75,8 @@ def _stages_of_checked(checked: CheckedModel, options: CompileOptions, end: Back
     yield "plan", plan
     with limited_to(options.limits):
         artifact = end.emit(plan)
-    yield "emit", _with_ignored(with_provenance(artifact, checked, options, end), ignored)
+    artifact = _with_batch(with_provenance(artifact, checked, options, end), independent_batch(module.main))
+    yield "emit", _with_ignored(artifact, ignored)
 
 
 def optimize(module: Module, passes: Sequence[Pass], limits: Limits) -> Module:
@@ -101,6 +103,13 @@ def with_provenance(artifact: Artifact, model: CheckedModel, options: CompileOpt
     provenance |= {key: texts for key, texts in said.items() if texts}
     features = dict.fromkeys(artifact.images, end.host.features)
     return replace(artifact, provenance=provenance, features=features)
+
+
+def _with_batch(artifact: Artifact, symbol: str) -> Artifact:
+    """The artifact, which says along which size calls may be joined into one."""
+    if not symbol:
+        return artifact
+    return replace(artifact, provenance={**artifact.provenance, "independent_batch": symbol})
 
 
 def _with_ignored(artifact: Artifact, ignored: tuple[str, ...]) -> Artifact:

@@ -8,6 +8,7 @@ from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, m
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
 from onnxc.compiler.frontend.external.save import save_model
+from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
@@ -18,6 +19,7 @@ from onnxc.compiler.frontend.training.graphs import resolve_training
 from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
+from onnxc.compiler.model_versions import convert_loaded
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
 from onnxc.runtime.plain_files import AnyPath
@@ -62,7 +64,8 @@ def inspect_loaded(
     Training information has findings of its own, which leave the types of the model as they are.
     """
     findings = collect_findings(loaded, limits=limits, operators=operators)
-    if any(finding.severity == "error" for finding in findings):
+    # What cannot be fed is legal, and nothing behind it can be inferred.
+    if any(finding.severity == "error" or finding.code == "unsupported-type" for finding in findings):
         return Inspection(findings)
     checked, types = None, None
     try:
@@ -128,7 +131,23 @@ def expand_functions(
     loaded = read_model(source, opset=opset, allow_links=allow_links)
     checked = check_model(loaded, limits=within)
     _warn(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
-    return inline_functions(loaded.proto, functions)
+    try:
+        return inline_functions(loaded.proto, functions)
+    except UnsupportedError as conflict:
+        if conflict.code != "opset-conflict":
+            raise
+        return inline_functions(_in_one_opset(loaded, within, conflict), functions)
+
+
+def _in_one_opset(loaded: LoadedModel, within: Limits, conflict: UnsupportedError) -> ModelProto:
+    """The model and its functions in the newest version of ai.onnx that one of them uses; else raises the conflict."""
+    model = loaded.proto
+    imports = [model.opset_import, *(function.opset_import for function in model.functions)]
+    newest = max(imported_opsets(each).get("", 1) for each in imports)
+    try:
+        return convert_loaded(loaded, newest, within)
+    except ModelError:
+        raise conflict from None
 
 
 def write_model(source: ModelSource, path: AnyPath, external_data: str | None, allow_links: bool) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
-from onnxc.compiler.frontend.parts.merge import merge_models
+from onnxc.compiler.frontend.parts.merge import Links, merge_models
 from onnxc.compiler.frontend.parts.rename import rename_values, with_prefix
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
@@ -36,7 +36,7 @@ def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str) ->
     return _checked(rename_values(renamed, names), loaded)
 
 
-def merge_sources(first: ModelSource, second: ModelSource, links: Mapping[str, str]) -> ModelProto:
+def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> ModelProto:
     """Both models as one; the one in an older version of ai.onnx is converted to that of the other."""
     pair = _read(first), _read(second)
     newest = max(_opset(loaded) for loaded in pair)

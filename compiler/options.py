@@ -100,45 +100,29 @@ def make_options(
     Raises InputError for what cannot be, UnsupportedError for what cannot be yet.
     """
     parsed = parse_target(_text("target", target))
-    if precision not in PRECISIONS:
-        raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
-    if precision == "tf32" and parsed.kind != "cuda":
-        raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {parsed}", code="unsupported-precision")
     chosen, count = _device_options(config, devices, parsed)
-    for name, flag in (("freeze_params", freeze_params), ("strict", strict), ("allow_links", allow_links)):
-        if not isinstance(flag, bool):
-            raise InputError(f"{name} is {flag!r}, expected True or False", code="option-type")
-    if threads is not None and (_integer("threads", threads) < 1):
-        raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
     each = dtypes if isinstance(dtypes, Mapping) else {}
     inputs = InputOptions(
         {str(name): _range(name, value) for name, value in _mapping("dims", dims).items()},
         {str(name): _shape(name, value) for name, value in _mapping("shapes", shapes).items()},
         {str(name): _dtype(f"dtypes[{name!r}]", value) for name, value in each.items()},
-        freeze_params,
-        strict,
+        _flag("freeze_params", freeze_params),
+        _flag("strict", strict),
         None if dtypes is None or isinstance(dtypes, Mapping) else _float_type(dtypes),
     )
-    called_by = None if threads is None else _integer("threads", threads)
-    folder, bounds = _cache_folder(cache), make_limits(limits)
-    special = _specializations(specialize, inputs.dims)
-    version = None if opset is None else _integer("opset", opset)
-    if version is not None and not 1 <= version < 1 << 31:
-        raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
-    brought = custom_operators(operators)
     return CompileOptions(
         parsed,
         inputs,
-        called_by,
-        folder,
-        bounds,
-        PRECISIONS[precision],
-        special,
-        brought,
-        allow_links,
+        _threads(threads),
+        _cache_folder(cache),
+        make_limits(limits),
+        _precision(precision, parsed),
+        _specializations(specialize, inputs.dims),
+        custom_operators(operators),
+        _flag("allow_links", allow_links),
         chosen,
         count,
-        version,
+        _opset(opset),
         _microbatches(microbatches, chosen),
     )
 
@@ -148,6 +132,34 @@ def custom_operators(operators: Sequence[CustomOperator]) -> CustomOperators:
     if not isinstance(operators, Sequence):
         raise InputError(f"operators is {operators!r}, expected a sequence of operators", code="option-type")
     return operators_with(operators)
+
+
+def _flag(option: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{option} is {value!r}, expected True or False", code="option-type")
+    return value
+
+
+def _precision(precision: str, target: Target) -> Precision:
+    if precision not in PRECISIONS:
+        raise InputError(f"precision is {precision!r}, known are {', '.join(PRECISIONS)}", code="unknown-precision")
+    if precision == "tf32" and target.kind != "cuda":
+        raise UnsupportedError(f"precision='tf32' is for GPUs, the target is {target}", code="unsupported-precision")
+    return PRECISIONS[precision]
+
+
+def _threads(threads: object) -> int | None:
+    count = None if threads is None else _integer("threads", threads)
+    if count is not None and count < 1:
+        raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
+    return count
+
+
+def _opset(opset: object) -> int | None:
+    version = None if opset is None else _integer("opset", opset)
+    if version is not None and not 1 <= version < 1 << 31:
+        raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
+    return version
 
 
 def _cache_folder(cache: object) -> Path | None:

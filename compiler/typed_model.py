@@ -10,13 +10,15 @@ from onnxc.runtime.errors import UnsupportedError
 __all__ = ["typed_model"]
 
 
-def typed_model(loaded: LoadedModel, limits: Limits = DEFAULT_LIMITS) -> ModelProto:
+def typed_model(loaded: LoadedModel, limits: Limits = DEFAULT_LIMITS, *, whole_functions: bool = False) -> ModelProto:
     """The model with the types of its values; as it declares them, where a node is not known.
+
+    whole_functions: with those of what functions are given, where all calls agree.
 
     Raises ModelError where the model is wrong.
     """
     checked = check_model(loaded, limits=limits)
     try:
-        return annotate_model(loaded, checked, infer_types(checked))
+        return annotate_model(loaded, checked, infer_types(checked), whole_functions=whole_functions)
     except UnsupportedError:
         return loaded.proto

@@ -18,6 +18,7 @@ from onnxc.runtime.errors import DeviceError, InputError, ModelError, ModelWarni
 if TYPE_CHECKING:
     __version__: str
 
+    from onnxc.comparing.comparison import Comparison
     from onnxc.compiler.diagnostics import Diagnostic
     from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
     from onnxc.compiler.frontend.custom.operators import CustomOperator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.read import SupportsSerialize
     from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
-    from onnxc.compiler.options import CacheOption, DimRange, DTypesOption, ModelSource
+    from onnxc.compiler.options import CacheOption, CompileOptions, DimRange, DTypesOption, ModelSource
     from onnxc.compiler.trainer import Trainer
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
@@ -46,6 +47,7 @@ __all__ = [
     "compile_training",
     "convert_version",
     "custom_operator",
+    "diff",
     "extract",
     "from_text",
     "infer",
@@ -140,14 +142,19 @@ def compile(
         opset,
         microbatches,
     )
+    return _compiled(model, checked)
+
+
+def _compiled(model: "ModelSource", options: "CompileOptions") -> "Executable":
+    """What runs the model: an interpreter, several devices, or native code."""
     executable: Executable
-    if checked.target.kind == "interpreter":
-        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, checked)
-    elif checked.config is not None:
-        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, checked)
+    if options.target.kind == "interpreter":
+        executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, options)
+    elif options.config is not None:
+        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, options)
     else:
-        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, checked)
-        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, checked.threads)
+        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, options)
+        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, options.threads)
     return executable
 
 
@@ -269,8 +276,9 @@ def infer(
 ) -> "ModelProto":
     """The model with the type of every value declared, as a message: `SerializeToString()` gives its bytes.
 
-    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; constants of the model stay as they
-    are. What nodes of operators of others give is known as far as it is declared; a ModelWarning lists them.
+    dims, shapes, dtypes, operators, allow_links, limits, opset: as for `compile`; lists of sizes that options override
+    become new ones where constants can say them (docs/overrides.md). What nodes of operators of others give is known as
+    far as it is declared; a ModelWarning lists them.
 
     Raises ModelError where types contradict each other, UnsupportedError where a node of the standard is not known.
     """
@@ -311,6 +319,28 @@ def inline(
         model, functions, limits, allow_links, opset
     )
     return inlined
+
+
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    inputs: Mapping[str, object] | None = None,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    seed: int = 0,
+    inner: bool = True,
+) -> "Comparison":
+    """What differs between two runs of a model, `b` being the one that is right (docs/comparing.md).
+
+    a, b: paths, behind which "@" names what runs the model: "m.onnx@cpu", "@interpreter", "@cuda", "@onnxruntime",
+    "@reference", with options as in "@cpu:precision=bf16"; `b` alone may leave out the path.
+    inputs: values by name; those that are left out are drawn from `seed`, in the sizes that `dims` and `shapes` say.
+    inner: whether the values in between are compared too.
+
+    Raises InputError, ModelError, UnsupportedError; DeviceError where a runtime is not there, or fails.
+    """
+    found: Comparison = importlib.import_module("onnxc.comparing.diff").diff(a, b, inputs, dims, shapes, seed, inner)
+    return found
 
 
 def save_model(
@@ -390,11 +420,14 @@ def register(*operators: "CustomOperator") -> "Registration":
 
 
 def convert_version(
-    model: "ModelSource", opset: int, limits: "Limits | Mapping[str, int] | None" = None
+    model: "ModelSource",
+    opset: int,
+    limits: "Limits | Mapping[str, int] | None" = None,
+    allow_links: bool = False,
 ) -> "ModelProto":
     """The model in another version of ai.onnx, older or newer, as a message: `SerializeToString()` gives its bytes.
 
-    opset: 1 to the newest that onnxc knows. limits: as for `compile`.
+    opset: 1 to the newest that onnxc knows. limits, allow_links: as for `compile`.
 
     Every node means what it meant, those of functions and of graphs in nodes too, and all else that the model carries
     is kept (docs/versions.md). Other domains stay in their versions.
@@ -402,7 +435,7 @@ def convert_version(
     Raises ModelError that names a node which that version cannot say, InputError for an opset that there is not.
     """
     converted: ModelProto = importlib.import_module("onnxc.compiler.model_versions").convert_source(
-        model, opset, limits
+        model, opset, limits, allow_links
     )
     return converted
 
@@ -458,8 +491,8 @@ def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix:
     return renamed
 
 
-def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str]) -> "ModelProto":
-    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}.
+def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":
+    """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}, or several of it.
 
     The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
 

@@ -18,6 +18,10 @@ MAX_LINES = 800
 # The longest prefix that fits a module says which of our modules it may import.
 ALLOWED = {
     "onnxc": ("onnxc",),
+    # The server calls the compiler in other processes only; what it asks of it here is where results are kept.
+    "onnxc.serving": ("onnxc.serving", "onnxc.runtime", "onnxc.compiler.cache_folder"),
+    "onnxc.serving.compile_apart": ("onnxc", "onnxc.runtime", "onnxc.compiler.cache_folder"),
+    "onnxc.serving.descriptions": ("onnxc", "onnxc.serving", "onnxc.runtime"),
     "onnxc.runtime": ("onnxc.runtime",),
     "onnxc.runtime.host": ("onnxc.runtime.host", "onnxc.runtime.errors", "onnxc.runtime.sparse_tensor"),
     "onnxc.compiler": ("onnxc.compiler", "onnxc.runtime"),
@@ -95,14 +99,15 @@ ALLOWED |= {
 
 # Where each library that is not for everyone may be imported; those of the last row, nowhere.
 LIBRARIES = {
-    "google": ("onnxc.compiler.frontend",),
+    "google": ("onnxc.compiler.frontend", "onnxc.serving"),
+    **dict.fromkeys(("grpc", "starlette", "uvicorn", "orjson"), ("onnxc.serving",)),
     "llvmlite": ("onnxc.compiler.codegen_host", "onnxc.compiler.codegen_cpu"),
     "triton": ("onnxc.compiler.codegen_gpu",),
     "cupy": ("onnxc.runtime",),
     "mpi4py": ("onnxc.runtime",),
     "click": ("onnxc",),
     "rich": ("onnxc",),
-    **dict.fromkeys(("onnx", "onnxruntime", "torch", "transformers", "pytest", "hypothesis"), ()),
+    **dict.fromkeys(("onnx", "onnxruntime", "torch", "transformers", "tritonclient", "pytest", "hypothesis"), ()),
 }
 OPTIONAL = ("triton", "cupy", "cupyx", "mpi4py")
 

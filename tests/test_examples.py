@@ -22,6 +22,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
             "c_library/call_with_ctypes.py",
             ["libdigits.so", "1 error[input-shape]: axis 3", "the same bits as in Python: True"],
         ),
+        ("scikit_learn_classifier.py", ["accuracy: 0.9", "the same after pickling: True"]),
         ("custom_operator.py", ["clipped: [[-3.    -0.965  0.     0.965  3.   ]]", "without the operator: True"]),
         ("check_a_model.py", ["error[", '"embed"', '"activate"', '"normalise"']),
     ],

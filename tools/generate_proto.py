@@ -1,4 +1,4 @@
-"""Make compiler/frontend/proto/onnxc_pb2.py and .pyi from onnxc.proto.
+"""Make compiler/frontend/proto/onnxc_pb2.py and onnxc/serving/proto/inference_pb2.py, with stubs, from their .proto.
 
 Run with a Python that has grpcio-tools of the 1.72 line (protoc 30, protobuf 6.30): what that compiler writes runs on
 protobuf 6.30 and later, protobuf 7 included; what a later one writes needs a protobuf at least as new as itself.
@@ -13,7 +13,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = "compiler/frontend/proto/onnxc.proto"
+SOURCES = ("compiler/frontend/proto/onnxc.proto", "onnxc/serving/proto/inference.proto")
 
 
 STUB_HEADER = '# mypy: disable-error-code="type-arg"\n'
@@ -21,9 +21,11 @@ STUB_HEADER = '# mypy: disable-error-code="type-arg"\n'
 
 def main() -> int:
     """The exit status of protoc; the file's name in the descriptor pool is its path from the repository's root."""
-    status = int(protoc.main(["protoc", f"--proto_path={ROOT}", f"--python_out={ROOT}", f"--pyi_out={ROOT}", SOURCE]))
-    stub = ROOT / SOURCE.replace(".proto", "_pb2.pyi")
-    stub.write_text(STUB_HEADER + stub.read_text())
+    options = (f"--proto_path={ROOT}", f"--python_out={ROOT}", f"--pyi_out={ROOT}")
+    status = int(protoc.main(["protoc", *options, *SOURCES]))
+    for source in SOURCES:
+        stub = ROOT / source.replace(".proto", "_pb2.pyi")
+        stub.write_text(STUB_HEADER + stub.read_text())
     return status
 
 

@@ -1,6 +1,6 @@
 """KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
@@ -16,9 +16,14 @@ from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact
 
 
-def emit(plan: KernelPlan, target: Target, cache: Path | None = None) -> Artifact:
-    """The artifact of `plan` for `target`. cache: the folder where object code is kept, None for none."""
-    return assemble(plan, kernel_pieces(plan, target), target, target, cache)
+def emit(
+    plan: KernelPlan, target: Target, cache: Path | None = None, progress: Callable[[int, int], None] | None = None
+) -> Artifact:
+    """The artifact of `plan` for `target`. cache: the folder where object code is kept, None for none.
+
+    progress: is told how many modules of machine code are compiled, and of how many.
+    """
+    return assemble(plan, kernel_pieces(plan, target), target, target, cache, progress)
 
 
 def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:

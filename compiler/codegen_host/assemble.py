@@ -62,18 +62,32 @@ class NativeCode:
     weights: np.ndarray
 
 
-def assemble(plan: KernelPlan, pieces: Pieces, target: Target, host: Target, cache: Path | None) -> Artifact:
+def assemble(
+    plan: KernelPlan,
+    pieces: Pieces,
+    target: Target,
+    host: Target,
+    cache: Path | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Artifact:
     """The artifact of `plan`: one image for the processor `host`, and the weights in the layouts that kernels read.
 
-    cache: the folder where object code is kept, None for none.
+    cache: the folder where object code is kept, None for none. progress: is told how many modules of machine code are
+    compiled, and of how many.
     """
-    code = native_code(plan, pieces, host, cache)
+    code = native_code(plan, pieces, host, cache, progress)
     images = {str(target): build_image(code.objects, code.entries, host, cache)} if code.entries else {}
     provenance = {"locations": list(code.locations)}
     return tie_images(Artifact(code.program, images, code.weights, provenance, pieces.report, device=pieces.device))
 
 
-def native_code(plan: KernelPlan, pieces: Pieces, host: Target, cache: Path | None) -> NativeCode:
+def native_code(
+    plan: KernelPlan,
+    pieces: Pieces,
+    host: Target,
+    cache: Path | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> NativeCode:
     """What `plan` becomes before it is linked, for the processor `host`."""
     weights = WeightBlock()
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
@@ -114,7 +128,7 @@ def native_code(plan: KernelPlan, pieces: Pieces, host: Target, cache: Path | No
     if entry_of.calls:
         parts = _parts(segments, pieces.lengths)
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
-        objects = compile_objects(module.texts(), host, cache)
+        objects = compile_objects(module.texts(), host, cache, progress)
     return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())
 
 

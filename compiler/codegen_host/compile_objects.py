@@ -5,7 +5,7 @@ The same texts give the same objects, bit for bit, whatever the number of proces
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,13 +46,23 @@ _pool: WorkerPool[ObjectJob, bytes] = keep_while_running(
 )
 
 
-def compile_objects(texts: Sequence[str], target: Target, cache: Path | None) -> tuple[bytes, ...]:
-    """The object of each module. cache: the folder where objects are kept, None for none."""
+def compile_objects(
+    texts: Sequence[str], target: Target, cache: Path | None, progress: Callable[[int, int], None] | None = None
+) -> tuple[bytes, ...]:
+    """The object of each module. cache: the folder where objects are kept, None for none.
+
+    progress: is told how many of those that are not in the cache are compiled, and of how many.
+    """
     folder = FileCache(cache, SUFFIX)
     keys = [object_key(text, target) for text in texts]
     objects = {key: content for key in keys if (content := folder.load(key)) is not None}
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in objects}
-    made = dict(zip(missing, _compiled(tuple(missing.values()), target), strict=True))
+
+    def tell(done: int) -> None:
+        if progress is not None:
+            progress(done, len(missing))
+
+    made = dict(zip(missing, _compiled(tuple(missing.values()), target, tell), strict=True))
     folder.store(made)
     objects |= made
     return tuple(objects[key] for key in keys)
@@ -65,13 +75,15 @@ def object_key(text: str, target: Target) -> str:
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
 
-def _compiled(texts: Sequence[str], target: Target) -> list[bytes]:
+def _compiled(texts: Sequence[str], target: Target, tell: Callable[[int], None]) -> list[bytes]:
     """Objects by processes; what these do not give, as where none can be started, is compiled here."""
     results: Sequence[bytes | Failed] = [Failed("no process has compiled it")] * len(texts)
     if min(len(texts), default_count()) > 1 and sum(map(len, texts)) >= LEAST_CHARACTERS:
         with suppress(DeviceError):
-            results = _pool.run([ObjectJob(text, target) for text in texts], default_count())
-    return [
-        compile_object(text, target) if isinstance(result, Failed) else result
-        for text, result in zip(texts, results, strict=True)
-    ]
+            results = _pool.run([ObjectJob(text, target) for text in texts], default_count(), tell)
+    made = {ordinal: result for ordinal, result in enumerate(results) if not isinstance(result, Failed)}
+    for ordinal, text in enumerate(texts):
+        if ordinal not in made:
+            tell(len(made))
+            made[ordinal] = compile_object(text, target)
+    return [made[ordinal] for ordinal in range(len(texts))]

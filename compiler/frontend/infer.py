@@ -14,7 +14,8 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.joining.joined_types import joined_element
 from onnxc.compiler.frontend.lower import lower_typed
-from onnxc.compiler.frontend.lower.attempt import FoundType
+from onnxc.compiler.frontend.lower.attempt import FoundType, RenewedSizes
+from onnxc.compiler.frontend.lower.written_sizes import write_sizes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.size_names import ValueKey, name_sizes
@@ -45,7 +46,7 @@ class InferredTypes:
     """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs.
 
     warnings: types that are declared otherwise. unknown: one finding of the nodes of operators of others.
-    is_overridden: whether declared types have given way to options.
+    is_overridden: whether declared types have given way to options. renewed: constants that have.
     """
 
     values: tuple[TypedValue, ...]
@@ -53,6 +54,7 @@ class InferredTypes:
     warnings: tuple[Diagnostic, ...] = ()
     unknown: tuple[Diagnostic, ...] = ()
     is_overridden: bool = False
+    renewed: tuple[RenewedSizes, ...] = ()
 
     def find(self, name: str, path: str = "main") -> Type:
         """The type of the value `name` of the graph at `path`."""
@@ -71,7 +73,9 @@ def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Inf
     reasons = _rank_reasons(model.graph, types)
     values = tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items())
     is_overridden = lowered.graph is not model.graph
-    return InferredTypes(values, bound, tuple(lowered.warnings), tuple(lowered.unknown), is_overridden)
+    return InferredTypes(
+        values, bound, tuple(lowered.warnings), tuple(lowered.unknown), is_overridden, tuple(lowered.renewed)
+    )
 
 
 def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
@@ -145,11 +149,14 @@ def _own_reason(node: GraphNode) -> str:
 # Writing
 
 
-def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTypes) -> ModelProto:
+def annotate_model(
+    model: LoadedModel, checked: CheckedModel, types: InferredTypes, *, whole_functions: bool = False
+) -> ModelProto:
     """A copy of the model that declares these types for its values, those of its functions included.
 
     What is declared of inputs and outputs stays, unless options override it, and is completed; everything else in the
-    model stays as it is.
+    model stays as it is. whole_functions: declare what functions are given too, in models of any IR version; such a
+    copy is for ourselves.
     """
     annotated = ModelProto()
     annotated.CopyFrom(model.proto)
@@ -159,9 +166,12 @@ def annotate_model(model: LoadedModel, checked: CheckedModel, types: InferredTyp
         if isinstance(place.container, GraphProto) and not place.is_expanded:
             own = {name: type for (where, name), type in found.items() if where == path}
             _annotate_graph(place.container, own, types.bound, keeps=not types.is_overridden)
-    if annotated.ir_version >= FUNCTION_VALUE_INFO:
+    if whole_functions or annotated.ir_version >= FUNCTION_VALUE_INFO:
         for container, own in _expanded_types(checked.graph, places, found).values():
-            _annotate_values(container, own, types.bound)
+            given = container.input if whole_functions and isinstance(container, FunctionProto) else ()
+            _annotate_values(container, own, types.bound, given)
+    graphs = {path: place.container for path, place in places.items() if not place.is_expanded}
+    write_sizes(annotated, graphs, types.renewed)
     return annotated
 
 
@@ -208,7 +218,8 @@ def _expanded_types(
             if proto is None:
                 continue
             _, own = joined.setdefault(id(place.container), (place.container, {}))
-            for name, final in zip(proto.output, node.outputs, strict=False):
+            pairs = (*zip(proto.output, node.outputs, strict=False), *zip(proto.input, node.inputs, strict=False))
+            for name, final in pairs:
                 type = found.get((inner.path, final))
                 if type is not None:
                     before = own.get(name, type)
@@ -241,11 +252,13 @@ def _annotate_graph(graph: GraphProto, types: Mapping[str, Type], bound: frozens
     _annotate_values(graph, types, bound)
 
 
-def _annotate_values(container: GraphProto | FunctionProto, types: Mapping[str, Type], bound: frozenset[str]) -> None:
-    """Declares the values that nodes define, but for the outputs of a graph, which are declared as such."""
+def _annotate_values(
+    container: GraphProto | FunctionProto, types: Mapping[str, Type], bound: frozenset[str], given: Sequence[str] = ()
+) -> None:
+    """Declares what is given, and what nodes define but for the outputs of a graph, which are declared as such."""
     outputs = {info.name for info in container.output} if isinstance(container, GraphProto) else set()
     declared: dict[str, ValueInfoProto] = {info.name: info for info in container.value_info}
-    for name in _defined(container.node):
+    for name in (*given, *_defined(container.node)):
         if name in types and name not in outputs:
             info = declared.get(name) or container.value_info.add(name=name)
             complete_type(types[name], info.type, bound, keeps=False)

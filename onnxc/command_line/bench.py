@@ -13,21 +13,23 @@ from rich.console import RenderableType
 
 import onnxc
 from onnxc.command_line.option_values import Range, Shape, parse_counts
+from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
+    AS_JSON,
     CONFIG,
     DEVICES,
     DIM,
     INPUT,
     MODEL,
     PRECISION,
+    SEED,
     SHAPE,
     TARGET,
     expect_known_names,
     fixed_sizes,
     is_artifact,
     print_parts,
-    progress,
     reporting_errors,
 )
 from onnxc.command_line.tables import facts_table, table
@@ -68,8 +70,8 @@ ABOUT = {
     "--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Of a scenario and runtime."
 )
 @click.option("--bound", type=click.FloatRange(min=0, min_open=True), metavar="MS", help="For an answer of a server.")
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@SEED
+@AS_JSON
 @reporting_errors
 def bench_command(
     model: Path,

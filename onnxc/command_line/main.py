@@ -7,24 +7,32 @@ import json
 import statistics
 import sys
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
-import numpy as np
 
 import onnxc
 from onnxc.command_line import describe
+from onnxc.command_line.array_files import named_arrays, write_npz
 from onnxc.command_line.bench import bench_command
+from onnxc.command_line.diff import diff_command
 from onnxc.command_line.doctor import doctor_command
 from onnxc.command_line.option_values import Range, Shape, parse_choices
 from onnxc.command_line.precision import precision_json, precision_parts
 from onnxc.command_line.profile import profile_command
+from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
+from onnxc.command_line.reduce import reduce_command
 from onnxc.command_line.report import report_parts
+from onnxc.command_line.rewrite import REWRITING, write_model
+from onnxc.command_line.schema import schema_command
+from onnxc.command_line.serve import serve_command
+from onnxc.command_line.shard import shard_command
 from onnxc.command_line.shared import (
+    ALLOW_LINKS,
+    AS_JSON,
     CONFIG,
     DEVICES,
     DIM,
@@ -32,8 +40,10 @@ from onnxc.command_line.shared import (
     INPUT,
     LIMIT,
     MODEL,
+    OPERATORS,
     OPSET,
     PRECISION,
+    SEED,
     SHAPE,
     TARGET,
     THREADS,
@@ -41,7 +51,6 @@ from onnxc.command_line.shared import (
     is_artifact,
     open_model,
     print_parts,
-    progress,
     reporting_errors,
     write_page,
 )
@@ -51,21 +60,17 @@ from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.driver import STAGES, Noun, run_stages
-from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.inspect_model import find_types
-from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
-from onnxc.compiler.shard_model import explain_source
 from onnxc.demo import ASCII_SHADES, SHADES, chosen, draw_digits, report_lines, run_demonstration
 from onnxc.inspecting.pages import artifact_page, model_page
 from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.device_choice import RANKS
 from onnxc.runtime.load import read_artifact, verify_artifact
 from onnxc.runtime.ranks.world import connect
-from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value
 
 
@@ -78,7 +83,8 @@ def installed_version() -> str:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(installed_version(), prog_name="onnxc")
-def main() -> None:
+@click.option("--verbose", is_flag=True, help="Log what is being done; else only a terminal shows it.")
+def main(verbose: bool) -> None:
     """Compiles ONNX models to native code, and runs them.
 
     \b
@@ -88,7 +94,18 @@ def main() -> None:
     """
 
 
-for command in (bench_command, doctor_command, profile_command, train_command):
+for command in (
+    bench_command,
+    diff_command,
+    doctor_command,
+    profile_command,
+    reduce_command,
+    schema_command,
+    serve_command,
+    shard_command,
+    train_command,
+    *REWRITING,
+):
     main.add_command(command)
 
 
@@ -113,6 +130,8 @@ for command in (bench_command, doctor_command, profile_command, train_command):
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @click.option(
     "--specialize",
@@ -137,11 +156,13 @@ def compile_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     specialize: Mapping[str, list[int]],
     config: str | None,
     devices: str | None,
     *,
+    allow_links: bool,
     weights_file: bool,
     keep_params: bool,
     strict: bool,
@@ -164,6 +185,8 @@ def compile_command(
         config=config,
         devices=devices,
         strict=strict,
+        operators=operators,
+        allow_links=allow_links,
         opset=opset,
     )
     if emit == "c-library":
@@ -201,11 +224,13 @@ def compile_command(
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @CONFIG
 @DEVICES
 @THREADS
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--repeat", type=click.IntRange(min=1), help="Call this often, and print the median latency.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the outputs as .npz.")
 @reporting_errors
@@ -217,6 +242,7 @@ def run_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     config: str | None,
     devices: str | None,
@@ -224,13 +250,28 @@ def run_command(
     seed: int,
     repeat: int | None,
     output: Path | None,
+    *,
+    allow_links: bool,
 ) -> None:
     """Call MODEL, an .onnx or .onnxc file, once.
 
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1. Of several processes, as mpirun starts them, the first one speaks for all.
     """
-    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset, config, devices)
+    executable = open_model(
+        model,
+        target,
+        dims,
+        shapes,
+        precision,
+        threads,
+        dtypes,
+        opset,
+        config,
+        devices,
+        operators,
+        allow_links=allow_links,
+    )
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat or 0)]
@@ -258,9 +299,9 @@ def speaks_for_all(devices: str | None) -> bool:
 @SHAPE
 @THREADS
 @click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="How many calls to compare.")
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--layers", type=click.IntRange(min=0), default=0, help="Name as many nodes where the error grows most.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 @reporting_errors
 def precision_command(
     model: Path,
@@ -303,13 +344,23 @@ def precision_command(
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each finding.")
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @reporting_errors
-def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, as_json: bool) -> None:
+def check_command(
+    model: Path,
+    limits: Mapping[str, int],
+    opset: int | None,
+    operators: tuple[CustomOperator, ...],
+    *,
+    as_json: bool,
+    allow_links: bool,
+) -> None:
     """Print every finding about MODEL.
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model, limits, opset=opset)
+    findings = onnxc.check(model, limits, operators, allow_links, opset)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
     else:
@@ -328,6 +379,8 @@ def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, 
 @DTYPE
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
 @click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
 @reporting_errors
@@ -338,8 +391,10 @@ def infer_command(
     dtypes: Mapping[str, str] | str | None,
     limits: Mapping[str, int],
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     output: Path | None,
     *,
+    allow_links: bool,
     report: bool,
 ) -> None:
     """Print the type of every value of MODEL.
@@ -349,11 +404,20 @@ def infer_command(
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
+            typed = onnxc.infer(model, dims, shapes, dtypes, operators, allow_links, limits, opset)
             write_model(typed, output, model)
         if output is not None and not report:
             return
-        options = make_options("interpreter", dims, shapes, dtypes, limits=limits, opset=opset)
+        options = make_options(
+            "interpreter",
+            dims,
+            shapes,
+            dtypes,
+            limits=limits,
+            operators=operators,
+            allow_links=allow_links,
+            opset=opset,
+        )
         types = find_types(model, options)
     for value in types.values:
         if not report or value.reason:
@@ -361,76 +425,6 @@ def infer_command(
     if report:
         ranked = sum(not value.reason for value in types.values)
         click.echo(f"{ranked} of {len(types.values)} values have a known rank")
-
-
-@main.command("inline")
-@MODEL
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Where to write.")
-@click.option(
-    "--function",
-    "functions",
-    multiple=True,
-    metavar="[DOMAIN.]NAME[:OVERLOAD]",
-    help="Expand this one; may be repeated. Default: all.",
-)
-@LIMIT
-@OPSET
-@reporting_errors
-def inline_command(
-    model: Path, output: Path, functions: tuple[str, ...], limits: Mapping[str, int], opset: int | None
-) -> None:
-    """Write MODEL with its functions expanded where they are called.
-
-    Everything else that the file carries is kept. Weights in files of their own stay there.
-    """
-    with progress(f"expanding {model.name}"):
-        inlined = onnxc.inline(model, functions or None, limits, opset=opset)
-        write_model(inlined, output, model)
-    click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
-
-
-@main.command("convert")
-@MODEL
-@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--opset", type=int, help="The version of ai.onnx to convert to, older or newer.")
-@LIMIT
-@reporting_errors
-def convert_command(model: Path, output: Path, opset: int | None, limits: Mapping[str, int]) -> None:
-    """Write MODEL as OUTPUT, in the form that its ending names.
-
-    .onnxtxt is ONNX's own text syntax, .textproto protobuf's text format, .json JSON; all else the binary form. A text
-    is read back as exactly the same model. With --opset it is in that version of ai.onnx, and means what it meant.
-    """
-    with progress(f"converting {model.name}"):
-        made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
-        write_model(made, output, model)
-
-
-@main.command("shard")
-@MODEL
-@click.option("--tp", type=int, default=1, help="Over how many devices products with weights are divided.")
-@click.option("--pp", type=int, default=1, help="Into how many pipeline stages the nodes are parted.")
-@click.option("--dp", type=int, default=1, help="Into how many blocks the batch is divided.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write.")
-@click.option("--explain", is_flag=True, help="Print why each matrix, and each value, is divided as it is.")
-@reporting_errors
-def shard_command(model: Path, tp: int, pp: int, dp: int, output: Path | None, *, explain: bool) -> None:
-    """Write MODEL with annotations that divide it over tp * pp * dp devices.
-
-    They are a device configuration of the standard, named after the counts as in tp4pp2, which `onnxc compile --config`
-    and other tools read. Everything else that the file carries is kept; weights in files of their own stay there.
-    """
-    if output is None and not explain:
-        raise click.UsageError("say where to write with --output, or ask with --explain")
-    if output is not None:
-        with progress(f"dividing {model.name}"):
-            made = onnxc.shard(model, tp, pp, dp)
-            write_model(made, output, model)
-        config = made.configuration[-1]
-        click.echo(f"{output}: configuration {config.name}, {config.num_devices} devices")
-    if explain:
-        for line in explain_source(model, tp, pp, dp):
-            click.echo(line)
 
 
 @main.command("inspect")
@@ -500,7 +494,7 @@ def demo_command(target: str, threads: int | None) -> None:
 def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
     """What the stage `last` makes of the model; the terminal shows which stage runs."""
     with progress(f"{model.name}: {STAGES[0]}") as say:
-        end = back_end(options, lambda done, total: say(f"{model.name}: {done} of {total} kernels are compiled"))
+        end = back_end(options, lambda done, total: say(f"{model.name}: compiling", done, total))
         stages = run_stages if options.config is None else run_divided_stages
         for name, noun in stages(model, options, end):
             if name == last:
@@ -524,37 +518,6 @@ def timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
-
-
-def write_model(made: ModelProto, output: Path, source: Path) -> None:
-    """Writes a model that was made from the file `source`, as its ending tells; says where it leaves weights behind."""
-    output.write_bytes(file_bytes(made, output.name))
-    is_elsewhere = output.absolute().parent != source.absolute().parent
-    if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
-        click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)
-
-
-def write_npz(path: Path, values: Mapping[str, object]) -> None:
-    """As numpy.savez, whose keywords the names of outputs may clash with; texts become NumPy's."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in named_arrays(values):
-            with archive.open(f"{name}.npy", "w") as member:
-                plain = array.astype(str) if array.dtype.kind == "O" else array
-                np.lib.format.write_array(member, plain, allow_pickle=False)
-
-
-def named_arrays(values: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays among the values; those in another value, with their place behind the name."""
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            yield name, value
-        elif isinstance(value, Mapping):
-            yield from named_arrays({f"{name}.{key}": item for key, item in value.items()})
-        elif isinstance(value, SparseTensor):
-            parts = {"values": value.values, "indices": value.indices, "shape": np.array(value.shape, np.int64)}
-            yield from named_arrays({name: parts})
-        elif isinstance(value, tuple | list):
-            yield from named_arrays({f"{name}.{index}": item for index, item in enumerate(value)})
 
 
 def write_text(text: str, output: Path | None) -> None:

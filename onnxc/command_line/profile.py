@@ -8,19 +8,21 @@ import click
 from rich.console import RenderableType
 
 from onnxc.command_line.option_values import Range, Shape
+from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.shared import (
+    AS_JSON,
     DIM,
     INPUT,
     MODEL,
     PRECISION,
+    SEED,
     SHAPE,
     TARGET,
     THREADS,
     fixed_sizes,
     open_model,
     print_parts,
-    progress,
     reporting_errors,
     write_page,
 )
@@ -41,11 +43,11 @@ OUTPUT = click.Path(dir_okay=False, path_type=Path)
 @SHAPE
 @PRECISION
 @THREADS
-@click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+@SEED
 @click.option("--calls", type=click.IntRange(min=1), default=20, show_default=True, help="How many to measure.")
 @click.option("--warmup", type=click.IntRange(min=0), default=3, show_default=True, help="Calls before these.")
 @click.option("--top", type=click.IntRange(min=1), help="Print only so many kernels, those that take longest.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 @click.option("--html", type=OUTPUT, help="Write a page with tables, a timeline and a roofline plot.")
 @click.option("--trace", type=OUTPUT, help="Write a trace for chrome://tracing or ui.perfetto.dev.")
 @reporting_errors

@@ -1,9 +1,8 @@
-"""What several commands share: options, errors as exit codes, a line that moves while something lasts, models."""
+"""What several commands share: options, errors as exit codes, models."""
 
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TextIO, get_args
@@ -19,8 +18,11 @@ from onnxc.command_line.option_values import (
     parse_dtypes,
     parse_inputs,
     parse_limits,
+    parse_operators,
     parse_shapes,
 )
+from onnxc.command_line.progress import progress
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.compiler.passes.lower.precision_policy import Precision
@@ -30,7 +32,8 @@ from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = [
-    "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SHAPE", "TARGET", "THREADS",
+    "ALLOW_LINKS", "AS_JSON", "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPERATORS", "OPSET",
+    "PRECISION", "SEED", "SHAPE", "TARGET", "THREADS",
     "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
     "write_page",
 ]  # fmt: skip
@@ -70,6 +73,16 @@ DTYPE = click.option(
     help="The element type of an input, in place of the declared one, or of all floats of the model.",
 )
 OPSET = click.option("--opset", type=click.IntRange(min=1), help="Of a model that does not say its opset.")
+OPERATORS = click.option(
+    "--operators",
+    multiple=True,
+    callback=parse_operators,
+    metavar="MODULE:NAME",
+    help="Custom operators that the model calls: one, or a sequence of them, in a module; its code runs.",
+)
+ALLOW_LINKS = click.option(
+    "--allow-links", is_flag=True, help="Follow links in the folder of the model to its external data."
+)
 LIMIT = click.option(
     "--limit", "limits", multiple=True, callback=parse_limits, metavar="NAME=N", help="How far the model may go."
 )
@@ -94,6 +107,8 @@ INPUT = click.option(
     metavar="NAME=@FILE|VALUE",
     help="x=@x.npy, x=@all.npz (its member x), or x=[[1, 2]].",
 )
+SEED = click.option("--seed", default=0, show_default=True, help="For the inputs that are not given: they are drawn.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def _show_warning(
@@ -128,17 +143,6 @@ def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-@contextmanager
-def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A moving line on the terminal while something lasts, and how to change its text; elsewhere nothing."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(text) as status:
-        yield status.update
-
-
 def print_parts(parts: Iterable[RenderableType]) -> None:
     """Tables and lines; brackets in them are no markup, and where there is no terminal lines may be long."""
     console = Console(markup=False, highlight=False)
@@ -159,11 +163,15 @@ def open_model(
     opset: int | None = None,
     config: str | None = None,
     devices: str | None = None,
+    operators: Sequence[CustomOperator] = (),
+    *,
+    allow_links: bool = False,
 ) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
-        if dtypes or opset is not None or config is not None:
-            raise click.UsageError("--dtype, --opset and --config are for models; an artifact is compiled already")
+        if dtypes or opset is not None or config is not None or operators or allow_links:
+            given = "--dtype, --opset, --config, --operators and --allow-links"
+            raise click.UsageError(f"{given} are for models; an artifact is compiled already")
         executable = onnxc.load(model, threads=threads, devices=devices)
         expect_known_names(executable.inputs, dims, shapes)
         return executable
@@ -176,6 +184,8 @@ def open_model(
             dtypes,
             precision=precision,
             threads=threads,
+            operators=operators,
+            allow_links=allow_links,
             opset=opset,
             config=config,
             devices=devices,
@@ -200,8 +210,10 @@ def fixed_sizes(dims: Mapping[str, Range]) -> dict[str, int]:
     return {name: size if isinstance(size, int) else size[0] for name, size in dims.items()}
 
 
-def expect_known_names(infos: Iterable[TensorInfo], dims: Iterable[str], shapes: Iterable[str]) -> None:
-    """InputError where a size or an input is named that an artifact does not have."""
+def expect_known_names(
+    infos: Iterable[TensorInfo], dims: Iterable[str], shapes: Iterable[str], inputs: Iterable[str] = ()
+) -> None:
+    """InputError where a size or an input is named that a model or an artifact does not have."""
     listed = list(infos)
     texts = (size for info in listed for size in info.shape or () if isinstance(size, str))
     sizes = frozenset().union(*(symbols_of(parse_dim(text)) for text in texts))
@@ -210,7 +222,8 @@ def expect_known_names(infos: Iterable[TensorInfo], dims: Iterable[str], shapes:
         if name not in sizes:
             message = f"--dim names {name!r}, the symbolic sizes of the inputs are {', '.join(sorted(sizes)) or 'none'}"
             raise InputError(message, code="unknown-dim")
-    for name in shapes:
-        if name not in names:
-            message = f"--shape names {name!r}, the inputs are {', '.join(sorted(names)) or 'none'}"
+    for option, named in (("--shape", shapes), ("--input", inputs)):
+        unknown = [name for name in named if name not in names]
+        if unknown:
+            message = f"{option} names {unknown[0]!r}, the inputs are {', '.join(sorted(names)) or 'none'}"
             raise InputError(message, code="unknown-input")

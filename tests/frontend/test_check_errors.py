@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+import onnxc
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, ModelProto
 from onnxc.runtime.errors import ModelError
@@ -137,11 +138,6 @@ INVALID: dict[str, tuple[str, str, Edit | None]] = {
         "nesting-too-deep",
         "g (float[N] s, float x) => (float y) { y = Relu(x) }",
         _deep_type,
-    ),
-    "an opaque input": (
-        "unsupported-type",
-        "g (float[N] s, float x) => (float y) { y = Relu(x) }",
-        lambda m: m.graph.input[0].type.opaque_type.MergeFrom(onnx.TypeProto.Opaque(name="o")),
     ),
     # Initializers
     "an initializer of another type than its input": (
@@ -406,6 +402,16 @@ def test_graphs_nested_too_deeply_are_refused() -> None:
     with pytest.raises(ModelError) as caught:
         check_model(proto)
     assert "nesting-too-deep" in {finding.code for finding in caught.value.diagnostics}  # type: ignore[attr-defined]
+
+
+def test_an_opaque_input_is_legal_and_cannot_be_fed() -> None:
+    def opaque(m: ModelProto) -> None:
+        m.graph.input[0].type.opaque_type.MergeFrom(onnx.TypeProto.Opaque(name="o"))
+
+    made = model("g (float[N] s, float x) => (float y) { y = Relu(x) }", opaque)
+    assert [(finding.severity, finding.code) for finding in onnxc.check(made)] == [("warning", "unsupported-type")]
+    with pytest.raises(ModelError, match="input s has a type that cannot be fed"):
+        onnxc.compile(made)
 
 
 def test_all_errors_are_told_at_once() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 
+import onnxc
 from benchmarks.inputs import make_inputs
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
@@ -255,3 +256,15 @@ def test_a_name_that_is_no_identifier_is_kept_and_quoted_in_expressions() -> Non
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch-size"
     y, z = (info.type.tensor_type.shape.dim[0].dim_param for info in declared(model).graph.output)
     assert (y, z) == ("batch-size", "2*`batch-size`")
+
+
+def test_declared_sizes_are_facts_where_only_data_decides() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[N] x, int64[k] s) => (float[a, b, c] y, float[d, e] z) <float[B, 4, 5] r, float[7, 2] f> {
+       r = Reshape (x, s)  y = Transpose (r)
+       two = Constant <value_ints = [-1, 2]> ()  f = Reshape (x, two)  z = Neg (f)
+    }"""
+    outputs = onnxc.infer(model_from_text(text)).graph.output
+    sizes = [[dim.dim_value or dim.dim_param for dim in each.type.tensor_type.shape.dim] for each in outputs]
+    # That of z follows from N, so that the 7 of f says nothing of it.
+    assert sizes == [[5, 4, "c"], ["d", 2]]

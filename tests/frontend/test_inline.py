@@ -361,6 +361,8 @@ def two_sets(body: str, outer: str, function: int, edit: Edit | None = None) -> 
         ("t = Cast<to = 1>(a) b = Identity(t)", 14, 21),
         ("b = Neg(a)", 23, 21),
         ("b = Swish(a)", 24, 24),
+        ("b = Softmax<axis = 1>(a)", 11, 21),
+        ("t = ReduceSum<axes = [1]>(a) b = Add(a, t)", 11, 21),
     ],
 )
 def test_versions_are_merged_where_the_operators_are_the_same(body: str, function: int, merged: int) -> None:
@@ -370,18 +372,11 @@ def test_versions_are_merged_where_the_operators_are_the_same(body: str, functio
     np.testing.assert_array_equal(ours(result, X)[0], ours(official, X)[0], strict=True)
 
 
-@pytest.mark.parametrize(
-    ("body", "outer", "function", "place"),
-    [
-        ("b = Softmax(a)", "t = Softmax(x) y = own.f(t)", 11, "Softmax-11 is another in 21"),
-        ("b = Swish(a)", "t = QuantizeLinear(x, x) u = Cast<to = 1>(t) y = own.f(u)", 24, "QuantizeLinear-21"),
-    ],
-)
-def test_versions_that_cannot_be_merged_are_told_with_the_operators(
-    body: str, outer: str, function: int, place: str
-) -> None:
-    with pytest.raises(onnxc.UnsupportedError, match=r"opset-conflict(.|\n)*" + place):
-        onnxc.inline(two_sets(body, outer, function))
+def test_versions_that_cannot_be_merged_are_told_with_the_operators() -> None:
+    # A step of training is none in a newer opset without random numbers of its own.
+    model = two_sets("b = Dropout(a)", "t = Softmax(x) y = own.f(t)", 6)
+    with pytest.raises(onnxc.UnsupportedError, match=r"opset-conflict(.|\n)*Dropout-6 is another in 21"):
+        onnxc.inline(model)
 
 
 def test_an_operator_set_that_only_a_function_uses_is_imported() -> None:

@@ -9,21 +9,13 @@ from onnxc.compiler.frontend.schemas import versions
 from onnxc.compiler.frontend.versions.downward import DOWNWARD
 from onnxc.compiler.frontend.versions.upward import UPWARD
 from onnxc.runtime.errors import InputError, ModelError
-from tests.conformance.cases import Case, all_cases, draws_numbers
-from tests.conformance.compare import difference
+from tests.conformance.cases import Case, all_cases
+from tests.conformance.versions import TARGETS, attempts, opset_of
 from tests.onnxc.test_kept_fields import full_model
 from tests.support.models import model_from_text
 
-TARGETS = (1, 6, 8, 10, 12, 15, 17, 20, 24, 28)
-
-
-def is_convertible(case: Case) -> bool:
-    model, _ = case.load()
-    return not draws_numbers(model.graph) and any(not opset.domain for opset in model.opset_import)
-
-
 CASES = [case for case in all_cases() if case.kind != "real"][7::90]
-CASES = [case for case in CASES if is_convertible(case)]
+CASES = [case for case in CASES if opset_of(case.load()[0]) is not None]
 
 
 def convert(text: str, opset: int) -> ModelProto:
@@ -41,24 +33,11 @@ def operators(model: ModelProto) -> list[str]:
     return [node.op_type for node in model.graph.node]
 
 
-def said_in(model: ModelProto, target: int) -> object:
-    """The model in that opset; None where a node of it cannot be said there."""
-    try:
-        return onnxc.convert_version(model, target)
-    except ModelError as problem:
-        if problem.code != "opset-conversion":
-            raise
-        return None
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_official_cases_compute_what_they_computed(case: Case) -> None:
-    model, data = case.load()
-    expected = run(model, *data[0][0])  # type: ignore[arg-type]
-    converted = [said for said in (said_in(model, target) for target in TARGETS) if said is not None]
-    assert converted
-    for said in converted:
-        assert difference(expected, run(said, *data[0][0]), 1e-5, 1e-6) is None  # type: ignore[arg-type]
+    found = [*attempts(case, TARGETS)]
+    assert not [attempt for attempt in found if attempt.status == "flagged"]
+    assert any(attempt.status == "same" for attempt in found)
 
 
 X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4)
@@ -109,7 +88,7 @@ def test_a_node_is_said_in_the_words_of_the_other_version(
 @pytest.mark.parametrize(
     ("version", "node", "target", "message"),
     [
-        (20, "Gelu (x)", 19, "opset 19 cannot say this Gelu: the operator is new in opset 20"),
+        (18, "BitwiseNot (i)", 17, "opset 17 cannot say this BitwiseNot: the operator is new in opset 18"),
         (28, "ReduceSum (x, axes)", 12, "its input axes is not constant"),
         (16, "Add (x, column)", 6, "its inputs broadcast in a way that is new in opset 7: [2, 3] and [2, 1]"),
         (18, 'ScatterElements <reduction = "mul"> (x, i, x)', 15, "it has no attribute reduction, which is mul here"),

@@ -253,3 +253,16 @@ def test_the_command_line_overrides_the_same(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["check", str(path), "--opset", "18"]).exit_code == 0
     lowered = CliRunner().invoke(main, ["compile", str(path), *given, "--stop-after", "lower"])
     assert "f64[N, 4]" in lowered.output
+
+
+@pytest.mark.parametrize(("size", "written"), [(8, [8, 24]), ("n", [-1, 24])])
+def test_infer_writes_lists_of_sizes_anew(size: int | str, written: list[int]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 4, 6] x, bool c) => (float[1, 24] y) <int64[2] s = {1, 24}> {
+       y = If (c) <then_branch = t () => (p) { p = Reshape (x, s) }, else_branch = e () => (q) { q = Flatten (x) }>
+    }"""
+    inferred = onnxc.infer(model_from_text(text), shapes={"x": [size, 4, 6]})
+    (tensor,) = inferred.graph.node[0].attribute[0].g.initializer
+    assert np.frombuffer(tensor.raw_data, np.int64).tolist() == written
+    x = np.ones((8, 4, 6), np.float32)
+    assert onnxc.compile(inferred, "interpreter")(x, np.array(True)).shape == (8, 24)  # type: ignore[union-attr]

@@ -105,7 +105,7 @@ def test_a_model_is_merged_with_itself(model: ModelProto) -> None:
     first, second = (onnxc.rename(model, prefix=prefix) for prefix in ("a/", "b/"))
     both = checked(onnxc.merge(first, second, {"a/y": "b/x"}))
     assert names(both.graph.output) == ["a/z", "b/y", "b/z"]
-    assert (len(both.functions), len(both.metadata_props)) == (1, 1)
+    assert (len(both.functions), len(both.metadata_props)) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -181,3 +181,31 @@ def test_schemas_are_looked_up_by_name() -> None:
     assert [formal.name for formal in found[-1].inputs] == ["data", "indices"]
     assert onnxc.schemas("Gather", "nowhere") == ()
     assert onnxc.schemas("TreeEnsemble", "ai.onnx.ml")[0].since_version == 5
+
+
+def test_a_part_keeps_the_functions_that_it_calls(model: ModelProto) -> None:
+    assert names(onnxc.extract(model, ["b"]).functions) == ["f"]
+    assert names(onnxc.extract(model, ["z"]).functions) == []
+
+
+def test_models_whose_functions_differ_are_merged_under_a_prefix(model: ModelProto) -> None:
+    other = ModelProto()
+    other.CopyFrom(model)
+    other.functions[0].node[0].op_type = "Abs"
+    merged = checked(onnxc.merge(onnxc.rename(model, prefix="m_"), onnxc.rename(other, prefix="o_"), {"m_y": "o_x"}))
+    assert names(merged.functions) == ["m_f", "o_f"]
+    unused = dict.fromkeys(("m_unused", "o_unused"), X[0])
+    found = run(merged, m_x=X, m_c=~YES, o_c=~YES, **unused)["o_y"]
+    np.testing.assert_allclose(found, np.exp(np.abs(np.exp(-X * [1, 2]) * [1, 2])), rtol=1e-6)
+
+
+def test_one_output_may_be_several_inputs() -> None:
+    first = model_from_text('<ir_version: 10, opset_import: ["" : 21]> f (float[2] x) => (float[2] y) { y = Neg (x) }')
+    second = model_from_text("""<ir_version: 10, opset_import: ["" : 21]>
+    g (float[2] a, float[2] b, float[2] c) => (float[2] z) { t = Sub (a, c) z = Mul (t, b) }""")
+    merged = checked(onnxc.merge(first, second, {"y": ["a", "b"]}))
+    assert (names(merged.graph.input), names(merged.graph.output)) == (["x", "c"], ["z"])
+    np.testing.assert_array_equal(run(merged, x=X[0], c=X[1])["z"], (-X[0] - X[1]) * -X[0])
+    for links in ({"y": []}, {"y": ["a", "a"]}, {"y": ["a", "none"]}):
+        with pytest.raises(InputError, match="merge-links"):
+            onnxc.merge(first, second, links)

@@ -310,3 +310,12 @@ def test_a_length_that_differs_is_a_finding_in_a_safetensors_file_too(tmp_path: 
 def test_a_file_that_is_no_safetensors_file_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(b"\xff" * 100)
     assert {finding.code for finding in onnxc.check(model_beside(tmp_path))} == {"safetensors-header"}
+
+
+@pytest.mark.parametrize("form", ["onnxtxt", "textproto", "json"])
+def test_the_ending_of_a_text_form_makes_a_text(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"m.{form}"
+    onnxc.save_model(model(), path, external_data="m.data")
+    assert onnxc.from_text(path.read_text(), form).graph.name == model().graph.name
+    onnxc.save_model(path, tmp_path / "back.onnx")
+    expect_same(tmp_path / "back.onnx")

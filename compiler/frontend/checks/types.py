@@ -189,7 +189,7 @@ def _check_main_info(info: ValueInfoProto, what: str, location: Location, contex
         findings.warning("missing-shape", message, location, rule=_INTERFACE_RULE)
     if is_input and kind == "opaque_type":
         message = f"{what} is of opaque type, which cannot be fed"
-        findings.error("unsupported-type", message, location, rule=_RULE)
+        findings.warning("unsupported-type", message, location, rule=_RULE)
 
 
 def _check_initializer(

@@ -12,6 +12,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, StringStringEntr
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import Buffer, TensorStore, stored_bytes
+from onnxc.compiler.frontend.text_forms.forms import form_of_path, print_text
 from onnxc.runtime.errors import DeviceError, InputError, ModelError
 from onnxc.runtime.plain_files import AnyPath, path_text, replaced_file
 
@@ -32,10 +33,13 @@ _TYPED = ("float_data", "int32_data", "int64_data", "uint64_data", "double_data"
 def save_model(loaded: LoadedModel, path: AnyPath, external_data: str | None) -> None:
     """Writes the model; `external_data` names the file beside it that gets the large initializers, None for none.
 
-    Raises ModelError where a tensor cannot be read, or what stays in the model is more than a message holds; InputError
-    for names that cannot be, DeviceError where writing fails.
+    It is a text where the ending of the path is that of a text form.
+
+    Raises ModelError where a tensor cannot be read, what stays in the model is more than a message holds, or no text
+    can say it; InputError for names that cannot be, DeviceError where writing fails.
     """
     target = Path(path_text(path, "the model"))
+    form = form_of_path(target.name)
     model = ModelProto()
     model.CopyFrom(loaded.outline)
     store = TensorStore(ExternalFiles(loaded.folder, allow_links=loaded.allow_links), loaded.lifted)
@@ -47,7 +51,7 @@ def save_model(loaded: LoadedModel, path: AnyPath, external_data: str | None) ->
                 inside = _move_outside(model, store, file, external_data)
                 data = _message(model, inside, store)
         with replaced_file(target, what="the model") as file:
-            file.write(data)
+            file.write(data if form is None else print_text(model, form).encode())
     except OSError as problem:
         raise DeviceError(f'cannot write "{target}": {problem.strerror}', code="model-unwritable") from problem
 

@@ -19,7 +19,7 @@ from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
 from onnxc.compiler.frontend.input_options import InputOptions
-from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
+from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType, RenewedSizes
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.nodes import without_lowering
@@ -48,7 +48,8 @@ class Lowered:
     """The module, and each type that was found for an ONNX value: one for each time that the value was lowered.
 
     graph: what was lowered, without the declared types that the options overrule. warnings: what is wrong in the model
-    and does not keep it from being compiled. unknown: one finding of all nodes of operators of others.
+    and does not keep it from being compiled. unknown: one finding of all nodes of operators of others. renewed:
+    constants that the options overrule.
     """
 
     module: Module
@@ -56,6 +57,7 @@ class Lowered:
     types: Sequence[FoundType]
     warnings: Sequence[Diagnostic]
     unknown: Sequence[Diagnostic] = ()
+    renewed: Sequence[RenewedSizes] = ()
 
 
 def lower_model(
@@ -122,13 +124,14 @@ def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Low
         attempt.unknown = [*dict.fromkeys((*everywhere, *attempt.unknown))]
     attempt.raise_objections()
     unknown = unknown_nodes(attempt.unknown)
-    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown)
+    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown, attempt.renewed)
 
 
 def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: Attempt) -> Module:
     """The module; where the attempt holds objections, not all of it."""
     ir = Builder()
     parameters, scope, defaults = _inputs(graph, options, ir)
+    session.bound = frozenset().union(*(type_symbols(parameter.type) for parameter in parameters))
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from onnxc.compiler.diagnostics import Diagnostic, Location, model_error, unsupported_error
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import Type
 
 
@@ -15,13 +17,23 @@ class FoundType:
     type: Type
 
 
+@dataclass(frozen=True)
+class RenewedSizes:
+    """What a node reads in the place of a list of sizes that options override: the operand at `index`."""
+
+    location: Location
+    index: int
+    dtype: DType
+    sizes: tuple[Dim, ...]
+
+
 @dataclass
 class Attempt:
     """The types found for ONNX values, the findings, and the nodes that cannot be lowered yet, with the reasons.
 
     unknown: nodes of operators of others, behind which the lowering goes on. warnings: what is wrong in the model and
     does not keep it from being compiled. `is_trial`: it is one of several cases, of which only those are wanted that
-    nothing speaks against.
+    nothing speaks against. renewed: constants that options override.
     """
 
     is_trial: bool = False
@@ -30,6 +42,7 @@ class Attempt:
     unsupported: list[tuple[Location, str]] = field(default_factory=list)
     unknown: list[tuple[Location, str]] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
+    renewed: list[RenewedSizes] = field(default_factory=list)
 
     def part(self) -> "Attempt":
         """An empty attempt at a part of the same."""
@@ -39,6 +52,7 @@ class Attempt:
         """Adds all that was found in an attempt at a part."""
         self.types += part.types
         self.warnings += part.warnings
+        self.renewed += part.renewed
         self.keep_objections(part)
 
     def keep_objections(self, part: "Attempt") -> None:

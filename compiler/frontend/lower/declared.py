@@ -1,11 +1,15 @@
 """Values as what the model declares them to be, and where that contradicts what they are."""
 
+from collections.abc import Sequence
+
 from onnxc.compiler.diagnostics import error, warning
 from onnxc.compiler.frontend.graph import ValueInfo
 from onnxc.compiler.frontend.joining.container_values import with_element
 from onnxc.compiler.frontend.joining.squeezed_ones import squeezed_to
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_symbols import symbols_of
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import (
     MapType,
@@ -23,8 +27,13 @@ from onnxc.compiler.ir.types import (
 _RULE = "ONNX IR, value_info"
 
 
-def as_declared(info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt) -> Value | None:
+def as_declared(
+    info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt, bound: frozenset[str] | None = None
+) -> Value | None:
     """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
+
+    bound: where only types are asked for, the symbols of the inputs; a size without them, which only data decides, is
+    then the number that is declared, for nothing runs that would be refused where that is wrong.
 
     A provable contradiction is a finding. Where only shapes differ, and this is the one way to read the model, the
     value is what its node gives, and the finding a warning: other tools leave wrong shapes in files that they run.
@@ -43,7 +52,17 @@ def as_declared(info: ValueInfo | None, value: Value | None, ir: Builder, attemp
             attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
     elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
         return of_declared_shape(value, declared, ir)
+    elif bound is not None and isinstance(declared, TensorType) and declared.shape is not None:
+        return _of_declared_sizes(value, declared.shape, ir, bound)
     return value
+
+
+def _of_declared_sizes(value: Value, declared: Sequence[Dim], ir: Builder, bound: frozenset[str]) -> Value:
+    sizes = [
+        wanted if isinstance(wanted, int) and bound.isdisjoint(symbols_of(size)) else size
+        for size, wanted in zip(value.shape, declared, strict=True)
+    ]
+    return ir.with_shape(value, sizes)
 
 
 def _differ_in_shape(declared: Type, inferred: Type) -> bool:

@@ -51,7 +51,7 @@ class Session:
     how much may still be done to find out which cases there are. computations: by the path of a graph. shardings: of
     the device configuration that the module is for, if any. record: where the lowering of the graph as declared is
     noted. before: what was noted, where options override sizes. goes_on: behind nodes of operators of others, for types
-    alone. floats: the element type of all floats, where it is chosen.
+    alone. floats: the element type of all floats, where it is chosen. bound: the symbols of the inputs.
     """
 
     work_left: int
@@ -63,6 +63,7 @@ class Session:
     before: AsDeclared | None = None
     goes_on: bool = False
     floats: DType | None = None
+    bound: frozenset[str] = frozenset()
 
     @property
     def is_spent(self) -> bool:

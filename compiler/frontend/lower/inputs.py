@@ -18,7 +18,9 @@ def input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
     type = info.type
     if not isinstance(type, ShapedType):
         if type is None:
-            raise model_error([error("input-without-type", f"input {info.name} has no type", Location())])
+            raise model_error(
+                [error("input-without-type", f"input {info.name} has a type that cannot be fed", Location())]
+            )
         return without_symbols(type)
     shape = type.shape
     if info.name in options.shapes:

@@ -1,12 +1,15 @@
 """What options override, at one node: what it reads before it is lowered, what it gives after, and what is noted."""
 
+from collections.abc import Iterator
+
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.frontend.lower.attempt import RenewedSizes
 from onnxc.compiler.frontend.lower.chosen_floats import cast_floats, cast_operands
 from onnxc.compiler.frontend.lower.frame import Frame, Values
 from onnxc.compiler.frontend.overriding.renewal import Operands
-from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, renewed_operands
+from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, list_of_sizes, renewed_operands
 
 __all__ = ["overridden_operands", "overridden_results"]
 
@@ -19,12 +22,22 @@ def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame
     session = frame.session
     if session.before is None:
         return operands
+    given = operands
     try:
-        operands = renewed_operands(node, operands, session.before, key, frame.ir)
+        operands = renewed_operands(node, given, session.before, key, frame.ir)
     except DiagnosedModelError as problem:
         frame.attempt.findings += problem.diagnostics
         return None
+    frame.attempt.renewed += _renewed_sizes(node, given, operands, frame)
     return operands if session.floats is None else cast_operands(node, operands, session.floats, frame.ir)
+
+
+def _renewed_sizes(node: GraphNode, given: Operands, operands: Operands, frame: Frame) -> Iterator[RenewedSizes]:
+    """The lists of sizes among the operands that are others than those that were given."""
+    for index, (before, now) in enumerate(zip(given, operands, strict=True)):
+        sizes = None if now is None or now is before else list_of_sizes(now, frame.ir)
+        if now is not None and sizes is not None:
+            yield RenewedSizes(node.location, index, now.dtype, sizes)
 
 
 def overridden_results(node: GraphNode, operands: Operands, made: Values, key: CaseKey, frame: Frame) -> Values:

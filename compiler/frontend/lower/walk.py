@@ -84,7 +84,8 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             if result is None and frame.session.goes_on:
                 value = unknown_value(declared or _output(name, frame), frame.ir)
             else:
-                value = as_declared(declared, result, frame.ir, frame.attempt)
+                bound = frame.session.bound if frame.session.goes_on else None
+                value = as_declared(declared, result, frame.ir, frame.attempt, bound)
             frame.scope[name] = value
             frame.note(name, value)
 

@@ -17,9 +17,10 @@ from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_bat
 from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of, renewed_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType, Type, type_symbols
 
-__all__ = ["expect_batch_kept", "renewed_operands"]
+__all__ = ["expect_batch_kept", "list_of_sizes", "renewed_operands"]
 
 
 def renewed_operands(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Operands:
@@ -51,6 +52,16 @@ def expect_batch_kept(
     for was, type in zip(were, types, strict=False):
         if at.declared.merged.inner and _batch_axes(was, type, before) > 1:
             at.refuse(f"{node.operator} gives {type} for what was {was}: the batch has come into two axes")
+
+
+def list_of_sizes(value: Value, ir: Builder) -> tuple[Dim, ...] | None:
+    """The elements of a list of integers that are all known in sizes; None where it is none."""
+    is_tensor = isinstance(value.type, TensorType) and value.dtype.is_integer and value.tensor.is_static
+    if not is_tensor or value.rank != 1:
+        return None
+    sizes = partly_known(value, ir)
+    known = tuple(size for size in sizes if size is not None)
+    return known if len(known) == len(sizes) else None
 
 
 def _asks_data(operands: Operands, made: Operands) -> bool:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, M
 from typing import TypeVar
 
 from onnxc.compiler.frontend.checks.findings import listed
-from onnxc.compiler.frontend.functions import own_names
+from onnxc.compiler.frontend.functions import ModelFunction, own_names
+from onnxc.compiler.frontend.merge_opsets import Chosen
 from onnxc.compiler.frontend.parts.rename import expect_values
 from onnxc.compiler.frontend.parts.uses import used_by_node
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -47,7 +48,15 @@ def extract_part(
         field.extend(_declared(known, name) for name in names)
     # An input with a default keeps it; a weight that becomes an input is none any more.
     _keep(part.graph, nodes, leaves | {name for name in given if name in was_input})
+    _keep_called(part)
     return part
+
+
+def _keep_called(part: ModelProto) -> None:
+    """Leaves the functions that the nodes call, and those that these call."""
+    functions = {function.key: function for function in map(ModelFunction, part.functions)}
+    called = Chosen(functions, ()).called(part.graph.node)
+    _keep_only(part.functions, lambda each: ModelFunction(each).key in called)
 
 
 def _weight_types(graph: GraphProto) -> Iterator[ValueInfoProto]:

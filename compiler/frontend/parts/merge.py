@@ -1,6 +1,6 @@
 """Two models as one: outputs of the first become inputs of the second."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnxc.compiler.frontend.checks.findings import listed
 from onnxc.compiler.frontend.functions import ModelFunction, all_names, imported_opsets
@@ -8,18 +8,24 @@ from onnxc.compiler.frontend.parts.rename import rename_values
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, OperatorSetIdProto
 from onnxc.runtime.errors import InputError, UnsupportedError
 
-__all__ = ["merge_models"]
+__all__ = ["Links", "merge_models"]
 
 
-def merge_models(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> ModelProto:
-    """The model that computes the first, then the second; `links` leads from outputs of one to inputs of the other.
+Links = Mapping[str, str | Sequence[str]]
+"""From outputs of one model to inputs of the other; one output may be several inputs."""
+
+
+def merge_models(first: ModelProto, second: ModelProto, links: Links) -> ModelProto:
+    """The model that computes the first, then the second.
 
     Both must be in the same versions of the operator sets that both use. Outputs that are linked are none any more.
     Raises InputError for what is no output or input, and for names that both have; UnsupportedError for versions.
     """
-    _expect_sides(first.graph, second.graph, links)
+    sources = {there: here for here, side in links.items() for there in ([side] if isinstance(side, str) else side)}
+    _expect_sides(first.graph, second.graph, links, sources)
     _expect_one_version(first, second)
-    renamed = rename_values(second, {there: here for here, there in links.items() if here != there})
+    renames = {there: here for there, here in sources.items() if here != there}
+    renamed = rename_values(second, renames, may_join=True)
     shared = (set(all_names(first.graph)) & set(all_names(renamed.graph))) - {*links, ""}
     if shared:
         raise InputError(f"both models have {listed(sorted(shared))}: give one a prefix", code="name-taken")
@@ -40,10 +46,11 @@ def merge_models(first: ModelProto, second: ModelProto, links: Mapping[str, str]
     return merged
 
 
-def _expect_sides(first: GraphProto, second: GraphProto, links: Mapping[str, str]) -> None:
+def _expect_sides(first: GraphProto, second: GraphProto, links: Links, sources: Mapping[str, str]) -> None:
     outputs, inputs = ({info.name for info in side} for side in (first.output, second.input))
-    wrong = [name for name in links if name not in outputs] + [name for name in links.values() if name not in inputs]
-    if not links or wrong or len({*links.values()}) < len(links):
+    wrong = [name for name in links if name not in outputs] + [name for name in sources if name not in inputs]
+    count = sum(1 if isinstance(side, str) else len(side) for side in links.values())
+    if not all(links.values()) or not links or wrong or len(sources) < count:
         message = f"links lead from outputs of the first model ({listed(sorted(outputs))}) to inputs of the second"
         raise InputError(f"{message} ({listed(sorted(inputs))}), each once: {dict(links)}", code="merge-links")
 
@@ -57,7 +64,7 @@ def _expect_one_version(first: ModelProto, second: ModelProto) -> None:
             raise UnsupportedError(message, code="opset-conflict")
 
 
-def _join_graphs(graph: GraphProto, other: GraphProto, links: Mapping[str, str]) -> None:
+def _join_graphs(graph: GraphProto, other: GraphProto, links: Links) -> None:
     outputs = [info for info in graph.output if info.name not in links]
     declared = {info.name for info in graph.value_info}
     graph.value_info.extend(info for info in graph.output if info.name in links and info.name not in declared)

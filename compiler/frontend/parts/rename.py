@@ -1,10 +1,10 @@
 """Values and nodes of a model under other names, wherever the model speaks of them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 
 from onnxc.compiler.frontend.checks.findings import listed
-from onnxc.compiler.frontend.functions import all_names, all_nodes, subgraphs
+from onnxc.compiler.frontend.functions import ModelFunction, all_names, all_nodes, node_key, subgraphs
 from onnxc.compiler.frontend.parts.uses import naming_attributes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, StringStringEntryProto
 from onnxc.runtime.errors import InputError
@@ -12,15 +12,17 @@ from onnxc.runtime.errors import InputError
 __all__ = ["expect_values", "rename_values", "with_prefix"]
 
 
-def rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
+def rename_values(model: ModelProto, names: Mapping[str, str], *, may_join: bool = False) -> ModelProto:
     """A copy of the model in which the values of its graph have these other names.
 
-    Raises InputError for a value that there is not, or for a name that is taken or empty.
+    may_join: several may get one name, which who asks for it makes one value. Raises InputError for a value that there
+    is not, or for a name that is taken or empty.
     """
     known = set(all_names(model.graph))
     expect_values(known, names)
     taken = known - names.keys()
-    clashes = [name for name, count in Counter(names.values()).items() if name in taken or not name or count > 1]
+    counts = Counter(names.values())
+    clashes = [name for name, count in counts.items() if name in taken or not name or (count > 1 and not may_join)]
     if clashes:
         raise InputError(f"names that are empty or taken: {listed(map(repr, clashes))}", code="name-taken")
     renamed = ModelProto()
@@ -36,11 +38,27 @@ def rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
 
 
 def with_prefix(model: ModelProto, prefix: str) -> ModelProto:
-    """A copy of the model with a prefix before the names of all values and nodes of its graph, and of those in it."""
+    """A copy of the model with a prefix before the names of all values and nodes of its graph, and of those in it.
+
+    Its functions get the prefix too, so that they are none of another model.
+    """
     renamed = rename_values(model, {name: prefix + name for name in dict.fromkeys(all_names(model.graph)) if name})
     for node in all_nodes(renamed.graph.node):
         node.name = prefix + node.name if node.name else ""
+    functions = {ModelFunction(function).key for function in model.functions}
+    graphs = (renamed.graph, *_training_graphs(renamed))
+    for nodes in (*(graph.node for graph in graphs), *(function.node for function in renamed.functions)):
+        for node in all_nodes(nodes):
+            if node_key(node) in functions:
+                node.op_type = prefix + node.op_type
+    for function in renamed.functions:
+        function.name = prefix + function.name
     return renamed
+
+
+def _training_graphs(model: ModelProto) -> Iterator[GraphProto]:
+    for info in model.training_info:
+        yield from (info.initialization, info.algorithm)
 
 
 def expect_values(known: Iterable[str], names: Iterable[str]) -> None:

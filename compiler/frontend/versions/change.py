@@ -15,9 +15,14 @@ from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import TensorStore, read_tensor
 from onnxc.compiler.ir.dtypes import dtype_of
 
-__all__ = ["Change", "Given", "Values", "set_attribute", "type_of"]
+__all__ = ["FLOATS", "Change", "Given", "Values", "set_attribute", "type_of"]
 
 Given = int | float | str | bytes | Sequence[int | float | str]
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
+CONSTANT_OF_ANY = 9
+"""The opset from which a Constant may be other than a float."""
 
 _READ = {
     AttributeProto.FLOAT: "f",
@@ -32,16 +37,20 @@ _READ = {
 
 @dataclass
 class Values:
-    """What is known of the values that a graph sees: their types, and the constants among them."""
+    """What is known of the values that a graph sees: their types, and the constants among them.
+
+    initializers: those that the graph is to get; None where it can have none.
+    """
 
     types: dict[str, TypeProto]
     constants: dict[str, TensorProto]
     store: TensorStore
     fresh: FreshNames
+    initializers: list[TensorProto] | None = None
 
-    def inner(self) -> "Values":
+    def inner(self, initializers: list[TensorProto] | None = None) -> "Values":
         """The same, for a graph within this one."""
-        return Values(dict(self.types), dict(self.constants), self.store, self.fresh)
+        return Values(dict(self.types), dict(self.constants), self.store, self.fresh, initializers)
 
 
 @dataclass
@@ -49,7 +58,7 @@ class Change:
     """A node between two versions of its operator, `before` and `after`; `after` is None where there is none.
 
     version: the opset in which everything that an adapter makes is written. Nodes of `ahead` come before the node,
-    those of `behind` after it.
+    those of `behind` after it. is_gone: the node is none any more.
     """
 
     node: NodeProto
@@ -60,6 +69,7 @@ class Change:
     location: Location
     ahead: list[NodeProto] = field(default_factory=list)
     behind: list[NodeProto] = field(default_factory=list)
+    is_gone: bool = False
 
     def fail(self, message: str) -> NoReturn:
         """Raises the ModelError that tells why the node cannot be said."""
@@ -187,11 +197,28 @@ class Change:
         """The name of a new constant."""
         dtype = dtype_of(elements.dtype)
         value = TensorProto(data_type=number_of(dtype), dims=elements.shape, raw_data=elements.tobytes())
-        name = self.make("Constant", [], {}, f"{self.node.output[0]}/{hint}")
-        attribute = self.ahead[-1].attribute.add(name="value", type=AttributeProto.TENSOR)
-        attribute.t.CopyFrom(value)
+        return self.constant_of(value, hint)
+
+    def constant_of(self, value: TensorProto, hint: str) -> str:
+        """The name of a new constant that is this tensor."""
+        name = self.values.fresh(f"{self.node.output[0]}/{hint}")
         self.values.constants[name], self.values.types[name] = value, type_of(value)
+        if self.version < CONSTANT_OF_ANY and value.data_type not in FLOATS:
+            self.store(name, value)
+        else:
+            made = NodeProto(op_type="Constant", output=[name])
+            made.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(value)
+            self.ahead.append(made)
         return name
+
+    def store(self, name: str, value: TensorProto) -> None:
+        """Makes a constant an initializer of the graph."""
+        if self.values.initializers is None:
+            self.fail("it needs a constant that is no float, which only a graph of IR version 4 or newer can have")
+        stored = TensorProto()
+        stored.CopyFrom(value)
+        stored.name = name
+        self.values.initializers.append(stored)
 
     def typed_scalar(self, value: float, position: int, hint: str) -> str:
         """A new constant of rank 0 of the element type of an input."""

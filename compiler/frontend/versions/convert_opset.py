@@ -30,6 +30,7 @@ from onnxc.compiler.frontend.same_operator import keeps_meaning
 from onnxc.compiler.frontend.schemas import normal_domain, schema, versions
 from onnxc.compiler.frontend.tensors import TensorStore
 from onnxc.compiler.frontend.versions.change import Change, Values, type_of
+from onnxc.compiler.frontend.versions.constants import constant_of
 from onnxc.compiler.frontend.versions.downward import DOWNWARD
 from onnxc.compiler.frontend.versions.fit import fit
 from onnxc.compiler.frontend.versions.upward import UPWARD
@@ -40,6 +41,9 @@ Holder = GraphProto | FunctionProto
 
 IMPORTS_SINCE = 3
 """The IR version from which a model says which operator sets it uses."""
+
+FREE_INITIALIZERS_SINCE = 4
+"""The IR version from which an initializer need not be an input."""
 
 
 def convert_opset(model: ModelProto, typed: ModelProto, target: int, store: TensorStore) -> ModelProto:
@@ -52,7 +56,7 @@ def convert_opset(model: ModelProto, typed: ModelProto, target: int, store: Tens
     converted.CopyFrom(model)
     names = FreshNames(lambda: _all_names(model))
     functions = {ModelFunction(function).key for function in model.functions}
-    walk = _Converter(functions, target, Values({}, {}, store, names))
+    walk = _Converter(functions, target, Values({}, {}, store, names), model.ir_version >= FREE_INITIALIZERS_SINCE)
     opset = imported_opsets(model.opset_import).get("", 1 if model.ir_version < IMPORTS_SINCE else target)
     walk.graph(converted.graph, typed.graph, opset, "main", walk.values)
     for index, info in enumerate(converted.training_info):
@@ -87,12 +91,14 @@ def _import(imports: MutableSequence[OperatorSetIdProto], target: int, *, is_nee
 class _Converter:
     """The walk over graphs; `functions` are the nodes that call functions of the model, which stay."""
 
-    def __init__(self, functions: Collection[FunctionKey], target: int, values: Values) -> None:
+    def __init__(self, functions: Collection[FunctionKey], target: int, values: Values, has_initializers: bool) -> None:
         self.functions, self.target, self.values = functions, target, values
+        self.has_initializers = has_initializers
 
     def graph(self, graph: GraphProto, typed: GraphProto, opset: int, path: str, around: Values) -> None:
         """Converts the nodes of a graph, and of those in it."""
-        values = around.inner()
+        made: list[TensorProto] = []
+        values = around.inner(made if self.has_initializers else None)
         inputs = {info.name for info in graph.input}
         for name in all_names(graph):
             values.constants.pop(name, None)
@@ -103,6 +109,7 @@ class _Converter:
         for tensor in graph.initializer:
             _declare(values, tensor.name, tensor)
         self._body(graph, typed, opset, path, values)
+        graph.initializer.extend(made)
 
     def function(self, function: FunctionProto, typed: FunctionProto) -> None:
         """Converts the body of a function, which has an opset of its own."""
@@ -141,6 +148,8 @@ class _Converter:
         if adapter is not None:
             adapter(change)
             change.after = schema("", copied.op_type, reached)
+        if change.is_gone:
+            return []
         older, newer = (before, after) if is_up else (after, before)
         if adapter is None and is_up and older is not None and newer is not None and keeps_meaning(older, newer):
             return self._node(copied, reached, location, values)
@@ -161,9 +170,9 @@ def _learn(values: Values, node: NodeProto) -> None:
     """Notes the constants that a node makes."""
     if normal_domain(node.domain):
         return
-    if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
-        values.constants[node.output[0]] = node.attribute[0].t
-        _declare(values, node.output[0], node.attribute[0].t)
+    if node.op_type == "Constant" and (tensor := constant_of(node)) is not None:
+        values.constants[node.output[0]] = tensor
+        _declare(values, node.output[0], tensor)
     elif node.op_type == "Identity" and node.input and node.input[0] in values.constants:
         values.constants[node.output[0]] = values.constants[node.input[0]]
 

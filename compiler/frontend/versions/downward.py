@@ -4,14 +4,19 @@ Each adapter takes a node of the version that the table names and leaves it in t
 no word for it. What is not here is decided by `fit.py` alone.
 """
 
+import sys
 from collections.abc import Mapping
 
 import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, TensorProto
-from onnxc.compiler.frontend.versions.change import Change
-from onnxc.compiler.frontend.versions.shared import input_to_attribute
+from onnxc.compiler.frontend.versions.change import FLOATS, Change
+from onnxc.compiler.frontend.versions.compositions import COMPOSITIONS, group_normalization
+from onnxc.compiler.frontend.versions.constants import CONSTANT_FIELDS
+from onnxc.compiler.frontend.versions.shared import attention_24, input_to_attribute
+from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import BROADCASTING, REDUCTIONS, SOFTMAXES, Adapter
+from onnxc.compiler.frontend.versions.widened import WIDENED
 
 __all__ = ["DOWNWARD"]
 
@@ -22,16 +27,6 @@ WITH_AXES = (
     *("Squeeze", "TopK", "Unsqueeze"),
 )
 """Operators whose axes may count from the last one since opset 11."""
-
-CONSTANT_FIELDS: Mapping[str, tuple[str, int, str]] = {
-    "value_float": ("f", TensorProto.FLOAT, "float_data"),
-    "value_floats": ("floats", TensorProto.FLOAT, "float_data"),
-    "value_int": ("i", TensorProto.INT64, "int64_data"),
-    "value_ints": ("ints", TensorProto.INT64, "int64_data"),
-    "value_string": ("s", TensorProto.STRING, "string_data"),
-    "value_strings": ("strings", TensorProto.STRING, "string_data"),
-}
-"""For each attribute of a Constant that is no tensor: its field, and the element type and field of the tensor."""
 
 
 def _nothing(change: Change) -> None:
@@ -48,6 +43,12 @@ def _broadcast(change: Change) -> None:
     if len(second) > len(first) or (second and first[len(first) - len(second) :] != second and set(second) != {1}):
         change.fail(f"its inputs broadcast in a way that is new in opset 7: {list(first)} and {list(second)}")
     change.set("broadcast", 1)
+
+
+def _one_shape(change: Change) -> None:
+    shapes = [change.shape(name) for name in change.node.input]
+    if any(shape is None or "" in shape or shape != shapes[0] for shape in shapes):
+        change.fail("its inputs are not known to have one shape")
 
 
 def _gemm_7(change: Change) -> None:
@@ -69,9 +70,9 @@ def _dropout_12(change: Change) -> None:
     training = change.constant(2)
     if training is not None and training.any():
         change.fail("it is a step of training, training_mode is true")
-    ratio = change.scalar(1)
-    if ratio is not None:
-        change.set("ratio", ratio)
+    # Without training nothing is dropped, whatever the ratio is.
+    if change.input(1) in change.values.constants:
+        change.set("ratio", change.scalar(1) or 0.0)
     change.drop("seed")
     change.keep_inputs(1)
 
@@ -87,12 +88,21 @@ def _cast_6(change: Change) -> None:
 
 
 def _clip_11(change: Change) -> None:
-    if change.element(0) not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
+    if change.element(0) not in FLOATS:
         change.fail("it clips no floats")
     for position, name, default in ((1, "min", -np.inf), (2, "max", np.inf)):
         bound = change.scalar(position)
         change.set(name, default if bound is None else bound)
     change.keep_inputs(1)
+
+
+def _constant_9(change: Change) -> None:
+    """A constant that is no float is an initializer."""
+    name = change.node.output[0]
+    constant = change.values.constants.get(name)
+    if constant is not None and constant.data_type not in FLOATS:
+        change.store(name, constant)
+        change.is_gone = True
 
 
 def _constant_12(change: Change) -> None:
@@ -102,11 +112,7 @@ def _constant_12(change: Change) -> None:
         return
     if attribute.ref_attr_name:
         change.fail(f"{attribute.name} is a parameter of the function")
-    source, number, target = CONSTANT_FIELDS[attribute.name]
-    value = getattr(attribute, source)
-    is_list = attribute.name.endswith("s")
-    made = TensorProto(data_type=number, dims=[len(value)] if is_list else [])
-    getattr(made, target).extend(value if is_list else [value])
+    made = change.values.constants[change.node.output[0]]
     change.drop(attribute.name)
     change.node.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(made)
 
@@ -132,7 +138,7 @@ def _grid_sample_20(change: Change) -> None:
 def _group_normalization_21(change: Change) -> None:
     shape = change.shape(change.input(0))
     if shape is None or len(shape) < 2 or shape[1] != change.integer("num_groups"):
-        change.fail("it has a scale for each channel, not for each group")
+        group_normalization(change)
 
 
 def _axis_alone(change: Change) -> None:
@@ -232,6 +238,40 @@ def _roi_align_16(change: Change) -> None:
     change.drop("coordinate_transformation_mode")
 
 
+def _float_p(change: Change) -> None:
+    change.set("p", float(change.integer("p", 2)))
+
+
+def _scatter_18(change: Change) -> None:
+    if change.text("reduction") in ("max", "min"):
+        change.fail(f"reduction is {change.text('reduction')}")
+
+
+def _optional_get_element_18(change: Change) -> None:
+    """What is no optional is its own element."""
+    known = change.values.types.get(change.input(0))
+    if known is not None and not known.HasField("optional_type"):
+        Steps(change).become("Identity", change.input(0))
+
+
+def _optional_has_element_18(change: Change) -> None:
+    """What is no optional is there, and what is left out is not."""
+    known = change.values.types.get(change.input(0))
+    if not change.input(0) or (known is not None and not known.HasField("optional_type")):
+        Steps(change).become("Identity", change.tensor(np.array(bool(change.input(0))), "is_there"))
+
+
+def _shape_15(change: Change) -> None:
+    """A part of the shape is a slice of it."""
+    start, end = change.given("start"), change.given("end")
+    if not start and end is None:
+        change.drop("start")
+        return
+    at = Steps(change)
+    bounds = [bound if isinstance(bound, int) else default for bound, default in ((start, 0), (end, sys.maxsize))]
+    at.become("Slice", at("Shape", change.input(0)), *(at.integers(each) for each in (*bounds, 0)))
+
+
 def _scan_9(change: Change) -> None:
     change.fail("its values have no axis of batches")
 
@@ -301,11 +341,6 @@ def _average_pool_19(change: Change) -> None:
         change.fail("a window that begins in the padding counts with ceil_mode")
 
 
-def _attention_24(change: Change) -> None:
-    if change.integer("is_causal"):
-        change.fail("a causal mask leaves out other keys")
-
-
 def _quantize_linear_23(change: Change) -> None:
     if change.element(1) != TensorProto.FLOAT and change.integer("precision") != TensorProto.FLOAT:
         change.fail("it divides in the type of its scale, and not in f32")
@@ -313,7 +348,7 @@ def _quantize_linear_23(change: Change) -> None:
 
 
 def _mod_28(change: Change) -> None:
-    is_float = change.element(0) in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+    is_float = change.element(0) in (*FLOATS, TensorProto.BFLOAT16)
     if is_float and not change.integer("fmod"):
         change.fail("fmod is 0, and its inputs are floats")
 
@@ -339,18 +374,22 @@ def _or_equal(operator: str) -> Adapter:
 
 
 DOWNWARD: Mapping[tuple[str, int], Adapter] = {
+    **COMPOSITIONS,
+    **WIDENED,
     **{(name, 7): _broadcast for name in BROADCASTING},
     **{(f"Reduce{name}", 18): _reduce for name in REDUCTIONS},
     **{(name, 13): _axes_to_attribute for name in ("Squeeze", "Unsqueeze")},
     **{(name, 13): _axis_alone for name in SOFTMAXES},
     **{(name, 11): _axes_from_front for name in WITH_AXES},
+    **{(name, 8): _one_shape for name in ("Max", "Mean", "Min", "Sum")},
     **{(name, 7): _sequence_output for name in ("RNN", "GRU", "LSTM")},
-    ("Attention", 24): _attention_24,
+    ("Attention", 24): attention_24,
     ("AveragePool", 19): _average_pool_19,
     ("BatchNormalization", 7): _is_test,
     ("BatchNormalization", 14): _batch_normalization_14,
     ("Cast", 6): _cast_6,
     ("Clip", 11): _clip_11,
+    ("Constant", 9): _constant_9,
     ("Constant", 12): _constant_12,
     ("DFT", 20): _dft_20,
     ("Dropout", 7): _is_test,
@@ -361,9 +400,13 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("GridSample", 20): _grid_sample_20,
     ("GroupNormalization", 21): _group_normalization_21,
     ("LessOrEqual", 12): _or_equal("Less"),
+    ("GlobalLpPool", 2): _float_p,
+    ("LpPool", 2): _float_p,
     ("LpPool", 18): _nothing,
     ("Mod", 28): _mod_28,
     ("OneHot", 11): _one_hot_11,
+    ("OptionalGetElement", 18): _optional_get_element_18,
+    ("OptionalHasElement", 18): _optional_has_element_18,
     ("PRelu", 7): _p_relu_7,
     ("Pad", 2): _pad_2,
     ("Pad", 11): _pad_11,
@@ -379,6 +422,9 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("RoiAlign", 16): _roi_align_16,
     ("Scan", 9): _scan_9,
     ("ScatterElements", 11): _scatter_elements_11,
+    ("ScatterElements", 18): _scatter_18,
+    ("ScatterND", 18): _scatter_18,
+    ("Shape", 15): _shape_15,
     ("Slice", 10): _slice_10,
     ("Split", 13): _split_13,
     ("Split", 18): _split_18,

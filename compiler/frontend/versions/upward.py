@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
-from onnxc.compiler.frontend.versions.shared import integers_to_input, scalar_to_input
+from onnxc.compiler.frontend.versions.shared import attention_24, integers_to_input, scalar_to_input
 
 __all__ = ["UPWARD", "Adapter"]
 
@@ -248,11 +248,6 @@ def _average_pool_19(change: Change) -> None:
         change.fail("a window that begins in the padding counts with ceil_mode")
 
 
-def _attention_24(change: Change) -> None:
-    if change.integer("is_causal"):
-        change.fail("a causal mask leaves out other keys")
-
-
 def _dft_20(change: Change) -> None:
     change.set_input(2, change.tensor(np.array(change.integer("axis", 1), np.int64), "axis"))
     change.drop("axis")
@@ -269,7 +264,7 @@ UPWARD: Mapping[tuple[str, int], Adapter] = {
     **{(f"Reduce{name}", 18): _axes_to_input for name in REDUCTIONS},
     **{(name, 13): _axes_to_input for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
     **{(name, 13): _axis_coerced for name in SOFTMAXES},
-    ("Attention", 24): _attention_24,
+    ("Attention", 24): attention_24,
     ("AveragePool", 19): _average_pool_19,
     ("BatchNormalization", 7): _is_test,
     ("BatchNormalization", 9): _batch_normalization_9,

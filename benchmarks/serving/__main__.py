@@ -1,0 +1,176 @@
+"""The commands.
+
+`python -m benchmarks.serving load --seconds 600`: 64 clients, a model that is replaced every 20 s, 5 % of the requests
+malformed. `python -m benchmarks.serving compare MODEL --sizes batch=1`: beside a plain server of ONNX Runtime.
+"""
+
+import asyncio
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import numpy as np
+import onnxruntime
+
+import onnxc
+from benchmarks.serving.clients import Asked, Outcome, percentile, run_clients
+from benchmarks.serving.processes import Server, onnxc_server, plain_server
+from onnxc.serving.proto.inference_pb2 import ModelInferRequest, ModelInferResponse
+
+SCALED = """<ir_version: 10, opset_import: ["" : 21]>
+scaled (float[batch, 64] x) => (float[batch, 64] y) <float factor = {%d}> { y = Mul(x, factor) }"""
+VALUES = np.arange(64, dtype=np.float32)
+
+
+@click.group()
+def main() -> None:
+    """Servers under load."""
+
+
+@main.command()
+@click.option("--clients", default=64)
+@click.option("--seconds", default=60.0)
+@click.option("--reload-every", default=20.0)
+@click.option("--pause", default=0.0, help="Seconds between the requests of a client, in the mean.")
+def load(clients: int, seconds: float, reload_every: float, pause: float) -> None:
+    """Check every answer under load, reloads and malformed requests."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_scaled(Path(folder), 1)
+        with onnxc_server(Path(folder), 1, "--poll", "1") as server, _reloading(Path(folder), reload_every) as versions:
+            asyncio.run(run_clients(server.address, clients, 2.0, _ask_scaled))
+            before, processor = server.resident_bytes(), server.processor_seconds()
+            outcome = asyncio.run(run_clients(server.address, clients, seconds, _ask_scaled, pause))
+            processor = server.processor_seconds() - processor
+            after = server.resident_bytes()
+    _print(f"{clients} clients, {len(versions)} reloads", outcome, processor)
+    click.echo(f"  lost {outcome.lost}, mixed up {outcome.mixed}, malformed and refused {outcome.refused}")
+    click.echo(f"  memory {before / 1e6:.1f} MB, at the end {after / 1e6:.1f} MB")
+
+
+def _write_scaled(repository: Path, version: int) -> None:
+    folder = repository / "scaled" / str(version)
+    folder.mkdir(parents=True)
+    onnxc.compile(onnxc.from_text(SCALED % version)).save(folder / "model.onnxc")
+
+
+@contextmanager
+def _reloading(repository: Path, every_s: float) -> Iterator[list[int]]:
+    """Version v of the model, which multiplies by v, comes every so many seconds; the list grows by each."""
+    ended, versions = threading.Event(), [1]
+
+    def reload() -> None:
+        while not ended.wait(every_s):
+            versions.append(versions[-1] + 1)
+            _write_scaled(repository, versions[-1])
+
+    thread = threading.Thread(target=reload)
+    thread.start()
+    try:
+        yield versions
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _ask_scaled(rng: random.Random) -> Asked:
+    values = VALUES + rng.randrange(1 << 12)
+    request = _request("scaled", {"x": values[None]})
+
+    def is_answered(answer: ModelInferResponse) -> bool:
+        return answer.raw_output_contents[0] == (values * np.float32(int(answer.model_version))).tobytes()
+
+    if rng.random() >= 0.05:
+        return Asked(request, is_answered)
+    rng.choice((_cut, _renamed, _reshaped))(request)
+    return Asked(request, is_answered, is_malformed=True)
+
+
+def _cut(request: ModelInferRequest) -> None:
+    request.raw_input_contents[0] = request.raw_input_contents[0][:-3]
+
+
+def _renamed(request: ModelInferRequest) -> None:
+    request.inputs[0].name = "nothing"
+
+
+def _reshaped(request: ModelInferRequest) -> None:
+    request.inputs[0].shape[1] = 1 << 40
+
+
+def _request(model: str, feed: dict[str, np.ndarray]) -> ModelInferRequest:
+    request = ModelInferRequest(model_name=model)
+    for name, array in feed.items():
+        request.inputs.add(name=name, datatype={"f": "FP32", "i": "INT64"}[array.dtype.kind], shape=array.shape)
+        request.raw_input_contents.append(array.tobytes())
+    return request
+
+
+@main.command()
+@click.argument("model", type=click.Path(exists=True, path_type=Path))
+@click.option("--sizes", default="", metavar="batch=1,sequence=16", help="Of symbols; 1 unless given.")
+@click.option("--clients", default=64)
+@click.option("--seconds", default=10.0)
+@click.option("--threads", default=1, help="Of a call.")
+def compare(model: Path, sizes: str, clients: int, seconds: float, threads: int) -> None:
+    """Ours, ours without joined calls, and the plain server of ONNX Runtime, in turns."""
+    named = {name: int(size) for name, _, size in (part.partition("=") for part in sizes.split(",") if part)}
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    asked = [_ask_model(session, named, seed) for seed in range(16)]
+    with tempfile.TemporaryDirectory() as folder:
+        repositories = [Path(folder) / name for name in ("joined", "single")]
+        for repository in repositories:
+            (repository / "model" / "1").mkdir(parents=True)
+            (repository / "model" / "1" / "model.onnx").symlink_to(model.absolute())
+        with (
+            onnxc_server(repositories[0], threads) as joined,
+            onnxc_server(repositories[1], threads, "--max-batch", "1") as single,
+            plain_server(model, threads) as plain,
+        ):
+            servers = {"onnxc": joined, "onnxc, one request a call": single, "ONNX Runtime, plain": plain}
+            for count in (1, clients):
+                for name, server in servers.items():
+                    _measure(f"{name}, {count} clients", server, asked, count, seconds)
+
+
+def _ask_model(session: onnxruntime.InferenceSession, sizes: dict[str, int], seed: int) -> Asked:
+    """A request with drawn inputs; its answer is right if its first output is that of ONNX Runtime."""
+    rng = np.random.default_rng(seed)
+    feed = {}
+    for info in session.get_inputs():
+        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in info.shape]
+        is_float = info.type == "tensor(float)"
+        feed[info.name] = rng.standard_normal(shape, np.float32) if is_float else rng.integers(0, 2, shape)
+    expected = session.run(None, feed)[0]
+
+    def is_answered(answer: ModelInferResponse) -> bool:
+        found = np.frombuffer(answer.raw_output_contents[0], np.float32).reshape(expected.shape)
+        return bool(np.allclose(found, expected, rtol=1e-3, atol=1e-3))
+
+    return Asked(_request("model", feed), is_answered)
+
+
+def _measure(name: str, server: Server, asked: Sequence[Asked], clients: int, seconds: float) -> None:
+    asyncio.run(run_clients(server.address, clients, 1.0, lambda rng: rng.choice(asked)))
+    processor = server.processor_seconds()
+    outcome = asyncio.run(run_clients(server.address, clients, seconds, lambda rng: rng.choice(asked)))
+    _print(name, outcome, server.processor_seconds() - processor)
+    assert not outcome.lost, outcome.lost
+    assert not outcome.mixed, outcome.mixed
+    time.sleep(0.2)
+
+
+def _print(name: str, outcome: Outcome, processor: float) -> None:
+    each = 1e6 * processor / max(len(outcome.latencies), 1)
+    p50, p99 = (percentile(outcome.latencies, part) for part in (0.5, 0.99))
+    click.echo(
+        f"{name}: {outcome.rate:.0f} requests/s, p50 {p50:.2f} ms, p99 {p99:.2f} ms, {each:.0f} us of processor each"
+    )
+
+
+if __name__ == "__main__":
+    main()

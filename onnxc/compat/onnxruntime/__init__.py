@@ -1,0 +1,63 @@
+"""ONNX Runtime's Python interface on top of onnxc: `import onnxc.compat.onnxruntime as ort`.
+
+What it has, and where it differs: docs/compat_onnxruntime.md.
+"""
+
+from onnxc import __version__ as __version__
+from onnxc.compat.onnxruntime.io_binding import IOBinding
+from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg
+from onnxc.compat.onnxruntime.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtDeviceVendorId, OrtMemType, OrtValue, SparseTensor
+from onnxc.compat.onnxruntime.providers import get_all_providers, get_available_providers
+from onnxc.compat.onnxruntime.session import InferenceSession
+
+__all__ = [
+    "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata",
+    "NodeArg", "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "RunOptions", "SessionIOBinding",
+    "SessionOptions", "SparseTensor", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
+    "get_available_providers", "get_build_info", "get_device", "get_version_string", "set_default_logger_severity",
+    "set_default_logger_verbosity", "set_seed",
+]  # fmt: skip
+
+SessionIOBinding = IOBinding
+
+
+def get_device() -> str:
+    """The kind of device that sessions run on."""
+    return "CPU"
+
+
+def get_version_string() -> str:
+    """The version of onnxc."""
+    return __version__
+
+
+def get_build_info() -> str:
+    """What this is, where ONNX Runtime says how it was built."""
+    return f"ORT Build Info: onnxc {__version__}"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Changes nothing: what there is to say is raised or warned of."""
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Changes nothing: what there is to say is raised or warned of."""
+
+
+def set_seed(seed: int) -> None:
+    """Changes nothing: operators that draw have their seeds from the model."""
+
+
+def enable_telemetry_events() -> None:
+    """Changes nothing: there are none."""
+
+
+def disable_telemetry_events() -> None:
+    """Changes nothing: there are none."""

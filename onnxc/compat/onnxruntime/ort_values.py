@@ -1,0 +1,211 @@
+"""Values that a caller keeps between runs, and the devices that they are on: the CPU is the one there is."""
+
+import ctypes
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxc.compat.onnxruntime.node_args import tensor_text
+from onnxc.compat.onnxruntime.status import NotImplemented as NotSupported
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, number_of
+from onnxc.compiler.ir.dtypes import dtype_of
+
+__all__ = [
+    "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "SparseTensor", "array_at", "expect_cpu", "ort_outputs",
+]  # fmt: skip
+
+
+class OrtDeviceVendorId(IntEnum):
+    """Makers of devices, by their numbers on the PCI bus."""
+
+    NONE = 0
+    AMD = 0x1002
+    NVIDIA = 0x10DE
+    INTEL = 0x8086
+
+
+class OrtMemType(IntEnum):
+    """Kinds of memory."""
+
+    CPU_INPUT = -2
+    CPU_OUTPUT = -1
+    DEFAULT = 0
+
+
+@dataclass(frozen=True)
+class OrtDevice:
+    """A device by its kind and index."""
+
+    kind: str
+    index: int
+
+    @staticmethod
+    def make(name: str, device_id: int) -> "OrtDevice":
+        """The device of that kind, there or not."""
+        return OrtDevice(name.lower(), device_id)
+
+    def device_id(self) -> int:
+        return self.index
+
+    def device_type(self) -> int:
+        return 0 if self.kind == "cpu" else 1
+
+    def device_mem_type(self) -> int:
+        return 0
+
+    def device_vendor_id(self) -> OrtDeviceVendorId:
+        return OrtDeviceVendorId.NVIDIA if self.kind == "cuda" else OrtDeviceVendorId.NONE
+
+
+def expect_cpu(device_type: str) -> None:
+    """RuntimeError for another device than the CPU."""
+    if device_type.lower() != "cpu":
+        message = f"values are kept on the CPU here, not on {device_type!r}: for GPUs use onnxc.compile(target='cuda')"
+        raise RuntimeError(message)
+
+
+class SparseTensor:
+    """Not supported: pass `onnxc.SparseTensor`, which `run` takes and gives."""
+
+    def __init__(self, *_arguments: object) -> None:
+        raise NotSupported("ONNX Runtime's sparse tensors; onnxc.SparseTensor is what a run takes and gives")
+
+    @staticmethod
+    def sparse_coo_from_numpy(*_arguments: object) -> "SparseTensor":
+        return SparseTensor()
+
+    @staticmethod
+    def sparse_csr_from_numpy(*_arguments: object) -> "SparseTensor":
+        return SparseTensor()
+
+
+class OrtValue:
+    """A value of a run. A tensor shares its memory with the array that it was made from."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    @staticmethod
+    def ortvalue_from_numpy(array: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
+        """The array as a value; only what is not contiguous is copied."""
+        expect_cpu(device_type)
+        # A scalar would become an array of rank 1.
+        return OrtValue(array if array.flags.c_contiguous else np.ascontiguousarray(array))
+
+    @staticmethod
+    def ortvalue_from_numpy_with_onnx_type(array: np.ndarray, onnx_element_type: int) -> "OrtValue":
+        """The array, its bits read as elements of a type of ONNX by its number."""
+        dtype = ELEMENT_TYPES[operator.index(onnx_element_type)].dtype.numpy
+        return OrtValue.ortvalue_from_numpy(array if array.dtype == dtype else array.view(dtype))
+
+    @staticmethod
+    def ortvalue_from_shape_and_type(
+        shape: Sequence[int],
+        element_type: npt.DTypeLike | int | None = None,
+        device_type: str = "cpu",
+        device_id: int = 0,
+    ) -> "OrtValue":
+        """A tensor whose elements are whatever was in memory. element_type: one of NumPy, or a number of ONNX."""
+        expect_cpu(device_type)
+        if isinstance(element_type, int):
+            return OrtValue(np.empty(tuple(shape), ELEMENT_TYPES[element_type].dtype.numpy))
+        return OrtValue(np.empty(tuple(shape), element_type))
+
+    @staticmethod
+    def ort_value_from_sparse_tensor(_sparse: object) -> "OrtValue":
+        return OrtValue(SparseTensor())
+
+    @staticmethod
+    def from_dlpack(source: object) -> "OrtValue":
+        """What another library shares through DLPack."""
+        return OrtValue(np.from_dlpack(source))  # type: ignore[arg-type]
+
+    def _tensor(self) -> np.ndarray:
+        if not isinstance(self._value, np.ndarray):
+            raise RuntimeError(f"only tensors have this, the value is of type {self.data_type()}")
+        return self._value
+
+    def numpy(self) -> np.ndarray:
+        """The tensor; the memory is that of this value."""
+        return self._tensor()
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._tensor(), dtype, copy=copy)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._tensor().__dlpack__(**options)  # type: ignore[arg-type]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._tensor().__dlpack_device__()
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self._tensor().ctypes.data)
+
+    def device_name(self) -> str:
+        return "cpu"
+
+    def shape(self) -> list[int]:
+        return list(self._tensor().shape)
+
+    def element_type(self) -> int:
+        """The number that ONNX gives the element type."""
+        return number_of(dtype_of(self._tensor().dtype)) if self._tensor().dtype != object else _STRING
+
+    def data_type(self) -> str:
+        """As "tensor(float)"; of sequences the type of the first element."""
+        if isinstance(self._value, np.ndarray):
+            return tensor_text(self.element_type())
+        if isinstance(self._value, list):
+            return f"seq({OrtValue(self._value[0]).data_type() if self._value else ''})"
+        return "map" if isinstance(self._value, dict) else "optional"
+
+    def has_value(self) -> bool:
+        return self._value is not None
+
+    def is_tensor(self) -> bool:
+        return isinstance(self._value, np.ndarray)
+
+    def is_sparse_tensor(self) -> bool:
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        return isinstance(self._value, list) and all(isinstance(each, np.ndarray) for each in self._value)
+
+    def as_sparse_tensor(self) -> SparseTensor:
+        raise RuntimeError(f"this value has no sparse tensor, it is of type {self.data_type()}")
+
+    def tensor_size_in_bytes(self) -> int:
+        return int(self._tensor().nbytes)
+
+    def update_inplace(self, array: np.ndarray) -> None:
+        """Copies the array into the memory of this value. Raises RuntimeError where type or size differ."""
+        mine = self._tensor()
+        if array.dtype != mine.dtype or array.size != mine.size:
+            raise RuntimeError(f"{array.dtype}{list(array.shape)} does not fit into {mine.dtype}{list(mine.shape)}")
+        mine[...] = array.reshape(mine.shape)
+
+
+_STRING = 8
+"""The number of ONNX's element type string, which NumPy has as objects."""
+
+
+def ort_outputs(values: Sequence[object]) -> list[OrtValue]:
+    """What a run gave, as values."""
+    return [OrtValue(value) for value in values]
+
+
+def array_at(address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
+    """The memory at an address as an array; its owner must keep it."""
+    element = np.dtype(dtype)
+    size = math.prod(shape) * element.itemsize
+    if not size:
+        return np.empty(tuple(shape), element)
+    memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+    array: np.ndarray = np.frombuffer(memory, element).reshape(tuple(shape))
+    return array

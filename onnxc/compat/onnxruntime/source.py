@@ -1,0 +1,99 @@
+"""The model of a session: read, checked and typed when it is made, with other initializers where options say so."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnxc.compat.onnxruntime.node_args import NodeArg, declared_arg, inferred_arg
+from onnxc.compat.onnxruntime.options import SessionOptions
+from onnxc.compat.onnxruntime.status import Fail, InvalidArgument
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.custom.registered import operators_with
+from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.infer import InferredTypes, infer_types
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TensorProto, ValueInfoProto
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.compiler.options import ModelSource, make_options
+
+__all__ = ["SessionModel", "open_model"]
+
+
+@dataclass(frozen=True)
+class SessionModel:
+    """A model that can be compiled, and its sides. overridable: inputs that have an initializer.
+
+    outline: what the model says of itself; its large tensors need not be in it. sizes: of the symbols that are fixed.
+    """
+
+    source: ModelSource
+    outline: ModelProto
+    sizes: dict[str, int]
+    inputs: tuple[NodeArg, ...]
+    overridable: tuple[NodeArg, ...]
+    outputs: tuple[NodeArg, ...]
+
+
+def open_model(source: ModelSource, options: SessionOptions) -> SessionModel:
+    """The model with what the options fix of it.
+
+    Raises ModelError, UnsupportedError, InputError; Fail for operators that nobody has brought.
+    """
+    if options._initializers:
+        source = _with_initializers(read_model(source).proto, options)
+    loaded = read_model(source)
+    graph = loaded.outline.graph
+    sizes = _fixed_sizes(graph.input, options)
+    present = {info.name for info in graph.input}
+    known = make_options("interpreter", sizes)
+    checked = check_model(loaded, operators=operators_with(()))
+    types = infer_types(checked, known.inputs)
+    if types.unknown:
+        raise Fail("\n".join(map(str, types.unknown)))
+    stored = {tensor.name for tensor in graph.initializer} & present
+    sides = [declared_arg(info, sizes) for info in graph.input]
+    return SessionModel(
+        source,
+        loaded.outline,
+        sizes,
+        tuple(arg for arg in sides if arg.name not in stored),
+        tuple(arg for arg in sides if arg.name in stored),
+        tuple(_output(info, types, sizes, _symbols(graph.input)) for info in graph.output),
+    )
+
+
+def _output(info: ValueInfoProto, types: InferredTypes, sizes: Mapping[str, int], symbols: Collection[str]) -> NodeArg:
+    """As it is declared, and as it was found where there is no shape."""
+    is_tensor = info.type.HasField("tensor_type")
+    if info.type.WhichOneof("value") is None or (is_tensor and not info.type.tensor_type.HasField("shape")):
+        return inferred_arg(info.name, types.find(info.name), symbols)
+    return declared_arg(info, sizes)
+
+
+def _fixed_sizes(inputs: Sequence[ValueInfoProto], options: SessionOptions) -> dict[str, int]:
+    """The sizes of symbols that options fix; by a denotation, of the symbols of the axes that have it."""
+    fixed = {
+        dim.dim_param: options._sizes_by_denotation[dim.denotation]
+        for info in inputs
+        for dim in info.type.tensor_type.shape.dim
+        if dim.dim_param and dim.denotation in options._sizes_by_denotation
+    }
+    return fixed | {name: size for name, size in options._sizes_by_name.items() if name in _symbols(inputs)}
+
+
+def _symbols(infos: Sequence[ValueInfoProto]) -> set[str]:
+    return {dim.dim_param for info in infos for dim in info.type.tensor_type.shape.dim}
+
+
+def _with_initializers(model: ModelProto, options: SessionOptions) -> ModelProto:
+    """The model with other values for some initializers, which it must have."""
+    by_name = {tensor.name: tensor for tensor in model.graph.initializer}
+    for name, value in options._initializers.items():
+        if name not in by_name:
+            raise InvalidArgument(f"there is no initializer {name!r} to replace")
+        array = value.numpy()
+        by_name[name].CopyFrom(
+            TensorProto(
+                name=name, data_type=number_of(dtype_of(array.dtype)), dims=array.shape, raw_data=array.tobytes()
+            )
+        )
+    return model

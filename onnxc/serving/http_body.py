@@ -1,0 +1,69 @@
+"""Bodies of HTTP: read up to a limit and within a time, and compressed or not."""
+
+import asyncio
+import zlib
+
+from starlette.requests import ClientDisconnect, Request
+
+from onnxc.runtime.errors import InputError
+from onnxc.serving.serving_errors import ServingError
+
+__all__ = ["compressed", "read_body"]
+
+# By the name of the encoding, the window of zlib that reads and writes it.
+WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_FAST = 1
+_READ_SECONDS = 60.0
+"""For a body to come: 64 MiB take this long at 9 Mbit/s."""
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, decompressed. Raises ServingError where it is larger than the limit, slow, or its client has gone."""
+    stated = request.headers.get("Content-Length", "0")
+    if stated.isdecimal() and int(stated) > limit:
+        raise _too_large(limit)
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+    except TimeoutError as problem:
+        raise ServingError(f"the body did not come within {_READ_SECONDS:.0f} s", code="slow-body") from problem
+    except ClientDisconnect as problem:
+        raise ServingError("the client has gone", code="client-gone") from problem
+    return _decompressed(b"".join(parts), request.headers.get("Content-Encoding", "identity"), limit)
+
+
+def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
+    if encoding == "identity":
+        return data
+    if encoding not in WINDOWS:
+        listed = ", ".join(WINDOWS)
+        raise InputError(f"Content-Encoding is {encoding[:40]!r}, expected one of {listed}", code="content-encoding")
+    reader = zlib.decompressobj(WINDOWS[encoding])
+    try:
+        found = reader.decompress(data, limit + 1)
+    except zlib.error as problem:
+        raise InputError(f"the body is no {encoding}: {problem}", code="content-encoding") from problem
+    if len(found) > limit:
+        raise _too_large(limit)
+    if not reader.eof:
+        raise InputError(f"the body ends within its {encoding} stream", code="content-encoding")
+    return found
+
+
+def _too_large(limit: int) -> ServingError:
+    return ServingError(f"the body has more than {limit} bytes", code="body-size")
+
+
+def compressed(data: bytes, accepted: str) -> tuple[bytes, str]:
+    """The data in the first encoding of Accept-Encoding that is known, and its name; "" where none is."""
+    names = (part.split(";")[0].strip() for part in accepted.split(","))
+    name = next((name for name in names if name in WINDOWS), "")
+    if not name:
+        return data, ""
+    writer = zlib.compressobj(_FAST, wbits=WINDOWS[name])
+    return writer.compress(data) + writer.flush(), name

@@ -1,0 +1,89 @@
+"""A request for inference in no protocol's form: what both protocols read theirs into, and answer theirs from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.serving.served_model import ServedModel, WireTensor
+from onnxc.serving.shared_memory import SharedMemory
+
+__all__ = [
+    "Answer", "InferRequest", "Parameters", "RegionPart", "WantedOutput", "answer", "parse_region", "timeout_of",
+]  # fmt: skip
+
+Parameters = Mapping[str, object]
+REFUSED = ("sequence_id", "classification")
+_MAX_TIMEOUT_US = 1 << 50
+
+
+@dataclass(frozen=True)
+class RegionPart:
+    """A part of a region of shared memory."""
+
+    region: str
+    offset: int
+    byte_size: int
+
+
+@dataclass(frozen=True)
+class WantedOutput:
+    """An output that a request names, and how it is to come."""
+
+    name: str
+    is_binary: bool = True
+    part: RegionPart | None = None
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """A request; without outputs, all are wanted."""
+
+    tensors: Mapping[str, WireTensor]
+    outputs: Sequence[WantedOutput] = ()
+    id: str = ""
+    timeout_ns: int = 0
+    outputs_binary: bool = True
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outputs in the order in which they were asked for; arrays that went into shared memory are not in it."""
+
+    model: ServedModel
+    id: str
+    outputs: Sequence[tuple[WantedOutput, np.ndarray]] = field(default_factory=tuple)
+
+
+def answer(model: ServedModel, request: InferRequest, memory: SharedMemory, is_wanted: Callable[[], bool]) -> Answer:
+    """The answer of a model. Raises OnnxcError."""
+    wanted = request.outputs or [WantedOutput(name, request.outputs_binary) for name in model.output_names]
+    for output in wanted:
+        if output.name not in model.output_names:
+            listed = ", ".join(model.output_names)
+            raise InputError(f"there is no output {output.name!r}; they are {listed}", code="unknown-output")
+    outputs = model.infer(request.tensors, request.timeout_ns, is_wanted)
+    return Answer(model, request.id, [(output, outputs[output.name]) for output in wanted])
+
+
+def parse_region(parameters: Parameters) -> RegionPart | None:
+    """The part of shared memory that a tensor's parameters name, if they do."""
+    if "shared_memory_region" not in parameters:
+        return None
+    name = parameters["shared_memory_region"]
+    offset, byte_size = (parameters.get(f"shared_memory_{key}", 0) for key in ("offset", "byte_size"))
+    if not isinstance(name, str) or not isinstance(offset, int) or not isinstance(byte_size, int):
+        raise InputError("the parameters of a region of shared memory have wrong types", code="shared-memory")
+    return RegionPart(name, offset, byte_size)
+
+
+def timeout_of(parameters: Parameters) -> int:
+    """The timeout that a request's parameters state, in ns, 0 for none; refuses what would be silently ignored."""
+    for name in REFUSED:
+        if parameters.get(name):
+            raise UnsupportedError(f"the parameter {name!r} is not supported", code="request-parameter")
+    timeout = parameters.get("timeout", 0)
+    if not isinstance(timeout, int) or not 0 <= timeout <= _MAX_TIMEOUT_US:
+        raise InputError(f"timeout is {timeout!r}, expected microseconds", code="request-parameter")
+    return timeout * 1000

@@ -1,0 +1,177 @@
+"""The models that are served, and how they come and go: loading, reloading, unloading.
+
+A version is replaced by another only when that one is loaded and warm, so a request always finds a good one; those that
+are on their way go on with the version that they have found.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnxc.runtime.errors import OnnxcError
+from onnxc.serving.model_config import Configuration, read_config
+from onnxc.serving.repository import Repository, Stamp, VersionFiles
+from onnxc.serving.served_model import ServedModel, ServingLimits, open_version
+from onnxc.serving.serving_errors import ServingError
+
+__all__ = ["IndexEntry", "ModelRegistry"]
+
+LOG = logging.getLogger("onnxc.serving")
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """A line of the index: state is READY or LOADING, or UNAVAILABLE for a reason."""
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A model as it is now: versions that are served, the stamps they were loaded at, and why others are not."""
+
+    served: Mapping[int, ServedModel] = field(default_factory=dict)
+    stamps: Mapping[int, Stamp] = field(default_factory=dict)
+    failures: Mapping[int, tuple[Stamp, OnnxcError]] = field(default_factory=dict)
+
+
+class ModelRegistry:
+    """The models of a repository that are served."""
+
+    def __init__(self, repository: Repository, limits: ServingLimits) -> None:
+        self._repository, self._limits = repository, limits
+        # Replaced as a whole, so that readers need no lock.
+        self._entries: Mapping[str, _Entry] = {}
+        self._unloaded: frozenset[str] = frozenset()
+        self._loading = threading.RLock()
+
+    def find(self, name: str, version: str = "") -> ServedModel:
+        """The version that serves a request; without one, the latest. ServingError where there is none."""
+        entry = self._entries.get(name)
+        if entry is None or not entry.served:
+            reason = f": {entry.failures[max(entry.failures)][1]}" if entry and entry.failures else ""
+            raise ServingError(f"model {name!r} is not served{reason}", code="unknown-model")
+        if not version:
+            return entry.served[max(entry.served)]
+        served = entry.served.get(int(version)) if version.isdecimal() and len(version) < 20 else None
+        if served is None:
+            listed = ", ".join(map(str, sorted(entry.served)))
+            raise ServingError(f"model {name!r} has no version {version!r}; served: {listed}", code="unknown-version")
+        return served
+
+    def versions(self, name: str) -> tuple[int, ...]:
+        """The versions of a model that are served."""
+        return tuple(sorted(self._entries[name].served)) if name in self._entries else ()
+
+    def served(self) -> Sequence[ServedModel]:
+        """Every version that is served."""
+        return [entry.served[v] for _, entry in sorted(self._entries.items()) for v in sorted(entry.served)]
+
+    def load_all(self) -> None:
+        """Loads every model of the repository; those that cannot be are in the index, with the reason."""
+        for name in self._repository.names():
+            if name not in self._unloaded:
+                try:
+                    self.load(name)
+                except (OnnxcError, OSError) as problem:
+                    LOG.error("%s is not served: %s", name, problem)
+
+    def poll(self) -> None:
+        """Loads what is new or has changed in the repository, and lets go of what is no more in it."""
+        with self._loading:
+            names = self._repository.names()
+            for name in set(self._entries) - set(names):
+                self._remove(name)
+            for name in names:
+                if name not in self._unloaded and self._has_changed(name):
+                    try:
+                        self.load(name)
+                    except OnnxcError as problem:
+                        LOG.error("the change of %s is not served: %s", name, problem)
+
+    def load(self, name: str, configuration: Configuration | None = None) -> None:
+        """Loads or reloads a model. What has not changed stays as it is, unless a configuration is given.
+
+        Raises the error of the latest version that could not be loaded; what was served still is, that version too.
+        """
+        with self._loading:
+            self._unloaded -= {name}
+            known = self._repository.versions(name)
+            chosen = (configuration or read_config(self._repository.folder(name))).chosen(known)
+            entry = self._loaded(name, {version: known[version] for version in chosen}, configuration)
+            self._replace(name, entry)
+        if not known:
+            raise ServingError(f"model {name!r} has no version with a model file", code="unknown-version")
+        if entry.failures:
+            raise entry.failures[max(entry.failures)][1]
+
+    def _loaded(self, name: str, files: Mapping[int, VersionFiles], given: Configuration | None) -> _Entry:
+        previous = self._entries.get(name, _Entry())
+        served, stamps, failures = {}, {}, {}
+        for version, found in files.items():
+            if given is None and previous.stamps.get(version) == found.stamp and version not in previous.failures:
+                served[version], stamps[version] = previous.served[version], found.stamp
+                continue
+            try:
+                served[version] = self._open(name, version, found, given)
+                stamps[version] = found.stamp
+            except OnnxcError as problem:
+                failures[version] = (found.stamp, problem)
+        if failures or not files:
+            # What was served before goes on, versions included that the policy would let go of.
+            served, stamps = {**previous.served, **served}, {**previous.stamps, **stamps}
+        return _Entry(served, stamps, failures)
+
+    def _open(self, name: str, version: int, files: VersionFiles, given: Configuration | None) -> ServedModel:
+        configuration = given or read_config(self._repository.folder(name))
+        try:
+            model = open_version(name, version, files.file, configuration, self._limits)
+        except OSError as problem:
+            message = f"{name}, version {version}, cannot be read: {problem}"
+            raise ServingError(message, code="model-changing") from problem
+        now = self._repository.versions(name).get(version)
+        if now is None or now.stamp != files.stamp:
+            message = f"the files of {name}, version {version}, changed while they were loaded"
+            raise ServingError(message, code="model-changing")
+        refusal = model.warm_up()
+        if refusal is not None:
+            LOG.warning("%s, version %d, does not take zeros: %s", name, version, refusal)
+        LOG.info("%s, version %d, is ready; requests are joined along %s", name, version, model.batch or "nothing")
+        return model
+
+    def unload(self, name: str) -> None:
+        """Serves the model no more, until it is loaded; requests on their way are answered."""
+        with self._loading:
+            self._repository.folder(name)
+            self._unloaded |= {name}
+            self._remove(name)
+
+    def index(self, *, ready_only: bool) -> list[IndexEntry]:
+        """The models of the repository and their versions, each with its state."""
+        lines = []
+        for name in sorted({*self._repository.names(), *self._entries}):
+            entry = self._entries.get(name, _Entry())
+            lines += [IndexEntry(name, str(version), "READY", "") for version in sorted(entry.served)]
+            for version, (_, problem) in entry.failures.items():
+                lines.append(IndexEntry(name, str(version), "UNAVAILABLE", str(problem)))
+            if not entry.served and not entry.failures:
+                reason = "unloaded" if name in self._unloaded else "loading"
+                lines.append(IndexEntry(name, "", "UNAVAILABLE" if reason == "unloaded" else "LOADING", reason))
+        return [line for line in lines if line.state == "READY" or not ready_only]
+
+    def _has_changed(self, name: str) -> bool:
+        entry, known = self._entries.get(name, _Entry()), self._repository.versions(name)
+        stamps = {**entry.stamps, **{version: stamp for version, (stamp, _) in entry.failures.items()}}
+        chosen = read_config(self._repository.folder(name)).chosen(known)
+        is_gone = any(version not in known for version in stamps)
+        return is_gone or any(stamps.get(version) != known[version].stamp for version in chosen)
+
+    def _replace(self, name: str, entry: _Entry) -> None:
+        self._entries = {**self._entries, name: entry}
+
+    def _remove(self, name: str) -> None:
+        self._entries = {known: entry for known, entry in self._entries.items() if known != name}

@@ -1,0 +1,76 @@
+"""The folder of models, `REPOSITORY/MODEL/[config.pbtxt]/VERSION/model.onnx|model.onnxc`: what is in it, now."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnxc.runtime.errors import InputError
+from onnxc.serving.model_config import CONFIG_FILE
+from onnxc.serving.serving_errors import ServingError
+
+__all__ = ["Repository", "VersionFiles"]
+
+MODEL_FILES = ("model.onnxc", "model.onnx")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_VERSION = re.compile(r"[1-9][0-9]{0,17}")
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """The file of a version, and a stamp that changes when a file beside it does, or the model's configuration."""
+
+    file: Path
+    stamp: Stamp
+
+
+class Repository:
+    """Reads the folder anew whenever it is asked."""
+
+    def __init__(self, root: Path) -> None:
+        if not root.is_dir():
+            raise InputError(f'"{root}" is no folder', code="no-repository")
+        self._root = root
+
+    def names(self) -> tuple[str, ...]:
+        """The models, by name."""
+        folders = (path.name for path in self._root.iterdir() if path.is_dir())
+        return tuple(sorted(name for name in folders if _NAME.fullmatch(name)))
+
+    def folder(self, name: str) -> Path:
+        """The folder of a model; ServingError where there is none. A name is never a path."""
+        folder = self._root / name
+        if not _NAME.fullmatch(name) or not folder.is_dir():
+            raise ServingError(f"there is no model {name!r} in the repository", code="unknown-model")
+        return folder
+
+    def versions(self, name: str) -> Mapping[int, VersionFiles]:
+        """The versions of a model that have a file."""
+        folder = self.folder(name)
+        config = _stamp(folder / CONFIG_FILE)
+        found = {}
+        for path in folder.iterdir():
+            if _VERSION.fullmatch(path.name) and (file := _model_file(path)) is not None:
+                found[int(path.name)] = VersionFiles(file, (*config, *_stamp(*sorted(path.rglob("*")))))
+        return found
+
+
+def _model_file(folder: Path) -> Path | None:
+    files = (folder / name for name in MODEL_FILES)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _stamp(*paths: Path) -> Stamp:
+    """Names, times and sizes of the files that there are."""
+    stamps = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            # It went while the folder was read.
+            continue
+        if path.is_file():
+            stamps.append((str(path), status.st_mtime_ns, status.st_size))
+    return tuple(stamps)

@@ -1,0 +1,289 @@
+"""REST: the paths of the protocol, as an ASGI application."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from urllib.parse import urlsplit
+
+import orjson
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from onnxc.runtime.errors import InputError, OnnxcError
+from onnxc.serving import descriptions, settings
+from onnxc.serving.grpc_service import TRACE_HEADERS, device_register, load_configuration
+from onnxc.serving.http_body import compressed, read_body
+from onnxc.serving.inference import answer
+from onnxc.serving.metrics import CONTENT_TYPE, metrics_page
+from onnxc.serving.proto.inference_pb2 import Empty
+from onnxc.serving.rest_tensors import Body, Object, parse_object, read_infer_request, write_infer_response
+from onnxc.serving.service import Service
+from onnxc.serving.serving_errors import ServingError, status_of
+
+__all__ = ["metrics_app", "rest_app"]
+
+LOG = logging.getLogger("onnxc.serving")
+HEADER_LENGTH = "Inference-Header-Content-Length"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a handler gets of a request."""
+
+    path: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def model(self) -> str:
+        return self.path.get("model", "")
+
+    @property
+    def version(self) -> str:
+        return self.path.get("version", "")
+
+    @property
+    def json(self) -> Object:
+        return parse_object(self.body)
+
+
+Handler = Callable[[Service, Call], object]
+
+
+def _ready(service: Service, call: Call) -> None:
+    if not service.ready.is_set():
+        raise ServingError("models are being loaded", code="server-busy")
+
+
+def _model_ready(service: Service, call: Call) -> None:
+    service.registry.find(call.model, call.version)
+
+
+def _model_metadata(service: Service, call: Call) -> object:
+    model = service.registry.find(call.model, call.version)
+    return descriptions.model_metadata(model, service.registry.versions(model.name))
+
+
+def _model_config(service: Service, call: Call) -> object:
+    return descriptions.model_config(service.registry.find(call.model, call.version))
+
+
+def _statistics(service: Service, call: Call) -> object:
+    found = [service.registry.find(call.model, call.version)] if call.model else service.registry.served()
+    return descriptions.statistics(found)
+
+
+def _index(service: Service, call: Call) -> object:
+    return descriptions.index(service.registry, ready_only=call.json.get("ready") is True)
+
+
+def _load(service: Service, call: Call) -> None:
+    parameters = call.json.get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise InputError("parameters is no object", code="malformed-request")
+    service.registry.load(call.model, load_configuration(parameters))
+
+
+def _unload(service: Service, call: Call) -> None:
+    service.registry.unload(call.model)
+
+
+def _infer(service: Service, call: Call) -> Body:
+    model = service.registry.find(call.model, call.version)
+    request = read_infer_request(model, call.body, call.headers.get(HEADER_LENGTH.lower()), service.memory)
+    return write_infer_response(answer(model, request, service.memory, lambda: True), service.memory)
+
+
+def _memory_status(service: Service, call: Call) -> object:
+    regions = service.memory.status(call.path.get("region", "")).values()
+    return [
+        {"name": region.name, "key": region.key, "offset": region.offset, "byte_size": region.byte_size}
+        for region in regions
+    ]
+
+
+def _memory_register(service: Service, call: Call) -> None:
+    told = call.json
+    key, offset, byte_size = told.get("key"), told.get("offset", 0), told.get("byte_size")
+    if not isinstance(key, str) or type(offset) is not int or type(byte_size) is not int:
+        raise InputError("a region has a key, an offset and a byte_size", code="malformed-request")
+    service.memory.register(call.path["region"], key, offset, byte_size)
+
+
+def _memory_unregister(service: Service, call: Call) -> None:
+    service.memory.unregister(call.path.get("region", ""))
+
+
+def _trace(service: Service, call: Call) -> object:
+    settings.expect_no_trace(call.json)
+    return settings.trace_settings()
+
+
+def _logging(service: Service, call: Call) -> object:
+    service.logs.update(call.json)
+    return service.logs.to_json()
+
+
+MODEL = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+REGION = ("/v2/systemsharedmemory", "/v2/systemsharedmemory/region/{region}")
+DEVICE_REGION = ("/v2/cudasharedmemory", "/v2/cudasharedmemory/region/{region}")
+
+# The paths, what is behind them, and what answers.
+ROUTES: tuple[tuple[str, tuple[str, ...], str, Handler], ...] = (
+    ("GET", ("/v2", "/v2/"), "", lambda service, call: descriptions.server_metadata()),
+    # Before the paths of models, which it looks like.
+    ("GET", ("/v2/models",), "/stats", _statistics),
+    ("GET", MODEL, "", _model_metadata),
+    ("GET", MODEL, "/ready", _model_ready),
+    ("GET", MODEL, "/config", _model_config),
+    ("GET", MODEL, "/stats", _statistics),
+    ("POST", MODEL, "/infer", _infer),
+    ("POST", ("/v2/repository",), "/index", _index),
+    ("POST", ("/v2/repository/models/{model}",), "/load", _load),
+    ("POST", ("/v2/repository/models/{model}",), "/unload", _unload),
+    ("GET", REGION, "/status", _memory_status),
+    ("POST", REGION[1:], "/register", _memory_register),
+    ("POST", REGION, "/unregister", _memory_unregister),
+    ("GET", DEVICE_REGION, "/status", lambda service, call: []),
+    ("POST", DEVICE_REGION[1:], "/register", lambda service, call: device_register(service, Empty())),
+    ("POST", DEVICE_REGION, "/unregister", lambda service, call: None),
+    ("GET", ("/v2", "/v2/models/{model}"), "/trace/setting", _trace),
+    ("POST", ("/v2", "/v2/models/{model}"), "/trace/setting", _trace),
+    ("GET", ("/v2",), "/logging", _logging),
+    ("POST", ("/v2",), "/logging", _logging),
+)
+# These need no token: probes have none, and the page asks for it.
+OPEN_ROUTES: tuple[tuple[str, Handler], ...] = (
+    ("/v2/health/live", lambda service, call: None),
+    ("/v2/health/ready", _ready),
+)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def rest_app(service: Service, threads: Executor) -> Starlette:
+    """The application; what takes time runs in the threads."""
+    routes = [
+        Route(path + end, _endpoint(service, threads, handler), methods=[method])
+        for method, paths, end, handler in ROUTES
+        for path in paths
+    ]
+    routes += [Route(path, _open_endpoint(service, handler), methods=["GET"]) for path, handler in OPEN_ROUTES]
+    page = resources.files("onnxc.serving").joinpath("page.html").read_bytes()
+    routes += [Route("/", _page(page)), Route("/metrics", _metrics(service))]
+    failures = {404: _refusal("unknown-path", "there is no such path"), 405: _refusal("wrong-method", "wrong method")}
+    return Starlette(routes=routes, exception_handlers=failures)
+
+
+def metrics_app(service: Service) -> Starlette:
+    """The application of the port for metrics alone."""
+    return Starlette(routes=[Route("/metrics", _metrics(service))])
+
+
+def _endpoint(service: Service, threads: Executor, handler: Handler) -> Endpoint:
+    async def respond(request: Request) -> Response:
+        try:
+            _expect_same_origin(request)
+            service.expect_token(request.headers.get("authorization", ""))
+            # A request is admitted before its body is read, so that bodies take no more memory than they may.
+            with service.admitted():
+                call = Call(request.path_params, request.headers, await read_body(request, service.max_body))
+                work = partial(_worked, service, handler, call)
+                response = await asyncio.get_running_loop().run_in_executor(threads, work)
+        except OnnxcError as problem:
+            response = _failure(problem)
+        return _traced(request, response)
+
+    return respond
+
+
+def _open_endpoint(service: Service, handler: Handler) -> Endpoint:
+    async def respond(request: Request) -> Response:
+        return _worked(service, handler, Call({}, {}, b""))
+
+    return respond
+
+
+def _worked(service: Service, handler: Handler, call: Call) -> Response:
+    """What the handler gives, as a response; what is no error of ours is a defect, and logged as one."""
+    try:
+        found = handler(service, call)
+    except OnnxcError as problem:
+        return _failure(problem)
+    except Exception as problem:
+        LOG.error("a request failed", exc_info=problem)
+        return _response(500, {"error": f"error[internal-error]: {type(problem).__name__}"})
+    if not isinstance(found, Body):
+        return _response(200, found) if found is not None else Response(b"", 200)
+    headers = {} if found.header_length is None else {HEADER_LENGTH: str(found.header_length)}
+    data, encoding = compressed(found.data, call.headers.get("Accept-Encoding", ""))
+    if encoding:
+        headers["Content-Encoding"] = encoding
+    binary = "application/octet-stream" if found.header_length is not None else "application/json"
+    return Response(data, 200, headers, binary)
+
+
+def _expect_same_origin(request: Request) -> None:
+    """ServingError for a request that a page of another site makes: no site may use the server of who visits it."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise ServingError(f"a page of {origin[:100]!r} may not use this server", code="foreign-origin")
+
+
+def _failure(problem: OnnxcError) -> Response:
+    status = status_of(problem)
+    response = _response(status.http, {"error": str(problem)})
+    if status.retry:
+        response.headers["Retry-After"] = "1"
+    if status.http == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _response(status: int, found: object) -> Response:
+    return Response(orjson.dumps(found), status, media_type="application/json")
+
+
+def _traced(request: Request, response: Response) -> Response:
+    """The response with the headers of the request's trace, which are logged."""
+    trace = {name: request.headers[name] for name in TRACE_HEADERS if name in request.headers}
+    if trace:
+        response.headers.update(trace)
+        LOG.debug("%s %s", request.url.path, trace)
+    return response
+
+
+def _refusal(code: str, message: str) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def respond(request: Request, problem: Exception) -> Response:
+        return _failure(ServingError(message, code=code))
+
+    return respond
+
+
+def _page(page: bytes) -> Endpoint:
+    policy = (
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+    )
+
+    async def respond(request: Request) -> Response:
+        headers = {"Content-Security-Policy": policy, "X-Frame-Options": "DENY"}
+        return Response(page, 200, headers, "text/html; charset=utf-8")
+
+    return respond
+
+
+def _metrics(service: Service) -> Endpoint:
+    async def respond(request: Request) -> Response:
+        try:
+            service.expect_token(request.headers.get("authorization", ""))
+        except OnnxcError as problem:
+            return _failure(problem)
+        return Response(metrics_page(service.registry.served()), 200, media_type=CONTENT_TYPE)
+
+    return respond

@@ -1,0 +1,186 @@
+"""One version of a model, loaded and warm: what it takes and gives, and its answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from onnxc.runtime.dtypes import STRING
+from onnxc.runtime.errors import InputError, OnnxcError
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import make_executable, read_artifact, signature_of, verify_artifact
+from onnxc.runtime.program import Symbol, compile_sizes
+from onnxc.runtime.signature import Signature
+from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
+from onnxc.serving.compile_apart import compiled_model
+from onnxc.serving.datatypes import datatype_of
+from onnxc.serving.model_config import Configuration
+from onnxc.serving.statistics import Statistics
+
+__all__ = ["PLATFORM", "ServedModel", "ServingLimits", "WireTensor", "open_version"]
+
+PLATFORM = "onnxc"
+
+
+@dataclass(frozen=True)
+class ServingLimits:
+    """What holds for all models that say nothing else: rows of a joined call, requests that wait, threads of a call."""
+
+    max_rows: int = 64
+    max_queue: int = 64
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class WireTensor:
+    """A tensor as it came: its datatype is what the client said."""
+
+    datatype: str
+    array: np.ndarray
+
+
+class ServedModel:
+    """A version of a model. `batch` is the symbol along which its requests may be joined, empty if they may not."""
+
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        executable: Executable,
+        signature: Signature,
+        batch: str,
+        configuration: Configuration,
+        limits: ServingLimits,
+    ) -> None:
+        self.name, self.version, self.batch = name, version, batch
+        self.inputs, self.outputs = executable.inputs, executable.outputs
+        self.configuration, self.statistics = configuration, Statistics()
+        self._executable, self._signature = executable, signature
+        self._datatypes = {info.name: datatype_of(info) for info in (*self.inputs, *self.outputs)}
+        self._infos = {info.name: info for info in self.inputs}
+        self.rules = _rules(configuration, limits, _most_rows(batch, signature.symbols, limits))
+        self.batcher = Batcher(self._call, self.rules, self.statistics)
+
+    def datatype(self, name: str) -> str:
+        """The protocol's name of the type of an input or output."""
+        return self._datatypes[name]
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(info.name for info in self.outputs)
+
+    def infer(self, tensors: Mapping[str, WireTensor], timeout_ns: int, is_wanted: Callable[[], bool]) -> Feed:
+        """Every output for the inputs of a request; one of `timeout_ns` 0 has the deadline that the model gives it."""
+        feed = {name: self._checked(name, tensor) for name, tensor in tensors.items()}
+        missing = [info.name for info in self.inputs if not info.optional and info.name not in feed]
+        if missing:
+            raise InputError(f"input {', '.join(missing)} is missing", code="missing-input")
+        rows, joined = self._joined(feed)
+        timeout_ns = timeout_ns or self.rules.timeout_ns
+        request = Request(feed, rows, joined, is_wanted=is_wanted)
+        request.deadline_ns = request.arrived_ns + timeout_ns if timeout_ns else 0
+        return self.batcher.infer(request)
+
+    def _checked(self, name: str, tensor: WireTensor) -> np.ndarray:
+        info = self._infos.get(name)
+        if info is None:
+            raise InputError(f"there is no input {name!r}; they are {', '.join(self._infos)}", code="unknown-input")
+        if tensor.datatype != self._datatypes[name]:
+            message = f'input "{name}" is {self._datatypes[name]}, {tensor.datatype} came'
+            raise InputError(message, code="input-dtype")
+        assert info.dtype is not None, info
+        if info.dtype == tensor.array.dtype:
+            return tensor.array
+        return tensor.array.view(info.dtype)
+
+    def _joined(self, feed: Feed) -> tuple[int, object]:
+        """The rows of a request, and what requests have in common that may be one call."""
+        if not self.batch or any(not array.ndim for array in feed.values()):
+            return 1, None
+        rows = {array.shape[0] for array in feed.values()}
+        if len(rows) != 1 or not 0 < min(rows) < self.rules.max_rows:
+            return max(rows, default=1), None
+        return rows.pop(), tuple(sorted((name, array.shape[1:]) for name, array in feed.items()))
+
+    def _call(self, feed: Feed) -> Feed:
+        outputs = self._executable.run(dict(feed))
+        return {name: array for name, array in outputs.items() if isinstance(array, np.ndarray)}
+
+    def warm_up(self) -> OnnxcError | MemoryError | None:
+        """Calls the model once at its smallest sizes, and joined; what it says where it does not like zeros."""
+        sizes = [max(symbol.low, 1) for symbol in self._signature.symbols]
+        names = [symbol.name for symbol in self._signature.symbols]
+        try:
+            for rows in {1, min(2, self.rules.max_rows)}:
+                if self.batch:
+                    sizes[names.index(self.batch)] = rows
+                self._call(_zeros(self._signature, sizes))
+        except (OnnxcError, MemoryError) as problem:
+            return problem
+        return None
+
+
+_LONGEST_DELAY_NS, _LONGEST_TIMEOUT_NS = 60 * 10**9, 365 * 24 * 3600 * 10**9
+"""Of a configuration: a call that waits longer for others serves nobody, and what locks can wait for is bounded."""
+
+
+def _rules(configuration: Configuration, limits: ServingLimits, most_rows: int) -> BatchingRules:
+    batching = configuration.message.dynamic_batching
+    policy = batching.default_queue_policy
+    stated = configuration.message.max_batch_size
+    return BatchingRules(
+        max_rows=min(most_rows, stated if stated > 0 else most_rows) if configuration.may_batch else 1,
+        delay_ns=min(batching.max_queue_delay_microseconds * 1000, _LONGEST_DELAY_NS),
+        max_queue=policy.max_queue_size or limits.max_queue,
+        instances=configuration.instances,
+        timeout_ns=min(policy.default_timeout_microseconds * 1000, _LONGEST_TIMEOUT_NS),
+    )
+
+
+def _most_rows(batch: str, symbols: Sequence[Symbol], limits: ServingLimits) -> int:
+    """How many rows a call may have, 1 where they are not independent."""
+    high = next((symbol.high for symbol in symbols if symbol.name == batch), 1)
+    return limits.max_rows if high is None else min(high, limits.max_rows)
+
+
+def _zeros(signature: Signature, sizes: Sequence[int]) -> Feed:
+    """Zeros, or empty texts, for each input that a call must pass, at these sizes of the symbols."""
+    shapes = [[size if isinstance(size, int) else 1 for size in info.shape or ()] for info in signature.inputs]
+    for binding in signature.bindings:
+        shapes[binding.slot][binding.axis] = sizes[binding.symbol]
+    computed = compile_sizes([check.size for check in signature.checks])(sizes)
+    for check, size in zip(signature.checks, computed, strict=True):
+        shapes[check.slot][check.axis] = size
+    return {
+        info.name: np.full(shape, "", object) if info.dtype == STRING else np.zeros(shape, info.dtype)
+        for info, shape in zip(signature.inputs, shapes, strict=True)
+        if not info.optional
+    }
+
+
+def open_version(
+    name: str, version: int, file: Path, configuration: Configuration, limits: ServingLimits
+) -> ServedModel:
+    """The version of a model in a file, warm. Raises what compiling or loading it raises."""
+    if file.suffix == ".onnx":
+        artifact = read_artifact(compiled_model(file, _compile_options(configuration)))
+    else:
+        # The file may be replaced while it is served, so nothing of it stays mapped.
+        verify_artifact(file)
+        artifact = read_artifact(file, "resident")
+    threads = configuration.options.get("threads")
+    if threads is not None and not threads.isdecimal():
+        raise InputError(f"threads of {name} is {threads!r}, expected an integer", code="model-config")
+    executable = make_executable(artifact, int(threads) if threads else limits.threads)
+    batch = artifact.provenance.get("independent_batch")
+    signature = signature_of(artifact)
+    return ServedModel(
+        name, version, executable, signature, batch if isinstance(batch, str) else "", configuration, limits
+    )
+
+
+def _compile_options(configuration: Configuration) -> Mapping[str, str]:
+    """What of a configuration is for compiling."""
+    return {name: configuration.options[name] for name in ("target", "precision") if name in configuration.options}

@@ -1,0 +1,183 @@
+"""The server as a process: its ports, its threads, and how it starts and ends."""
+
+import asyncio
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import uvicorn
+from starlette.applications import Starlette
+
+from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.serving.compile_apart import stop_compiling
+from onnxc.serving.grpc_service import grpc_server
+from onnxc.serving.rest import metrics_app, rest_app
+from onnxc.serving.service import Service
+
+__all__ = ["Addresses", "ServerOptions", "serve"]
+
+LOG = logging.getLogger("onnxc.serving")
+_SPARE_THREADS = 16
+"""Beside those of requests: for what is asked of the server itself while all of them are in use."""
+
+_KEEP_ALIVE_S = 75
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """host: of all ports; a port of 0 is any free one, one of None none. grace_s: for requests when the server ends.
+
+    certificate, key: files of TLS, for REST, metrics and gRPC. poll_s: how often the repository is looked through for
+    changes, 0 for never.
+    """
+
+    host: str = "127.0.0.1"
+    http_port: int = 8000
+    grpc_port: int | None = 8001
+    metrics_port: int | None = 8002
+    certificate: Path | None = None
+    key: Path | None = None
+    poll_s: float = 0.0
+    grace_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The ports that the server has."""
+
+    http: int
+    grpc: int | None
+    metrics: int | None
+
+
+def serve(
+    service: Service, options: ServerOptions, started: Callable[[Addresses], None], ready: Callable[[], None]
+) -> None:
+    """Serves until the process is told to end (SIGTERM, SIGINT); requests that are there are then answered.
+
+    started: called with the ports, from when on the server is live; ready: when all models are loaded.
+    Raises DeviceError where a port cannot be had, InputError for files of TLS that are none.
+    """
+    service.logs.attach(LOG)
+    ended = threading.Event()
+    previous = [signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        with ThreadPoolExecutor(service.max_requests + _SPARE_THREADS, "onnxc serve") as threads:
+            _serve(service, options, threads, ended, started, ready)
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), previous, strict=True):
+            signal.signal(number, handler)
+
+
+def _serve(
+    service: Service,
+    options: ServerOptions,
+    threads: ThreadPoolExecutor,
+    ended: threading.Event,
+    started: Callable[[Addresses], None],
+    ready: Callable[[], None],
+) -> None:
+    http = _http_server(rest_app(service, threads), options)
+    sockets = [(http, _bound(options.host, options.http_port))]
+    if options.metrics_port is not None:
+        metrics = _http_server(metrics_app(service), options)
+        sockets.append((metrics, _bound(options.host, options.metrics_port)))
+    rpc = None if options.grpc_port is None else grpc_server(service, threads, service.max_requests + _SPARE_THREADS)
+    rpc_port = None if rpc is None else _add_port(rpc, options)
+    loop = threading.Thread(target=_run_http, args=(sockets,), name="onnxc http", daemon=True)
+    loop.start()
+    if rpc is not None:
+        rpc.start()
+    ports = [bound.getsockname()[1] for _, bound in sockets]
+    started(Addresses(ports[0], rpc_port, ports[1] if len(ports) > 1 else None))
+    loading = threading.Thread(target=_load, args=(service, options, ended, ready), name="onnxc load", daemon=True)
+    loading.start()
+    ended.wait()
+    LOG.info("ending: requests that are there are answered, for up to %g s", options.grace_s)
+    service.ready.clear()
+    stopped = None if rpc is None else rpc.stop(options.grace_s)
+    for server, _ in sockets:
+        server.should_exit = True
+    loop.join(options.grace_s + 1)
+    if stopped is not None:
+        stopped.wait(options.grace_s + 1)
+    stop_compiling()
+
+
+def _load(service: Service, options: ServerOptions, ended: threading.Event, ready: Callable[[], None]) -> None:
+    """Loads all models, then looks for changes from time to time."""
+    service.registry.load_all()
+    service.ready.set()
+    ready()
+    while options.poll_s and not ended.wait(options.poll_s):
+        try:
+            service.registry.poll()
+        except Exception as problem:
+            # A folder that cannot be read now may be readable next time; what is served goes on.
+            LOG.error("the repository could not be looked through", exc_info=problem)
+
+
+def _http_server(app: Starlette, options: ServerOptions) -> uvicorn.Server:
+    files = (None, None) if options.certificate is None else (str(options.certificate), str(options.key))
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(options.grace_s),
+        ssl_certfile=files[0],
+        ssl_keyfile=files[1],
+    )
+    try:
+        config.load()
+    except OSError as problem:
+        raise InputError(f"the certificate or the key of TLS: {problem}", code="tls-files") from problem
+    return uvicorn.Server(config)
+
+
+def _run_http(sockets: Sequence[tuple[uvicorn.Server, socket.socket]]) -> None:
+    async def all_of_them() -> None:
+        await asyncio.gather(*(server.serve([bound]) for server, bound in sockets))
+
+    asyncio.run(all_of_them())
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens; DeviceError where the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as undone:
+            bound = undone.enter_context(socket.socket(family, kind, protocol))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(1024)
+            undone.pop_all()
+            return bound
+    except OSError as problem:
+        raise DeviceError(f"cannot listen at {host}, port {port}: {problem.strerror}", code="port-taken") from problem
+
+
+def _add_port(server: grpc.Server, options: ServerOptions) -> int:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"{host}:{options.grpc_port}"
+    try:
+        if options.certificate is None:
+            return server.add_insecure_port(address)
+        assert options.key is not None, options
+        pairs = [(options.key.read_bytes(), options.certificate.read_bytes())]
+        return server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
+    except RuntimeError as problem:
+        raise DeviceError(f"cannot listen at {address}: {problem}", code="port-taken") from problem
+    except OSError as problem:
+        raise InputError(f"the certificate or the key of TLS: {problem}", code="tls-files") from problem

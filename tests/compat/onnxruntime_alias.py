@@ -1,0 +1,37 @@
+"""Runs a file of ONNX Runtime's own Python tests with onnxc in its place: python -m tests.compat.onnxruntime_alias FILE
+
+Prints a line for each test that does not pass, with what it said, and the counts as a last line of JSON. The folder of
+the file is where its `helper` is imported from; the working folder is where it looks for testdata.
+"""
+
+import importlib
+import json
+import sys
+import unittest
+from pathlib import Path
+
+__all__ = ["run_file"]
+
+OURS = "onnxc.compat.onnxruntime"
+MODULES = (
+    "", ".capi", ".capi._pybind_state", ".capi.onnxruntime_inference_collection", ".capi.onnxruntime_pybind11_state",
+)  # fmt: skip
+
+
+def run_file(path: Path) -> dict[str, int]:
+    """How many tests of the file pass, fail and are skipped."""
+    for name in MODULES:
+        sys.modules[f"onnxruntime{name}"] = importlib.import_module(OURS + name)
+    sys.path.insert(0, str(path.parent))
+    suite = unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(path.stem))
+    result = unittest.TestResult()
+    suite.run(result)
+    problems = [*result.failures, *result.errors]
+    for case, trace in problems:
+        print(f"{case.id()}: {trace.strip().splitlines()[-1]}")
+    failed, skipped = len({case.id() for case, _ in problems}), len(result.skipped)
+    return {"passed": result.testsRun - failed - skipped, "failed": failed, "skipped": skipped}
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_file(Path(sys.argv[1]))))

@@ -1,0 +1,427 @@
+"""What programs written for ONNX Runtime rely on, asked of ONNX Runtime and of onnxc alike.
+
+Every test runs on both: on ONNX Runtime it says that the habit is as it is stated, on onnxc that we have it.
+"""
+
+import ctypes
+import importlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import onnxc.compat.onnxruntime as ours
+from onnxc.compat.onnxruntime.capi import onnxruntime_pybind11_state as our_state
+from tests.support.models import model_from_text
+
+X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+PRODUCT = X @ np.array([[1], [2]], np.float32)
+
+MODEL = """<ir_version: 8, opset_import: ["": 17], producer_name: "maker", doc_string: "words", model_version: 7>
+    products (float[rows, 2] x) => (float[rows, 1] product, total) <float[2, 1] w = {1, 2}> {
+        product = MatMul (x, w)
+        total = ReduceSum <keepdims = 0> (product)
+    }"""
+
+
+@pytest.fixture(params=["onnxruntime", "onnxc"])
+def ort(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    onnxruntime.set_default_logger_severity(4)
+    yield onnxruntime if request.param == "onnxruntime" else ours
+    onnxruntime.set_default_logger_severity(2)
+
+
+@pytest.fixture
+def state(ort: ModuleType) -> ModuleType:
+    return onnxruntime.capi.onnxruntime_pybind11_state if ort is onnxruntime else our_state
+
+
+def session(ort: ModuleType, text: str = MODEL, *options: object) -> ours.InferenceSession:
+    made: ours.InferenceSession = ort.InferenceSession(model_from_text(text).SerializeToString(), *options)
+    return made
+
+
+def test_a_session_says_what_the_model_takes_gives_and_is(ort: ModuleType) -> None:
+    opened = session(ort)
+    described = [(arg.name, arg.type, arg.shape) for arg in (*opened.get_inputs(), *opened.get_outputs())]
+    assert described == [
+        ("x", "tensor(float)", ["rows", 2]),
+        ("product", "tensor(float)", ["rows", 1]),
+        ("total", "tensor(float)", []),
+    ]
+    assert str(opened.get_inputs()[0]) == "NodeArg(name='x', type='tensor(float)', shape=['rows', 2])"
+    about = opened.get_modelmeta()
+    assert (about.producer_name, about.graph_name, about.description) == ("maker", "products", "words")
+    assert (about.version, about.domain, about.custom_metadata_map) == (7, "", {})
+    assert ort.get_device() == "CPU"
+    assert "CPUExecutionProvider" in ort.get_available_providers()
+    assert opened.get_providers() == ["CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (None, ["product", "total"]),
+        ([], ["product", "total"]),
+        (["total"], ["total"]),
+        (["total", "product", "total"], ["total", "product", "total"]),
+    ],
+)
+def test_a_run_gives_the_outputs_that_are_named(ort: ModuleType, names: list[str] | None, expected: list[str]) -> None:
+    values = {"product": PRODUCT, "total": PRODUCT.sum()}
+    outputs = session(ort).run(names, {"x": X})
+    assert isinstance(outputs, list)
+    for name, output in zip(expected, outputs, strict=True):
+        np.testing.assert_array_equal(np.asarray(output), values[name])
+
+
+@pytest.mark.parametrize("feed", [X.tolist(), X[:, ::-1][:, ::-1], np.asfortranarray(X)], ids=["lists", "view", "rows"])
+def test_lists_and_arrays_of_any_layout_are_inputs(ort: ModuleType, feed: object) -> None:
+    np.testing.assert_array_equal(session(ort).run(["product"], {"x": feed})[0], PRODUCT)
+
+
+def test_a_model_is_opened_by_its_path_and_serves_all_sizes(ort: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model_from_text(MODEL).SerializeToString())
+    for source in (path, str(path)):
+        opened = ort.InferenceSession(source, providers=["CPUExecutionProvider"])
+        for rows in (0, 1, 3):
+            np.testing.assert_array_equal(opened.run(["product"], {"x": X[:rows]})[0], PRODUCT[:rows])
+
+
+@pytest.mark.parametrize(
+    ("names", "feed", "error", "words"),
+    [
+        (None, {}, "ValueError", "Required inputs (['x']) are missing from input feed ([])."),
+        (None, {"x": X, "q": X}, "InvalidArgument", "Invalid input name: q"),
+        (["q"], {"x": X}, "InvalidArgument", "Invalid output name:q"),
+        (None, {"x": X.astype(np.float64)}, "InvalidArgument", "Actual: (tensor(double)) , expected: (tensor(float))"),
+        (None, {"x": X[0]}, "InvalidArgument", "Invalid rank for input: x Got: 1 Expected: 2"),
+        (None, {"x": X[:, :1]}, "InvalidArgument", "index: 1 Got: 1 Expected: 2"),
+    ],
+)
+def test_what_a_run_is_given_wrongly_is_named(
+    ort: ModuleType, state: ModuleType, names: object, feed: object, error: str, words: str
+) -> None:
+    kind = ValueError if error == "ValueError" else getattr(state, error)
+    opened = session(ort)
+    with pytest.raises(kind) as raised:
+        opened.run(names, feed)  # type: ignore[arg-type]
+    assert words in str(raised.value)
+    assert opened.run(["total"], {"x": X})[0] == PRODUCT.sum()
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "prefix"),
+    [
+        ("missing.onnx", "NoSuchFile", "[ONNXRuntimeError] : 3 : NO_SUCHFILE : "),
+        (b"\x07\xff", "InvalidProtobuf", "[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : "),
+        (b"", "InvalidArgument", "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : "),
+        (3, "TypeError", "Unable to load from type"),
+    ],
+)
+def test_what_is_no_model_is_named(ort: ModuleType, state: ModuleType, source: object, error: str, prefix: str) -> None:
+    with pytest.raises(TypeError if error == "TypeError" else getattr(state, error)) as raised:
+        ort.InferenceSession(source)
+    assert str(raised.value).startswith(prefix)
+
+
+def test_an_operator_that_nobody_has_is_a_failure_of_the_session(ort: ModuleType, state: ModuleType) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17, "shop": 1]> g (float[2] x) => (float[2] y) { y = shop.Buy (x) }'
+    with pytest.raises(state.Fail, match="Buy"):
+        session(ort, text)
+
+
+def test_options_have_their_defaults_and_take_values_of_their_types(ort: ModuleType) -> None:
+    options = ort.SessionOptions()
+    assert options.graph_optimization_level == ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    assert options.execution_mode == ort.ExecutionMode.ORT_SEQUENTIAL
+    assert (options.intra_op_num_threads, options.enable_mem_pattern, options.log_severity_level) == (0, True, -1)
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+    options.intra_op_num_threads = 2
+    options.add_session_config_entry("session.key", "value")
+    assert options.get_session_config_entry("session.key") == "value"
+    with pytest.raises(RuntimeError, match="does not have configuration with key: other"):
+        options.get_session_config_entry("other")
+    with pytest.raises(TypeError):
+        options.intra_op_num_threads = "two"
+    assert session(ort, MODEL, options).run(["total"], {"x": X})[0] == PRODUCT.sum()
+
+
+def test_a_size_is_fixed_by_its_name(ort: ModuleType, state: ModuleType) -> None:
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("rows", 2)
+    options.add_free_dimension_override_by_name("nobody", 2)
+    opened = session(ort, MODEL, options)
+    assert opened.get_inputs()[0].shape == [2, 2]
+    assert opened.run(["total"], {"x": X[:2]})[0] == PRODUCT[:2].sum()
+    with pytest.raises(state.InvalidArgument, match="index: 0 Got: 3 Expected: 2"):
+        opened.run(None, {"x": X})
+
+
+def test_a_size_is_fixed_by_its_denotation(ort: ModuleType) -> None:
+    model = model_from_text(MODEL)
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 3)
+    assert ort.InferenceSession(model.SerializeToString(), options).get_inputs()[0].shape == [3, 2]
+
+
+def test_an_initializer_is_replaced(ort: ModuleType) -> None:
+    options = ort.SessionOptions()
+    value = ort.OrtValue.ortvalue_from_numpy(np.array([[10], [20]], np.float32))
+    options.add_initializer("w", value)
+    np.testing.assert_array_equal(session(ort, MODEL, options).run(["product"], {"x": X})[0], 10 * PRODUCT)
+
+
+def test_an_input_with_an_initializer_may_be_left_out_and_overridden(ort: ModuleType) -> None:
+    text = MODEL.replace("(float[rows, 2] x)", "(float[rows, 2] x, float[2, 1] w)")
+    opened = session(ort, text)
+    assert [arg.name for arg in opened.get_inputs()] == ["x"]
+    assert [arg.name for arg in opened.get_overridable_initializers()] == ["w"]
+    np.testing.assert_array_equal(opened.run(["product"], {"x": X})[0], PRODUCT)
+    w = np.array([[3], [6]], np.float32)
+    np.testing.assert_array_equal(opened.run(["product"], {"x": X, "w": w})[0], 3 * PRODUCT)
+
+
+def test_unknown_sizes_are_none_and_names_are_texts(ort: ModuleType) -> None:
+    opened = session(
+        ort, '<ir_version: 8, opset_import: ["": 17]> g (float[?, a, 2] x) => (float[b, c, d] y) { y = Abs (x) }'
+    )
+    assert opened.get_inputs()[0].shape == [None, "a", 2]
+
+
+def test_providers_are_named_and_others_warned_of(ort: ModuleType) -> None:
+    data = model_from_text(MODEL).SerializeToString()
+    with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not in available provider names"):
+        opened = ort.InferenceSession(data, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+    assert opened.get_providers() == ["CPUExecutionProvider"]
+    opened.set_providers(["CPUExecutionProvider"], [{}])
+    assert opened.get_provider_options() == {"CPUExecutionProvider": {}}
+    unknown = pytest.raises(RuntimeError, match="Unknown Provider Type: Nobody")
+    with pytest.warns(UserWarning, match="Nobody"), unknown:
+        opened.set_providers(["Nobody"])
+
+
+def normalize(ort: ModuleType) -> Callable[..., tuple[list[str], list[dict[str, str]]]]:
+    module = importlib.import_module(f"{ort.__name__}.capi.onnxruntime_inference_collection")
+    function: Callable[..., tuple[list[str], list[dict[str, str]]]] = module.check_and_normalize_provider_args
+    return function
+
+
+@pytest.mark.parametrize(
+    ("providers", "options", "expected"),
+    [
+        (None, None, ([], [])),
+        (["a", "b"], None, (["a", "b"], [{}, {}])),
+        ([("a", {1: 2}), "b"], None, (["a", "b"], [{"1": "2"}, {}])),
+        (["a", "b"], [{1: 2}, {}], (["a", "b"], [{"1": "2"}, {}])),
+        (3, None, None),
+        ([3], None, None),
+        (["a"], 3, None),
+        (["a"], ["options"], None),
+        (["a", "b"], [{}], None),
+        ([("a", {1: 2})], [{3: 4}], None),
+    ],
+)
+def test_providers_and_options_come_in_several_forms(
+    ort: ModuleType, providers: object, options: object, expected: object
+) -> None:
+    if expected is not None:
+        assert normalize(ort)(providers, options, ["a", "b"]) == expected
+        return
+    with pytest.raises(ValueError, match="provider"):
+        normalize(ort)(providers, options, ["a", "b"])
+
+
+def test_a_run_beside_its_caller_calls_back(ort: ModuleType) -> None:
+    answers: list[tuple[object, ...]] = []
+    opened = session(ort)
+    for feed in ({"x": X}, {"x": X[:, :1]}):
+        answered = threading.Event()
+
+        def answer(*came: object, done: threading.Event = answered) -> None:
+            answers.append(came)
+            done.set()
+
+        opened.run_async(["product"], feed, answer, "data")
+        assert answered.wait(30)
+    (outputs, data, error), (none, _, reason) = answers
+    np.testing.assert_array_equal(outputs[0], PRODUCT)  # type: ignore[index]
+    assert (data, error) == ("data", "")
+    assert (none, str(reason).splitlines()[1]) == ([], " index: 1 Got: 1 Expected: 2")
+    with pytest.raises(ValueError, match="Required inputs"):
+        opened.run_async(None, {}, print, None)
+
+
+def test_values_know_their_type_shape_and_memory(ort: ModuleType) -> None:
+    array = X.copy()
+    value = ort.OrtValue.ortvalue_from_numpy(array)
+    assert (value.shape(), value.data_type(), value.element_type()) == ([3, 2], "tensor(float)", 1)
+    assert (value.device_name(), value.tensor_size_in_bytes()) == ("cpu", 24)
+    assert (value.has_value(), value.is_tensor(), value.is_sparse_tensor()) == (True, True, False)
+    assert value.data_ptr() == value.numpy().ctypes.data
+    value.update_inplace(np.zeros((3, 2), np.float32))
+    np.testing.assert_array_equal(value.numpy(), 0)
+    with pytest.raises(RuntimeError):
+        value.update_inplace(np.zeros((3, 3), np.float32))
+    with pytest.raises(RuntimeError, match=r"device|CPU"):
+        ort.OrtValue.ortvalue_from_numpy(array, "cuda", 0)
+    typed = ort.OrtValue.ortvalue_from_shape_and_type([2, 0, 3], np.int64)
+    assert (typed.shape(), typed.data_type()) == ([2, 0, 3], "tensor(int64)")
+    outputs = session(ort).run_with_ort_values(["product"], {"x": ort.OrtValue.ortvalue_from_numpy(X)})
+    np.testing.assert_array_equal(outputs[0].numpy(), PRODUCT)
+    np.testing.assert_array_equal(session(ort).run(["product"], {"x": ort.OrtValue.ortvalue_from_numpy(X)})[0], PRODUCT)
+
+
+def test_inputs_and_outputs_are_bound_to_memory(ort: ModuleType) -> None:
+    opened = session(ort)
+    binding = opened.io_binding()
+    binding.bind_input("x", "cpu", 0, np.float32, (3, 2), X.ctypes.data)
+    mine = np.zeros((3, 1), np.float32)
+    binding.bind_output("product", "cpu", 0, np.float32, (3, 1), mine.ctypes.data)
+    binding.bind_output("total")
+    opened.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    np.testing.assert_array_equal(mine, PRODUCT)
+    assert binding.copy_outputs_to_cpu()[1] == PRODUCT.sum()
+    assert [value.shape() for value in binding.get_outputs()] == [[3, 1], []]
+    value = ort.OrtValue.ortvalue_from_numpy(2 * X)
+    binding.bind_ortvalue_input("x", value)
+    target = ort.OrtValue.ortvalue_from_shape_and_type([3, 1], np.float32)
+    binding.clear_binding_outputs()
+    binding.bind_ortvalue_output("product", target)
+    opened.run_with_iobinding(binding)
+    np.testing.assert_array_equal(target.numpy(), 2 * PRODUCT)
+
+
+def test_a_wrong_binding_is_a_runtime_error(ort: ModuleType) -> None:
+    opened = session(ort)
+    with pytest.raises(RuntimeError, match="Failed to find NodeArg with name: q"):
+        opened.io_binding().bind_cpu_input("q", X)
+    with pytest.raises(RuntimeError):
+        opened.run_with_iobinding(opened.io_binding())
+    binding = opened.io_binding()
+    binding.bind_cpu_input("x", X)
+    small = (ctypes.c_float * 2)()
+    binding.bind_output("product", "cpu", 0, np.float32, (2, 1), ctypes.addressof(small))
+    with pytest.raises(RuntimeError):
+        opened.run_with_iobinding(binding)
+    assert list(small) == [0, 0]
+
+
+def test_options_of_a_run(ort: ModuleType, state: ModuleType) -> None:
+    options = ort.RunOptions()
+    options.logid = "mine"
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    assert options.get_run_config_entry("memory.enable_memory_arena_shrinkage") == "cpu:0"
+    opened = session(ort)
+    assert opened.run(["total"], {"x": X}, options)[0] == PRODUCT.sum()
+    options.terminate = True
+    with pytest.raises(state.Fail, match="terminate"):
+        opened.run(["total"], {"x": X}, options)
+
+
+def test_sequences_are_lists(ort: ModuleType) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+        g (seq(int64[2]) s, int64[2] t) => (seq(int64[2]) longer, int64 n) {
+            longer = SequenceInsert (s, t)
+            n = SequenceLength (longer)
+        }"""
+    opened = session(ort, text)
+    assert [(arg.type, arg.shape) for arg in opened.get_inputs()] == [
+        ("seq(tensor(int64))", []),
+        ("tensor(int64)", [2]),
+    ]
+    t = np.array([1, 2], np.int64)
+    longer, count = opened.run(None, {"s": [t, t], "t": t})
+    assert isinstance(longer, list)
+    assert ([each.tolist() for each in longer], count) == ([[1, 2]] * 3, 3)
+    assert opened.run(["n"], {"s": [], "t": t})[0] == 1
+
+
+TEXTS = [["this", "is"], ["Olá", "你好"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (np.array(TEXTS), TEXTS),
+        (np.array(TEXTS, object), TEXTS),
+        (TEXTS, TEXTS),
+        # ONNX Runtime reads beyond items that fill their width.
+        (np.array([[b"this", b"is"], [b"a", b"test"]], "S5"), [["this", "is"], ["a", "test"]]),
+    ],
+    ids=["unicode", "objects", "lists", "bytes"],
+)
+def test_texts_come_in_several_forms(ort: ModuleType, texts: object, expected: object) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (string[2, 2] x) => (string[2, 2] y) { y = Identity (x) }'
+    opened = session(ort, text)
+    assert opened.get_inputs()[0].type == "tensor(string)"
+    (output,) = opened.run(None, {"x": texts})
+    assert np.asarray(output).tolist() == expected
+
+
+def test_maps_are_lists_of_dicts(ort: ModuleType) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]>
+        g (float[n, 2] x) => (seq(map(int64, float)) y) { y = ai.onnx.ml.ZipMap <classlabels_int64s = [4, 9]> (x) }"""
+    opened = session(ort, text)
+    assert opened.get_outputs()[0].type == "seq(map(int64,tensor(float)))"
+    assert opened.run(None, {"x": X[:2]})[0] == [{4: 1.0, 9: 2.0}, {4: 3.0, 9: 4.0}]
+
+
+def test_an_optional_that_is_there_is_its_value(ort: ModuleType) -> None:
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [3, 2]))
+    nodes = [helper.make_node("OptionalGetElement", ["x"], ["y"])]
+    sides = [helper.make_value_info("x", kind)], [helper.make_tensor_value_info("y", 1, [3, 2])]
+    model = helper.make_model(helper.make_graph(nodes, "g", *sides), ir_version=8)
+    model.opset_import[0].version = 18
+    opened = ort.InferenceSession(model.SerializeToString())
+    assert opened.get_inputs()[0].type == "optional(tensor(float))"
+    np.testing.assert_array_equal(opened.run(None, {"x": X})[0], X)
+
+
+def test_an_output_that_is_an_input_is_a_copy(ort: ModuleType) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y, float[2] x) { y = Neg (x) }'
+    x = np.array([1, 2], np.float32)
+    _, again = session(ort, text).run(None, {"x": x})
+    assert not np.shares_memory(again, x)
+    np.testing.assert_array_equal(again, x)
+
+
+def test_the_model_that_was_made_and_a_profile_are_written(ort: ModuleType, tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "made.onnx")
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    opened = session(ort, MODEL, options)
+    opened.run(None, {"x": X})
+    again = ort.InferenceSession(options.optimized_model_filepath)
+    np.testing.assert_array_equal(again.run(["product"], {"x": X})[0], PRODUCT)
+    events = json.loads(Path(opened.end_profiling()).read_text())
+    assert {"name", "ph", "ts", "dur", "pid", "args"} <= set(events[-1])
+    assert opened.get_profiling_start_time_ns() > 0
+
+
+def test_external_data_goes_where_the_options_say(ort: ModuleType, tmp_path: Path, monkeypatch: object) -> None:
+    weights = numpy_helper.from_array(np.arange(2000, dtype=np.float32).reshape(2, 1000), "w")
+    model = model_from_text(
+        MODEL.replace("float[2, 1] w = {1, 2}", "float[1] u = {1}").replace(", 1] product", ", ?] product")
+    )
+    model.graph.initializer.append(weights)
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "made.onnx")
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "made.bin")
+    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "100")
+    ort.InferenceSession(model.SerializeToString(), options)
+    assert (tmp_path / "made.bin").stat().st_size >= 8000
+    again = ort.InferenceSession(str(tmp_path / "made.onnx"))
+    assert again.run(["product"], {"x": X})[0].shape == (3, 1000)

@@ -1,0 +1,163 @@
+"""Operators that a version has not yet, said there by older ones: they compute what they computed."""
+
+import numpy as np
+import pytest
+from onnx import ModelProto, checker
+
+import onnxc
+from onnxc.compiler.frontend.schemas import versions
+from onnxc.compiler.frontend.versions.compositions import COMPOSITIONS
+from onnxc.runtime.errors import ModelError
+from tests.support.models import model_from_text
+
+X = np.linspace(-3, 3, 48, dtype=np.float32).reshape(2, 4, 6)
+ANGLES, POSITIONS = np.cos(X[:1, :3, :2]), np.int64([[2, 0, -1]])
+SCALE, BIAS = np.linspace(0.5, 2, 6, dtype=np.float32), np.linspace(-1, 1, 6, dtype=np.float32)
+Q = np.sin(np.arange(48, dtype=np.float32)).reshape(1, 4, 3, 4)
+K, V = np.cos(Q[:, :2, :, :]), np.tanh(Q[:, 2:, :, :])
+PAST = np.full((1, 2, 2, 4), 0.25, np.float32)
+MASK = np.array([[False] * 3, [True, False, True], [True] * 3])
+
+# version, node, target, inputs
+ROWS = (
+    (20, "Gelu (a)", 9, [X]),
+    (20, 'Gelu <approximate = "tanh"> (a)', 6, [X]),
+    (18, "Mish (a)", 1, [X]),
+    (14, "HardSwish (a)", 13, [X]),
+    (24, "Swish <alpha = 1.5> (a)", 6, [X]),
+    (28, "SwiGLU <alpha = 0.5> (a, b)", 6, [X, np.cos(X)]),
+    (12, "Celu <alpha = 2.0> (a)", 6, [X]),
+    (10, "ThresholdedRelu <alpha = 0.5> (a)", 9, [X]),
+    (17, "LayerNormalization (a, b, c)", 16, [X, SCALE, BIAS]),
+    (17, "LayerNormalization <axis = 1, epsilon = 0.1> (a, b)", 7, [X, X[0]]),
+    (17, "LayerNormalization (a, b)", 10, [X.astype(np.float16), SCALE.astype(np.float16)]),
+    (23, "RMSNormalization <axis = -2> (a, b)", 10, [X, SCALE]),
+    (18, "GroupNormalization <num_groups = 2> (a, b, c)", 17, [X, SCALE[:2], BIAS[:2]]),
+    (21, "GroupNormalization <num_groups = 2> (a, b, c)", 8, [X, SCALE[:4], BIAS[:4]]),
+    (13, "MeanVarianceNormalization <axes = [0, 2]> (a)", 7, [X]),
+    (15, "CastLike (a, b)", 9, [X, np.int64([1])]),
+    (14, "Trilu <upper = 0> (a)", 9, [X]),
+    (14, "Trilu (a, i)", 9, [X]),
+    (9, "ConstantOfShape <value = int64[1] {7}> (a)", 8, [np.int64([2, 3])]),
+    (9, "ConstantOfShape (a)", 8, [np.zeros(0, np.int64)]),
+    (23, "Attention (a, b, c)", 22, [Q, K, V]),
+    (23, "Attention <is_causal = 1, softcap = 2.0> (a, b, c)", 13, [Q, K, V]),
+    (23, "Attention <scale = -0.5> (a, b, c, m)", 13, [Q, K, V, MASK]),
+    (23, "Attention (a, b, c, d)", 13, [Q, K, V, np.where(MASK, np.float32(0.5), np.float32(-np.inf))]),
+    (23, "Attention <is_causal = 1> (a, b, c, , p, p)", 13, [Q, K, V, PAST]),
+    (
+        23,
+        "Attention <q_num_heads = 4, kv_num_heads = 2> (a, b, c)",
+        13,
+        [x.transpose(0, 2, 1, 3).reshape(1, 3, -1) for x in (Q, K, V)],
+    ),
+    (23, "RotaryEmbedding (a, b, c)", 13, [Q, ANGLES, ANGLES * 0.5]),
+    (23, "RotaryEmbedding <interleaved = 1> (a, b, c, i)", 10, [Q, ANGLES[0], -ANGLES[0], POSITIONS]),
+    (23, "RotaryEmbedding <num_heads = 3> (a, b, c)", 13, [X[:1, :3], ANGLES[..., :1], ANGLES[..., 1:]]),
+    (23, "RotaryEmbedding <rotary_embedding_dim = 2> (a, b, c)", 13, [Q, ANGLES[..., :1], ANGLES[..., 1:]]),
+    (15, "Shape <start = 1, end = -1> (a)", 9, [X]),
+    (18, "OptionalGetElement (a)", 15, [X]),
+    (18, "OptionalHasElement (a)", 12, [X]),
+    (20, "ReduceMax <keepdims = 0> (m, i)", 12, [MASK]),
+    (13, "Less (a, b)", 7, [np.int32([1, 2**31 - 1, -5]), np.int32([2, 2**31 - 2, -5])]),
+    (13, "Equal (a, b)", 7, [np.uint8([1, 255]), np.uint8([1, 254])]),
+    (22, "LpPool <kernel_shape = [2], p = 3> (a)", 1, [X]),
+)  # fmt: skip
+
+
+def model_of(version: int, node: str, inputs: list[np.ndarray]) -> ModelProto:
+    """A model of one node, whose operands a, b, c ... are the inputs; m, i, d and p are further names."""
+    given = [*dict.fromkeys(char for char in node[node.rindex("(") :] if char.isalpha())]
+    kinds = {
+        "float32": "float",
+        "float16": "float16",
+        "int64": "int64",
+        "int32": "int32",
+        "uint8": "uint8",
+        "bool": "bool",
+    }
+    typed = ", ".join(f"{kinds[x.dtype.name]}{list(x.shape)} {name}" for name, x in zip(given, inputs, strict=False))
+    weights = "<int64[1] i = {0}>" if len(given) > len(inputs) else ""
+    text = f'<ir_version: 8, opset_import: ["" : {version}]> g ({typed}) => (y) {weights} {{ y = {node} }}'
+    return ModelProto.FromString(onnxc.infer(model_from_text(text)).SerializeToString())
+
+
+def run(model: object, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(onnxc.compile(model, target="interpreter")(*inputs))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("version", "node", "target", "inputs"), ROWS, ids=[row[1] for row in ROWS])
+def test_it_computes_the_same_in_an_older_version(
+    version: int, node: str, target: int, inputs: list[np.ndarray]
+) -> None:
+    model = model_of(version, node, inputs)
+    older = ModelProto.FromString(onnxc.convert_version(model, target).SerializeToString())
+    checker.check_model(older)
+    assert [opset.version for opset in older.opset_import] == [target]
+    expected, computed = run(model, inputs), run(older, inputs)
+    assert computed.dtype == expected.dtype
+    tolerance = 2e-3 if expected.dtype == np.float16 else 2e-6
+    np.testing.assert_allclose(computed, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_every_composition_is_of_an_operator_when_it_is_new_and_is_tested() -> None:
+    tested = {(row[1].split()[0]) for row in ROWS}
+    for name, version in COMPOSITIONS:
+        assert versions("", name)[0] == version, name
+    assert {name for name, _ in COMPOSITIONS} - tested == {"CausalConvWithState"}
+
+
+@pytest.mark.parametrize(("node", "taps"), [('<activation = "silu"> (x, w)', 3), ("(x, w, b, p)", 3), ("(x, w)", 1)])
+def test_a_causal_convolution_gives_its_state(node: str, taps: int) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 27]>
+    g (float[2, 4, 6] x, float[4, 1, {taps}] w, float[4] b, float[2, 4, {taps - 1}] p)
+    => (float[2, 4, 6] y, float[2, 4, n] s) {{
+       y, s = CausalConvWithState {node}
+    }}"""
+    model = model_from_text(text)
+    inputs = (X, np.sin(X[0, :, None, :taps]), BIAS[:4], X[:, :, : taps - 1])
+    older = onnxc.compile(onnxc.convert_version(model, 11), target="interpreter")(*inputs)
+    for computed, expected in zip(older, onnxc.compile(model, target="interpreter")(*inputs), strict=True):
+        np.testing.assert_allclose(computed, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_moments_of_a_layer_normalization_are_outputs_too() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2, 4, 6] x, float[6] s) => (float[2, 4, 6] y, float[2, 4, 1] mean, float[2, 4, 1] inverse) {
+       y, mean, inverse = LayerNormalization (x, s)
+    }"""
+    older = onnxc.convert_version(model_from_text(text), 12)
+    _, mean, inverse = onnxc.compile(older, target="interpreter")(X, SCALE)
+    np.testing.assert_allclose(mean, X.mean(-1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(inverse, 1 / np.sqrt(X.var(-1, keepdims=True) + 1e-5), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "target", "message"),
+    [
+        (23, "Attention <is_causal = 1> (x, x, x)", 22, "is_causal is 1, and its lengths are not known"),
+        (15, "CastLike (x, x)", 14, ""),
+        (14, "Trilu (x)", 13, "the sizes of its matrices are not known"),
+        (18, 'ScatterElements <reduction = "max"> (x, i, x)', 17, "reduction is max"),
+        (24, "Attention <is_causal = 1> (x, x, x, , x, x)", 23, "leaves out other keys behind a past"),
+        (8, "Max (x, s)", 7, "its inputs are not known to have one shape"),
+    ],
+)
+def test_what_depends_on_what_is_not_known_is_refused(version: int, node: str, target: int, message: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : {version}]>
+    g (float[1, 2, N, 4] x, int64[1, 2, N, 4] i, float s) => (float[a, b, c, d] y) {{ y = {node} }}"""
+    model = model_from_text(text)
+    if not message:
+        assert onnxc.convert_version(model, target).graph.node[0].op_type == "Cast"
+        return
+    with pytest.raises(ModelError, match="opset-conversion") as caught:
+        onnxc.convert_version(model, target)
+    assert message in str(caught.value)
+
+
+def test_constants_of_integers_are_initializers_where_nodes_can_give_none() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 13]>
+    g (float[2, 3] x) => (float[3, 2] y) { s = Constant <value_ints = [3, 2]> ()  y = Reshape (x, s) }"""
+    older = onnxc.convert_version(model_from_text(text), 8)
+    assert [node.op_type for node in older.graph.node] == ["Reshape"]
+    assert [(tensor.name, list(tensor.dims)) for tensor in older.graph.initializer] == [("s", [2])]

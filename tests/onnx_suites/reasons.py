@@ -1,0 +1,90 @@
+"""Why ours differs from onnx's, test by test: a suite, a pattern of the name and the failure, and the reason."""
+
+__all__ = ["REASONS"]
+
+STRICT = "the model breaks a rule of the standard that onnx does not check here, and ours refuses it"
+CONVERTER, CHECKER, INFERENCE = "version converter", "checker", "shape inference"
+SAID = "opset [0-9]+ cannot say this "
+
+RULES = "|".join(
+    (
+        *("axis-out-of-range", "convolution-groups", "crop-shape", "fmod-of-floats", "gather-rank", "gemm-bias"),
+        *("gemm-rank", "initialized-subgraph-input", "initializer-shape", "input-count", "loss-rank"),
+        *("missing-attribute", "nms-scores", "not-a-scalar", "output-count", "output-from-outside", "output-type"),
+        *("quantization-axis", "quantization-granularity", "recurrent-shape", "resize-antialias", "rotary-width"),
+        *("scatter-updates", "shadowed-name", "shapes-differ", "signal-shape", "tensor-data-length"),
+        *("type-constraint", "type-mismatch"),
+    )
+)
+"""Codes of rules that models of the tests break: an axis that there is not, types that an operator does not take."""
+
+REASONS: tuple[tuple[str, str, str], ...] = (
+    # Inference
+    (INFERENCE, "too-many-elements", "a limit of ours on the elements of one value, which callers may lift"),
+    (INFERENCE, "unsupported-node", "the rank of a value is only known to data, and too many follow to try each"),
+    (INFERENCE, "test_add_inference_raises_errors", STRICT),
+    (INFERENCE, "test_add_inference ", "ours names a size that only data tells, where onnx leaves it open"),
+    (INFERENCE, "broadcast-mismatch|type-mismatch|type-constraint|shapes-differ|missing-|declared-type", STRICT),
+    (INFERENCE, "unknown-operator", "the operator is one that the test registers with onnx, which ours does not know"),
+    (INFERENCE, "shadowed-name", STRICT),
+    (INFERENCE, "pathlike_error", "a path is a model to ours, and onnx takes none here"),
+    (
+        INFERENCE,
+        "rejects_cyclic",
+        "ours raises it as an error of inference, which a call that is not strict passes over",
+    ),
+    (INFERENCE, "excessive_length", "a limit of ours on the rank of a value that only data tells"),
+    (INFERENCE, "slice_with_input_shape", "what is sliced keeps its rank, whatever its axes are; onnx forgets it"),
+    (INFERENCE, "sequence", "the elements of a sequence may differ in the size: the standard gives it no name"),
+    (
+        INFERENCE,
+        "dim_param:",
+        "the tests begin with a Reshape by unknown data: of what is declared behind it ours takes numbers, no names",
+    ),
+    # Checker
+    (CHECKER, "unknown-operator", "ai.onnx has no such operator: onnx leaves nodes without a schema unchecked"),
+    (CHECKER, "malformed_bytes", "the test expects another class of error than that of the checker, which ours raises"),
+    (CHECKER, "protobuf_size_over_limit", "the test mocks the size of the message, which ours does not ask for"),
+    (
+        CHECKER,
+        "tensor-data-length",
+        "4-bit elements in int32_data: by the text of the field two are in an entry; the test packs more",
+    ),
+    (CHECKER, RULES, STRICT),
+    # Printer
+    ("printer", r"'\{1.5,-2.5,0\}'", "floats are printed as floats: 0.0"),
+    ("printer", "raw_data_size_mismatch", "a tensor of a wrong size is printed so that it is read back as it is"),
+    ("printer", "undecodable", "ours prints 4-bit elements, and reads them back"),
+    # Versions
+    (CONVERTER, r"tensor\(uint64\)", "onnx casts uint64 to float32 and back, which changes large elements"),
+    (CONVERTER, "external-data-without-folder", "a message has no folder in which external data could be"),
+    (CONVERTER, f"{SAID}Scan", "ours converts no Scan between opsets 8 and 9, in which the axis of batches went"),
+    (CONVERTER, f"{SAID}OneHot", "from opset 11 on a negative index counts from the end; before it was no class"),
+    (CONVERTER, f"{SAID}PRelu", "the slope has no shape by which to tell whether it goes with the channels"),
+    (CONVERTER, f"{SAID}Reduce.* is not constant", "the axes are an input that is not constant; onnx drops them"),
+    (
+        CONVERTER,
+        f"{SAID}Upsample.* is not constant",
+        "the scales are an input with a default, which a call may replace",
+    ),
+    (CONVERTER, "test_constant_9_8", "onnx casts a constant of uint64 from float32; ours becomes an initializer"),
+    (
+        CONVERTER,
+        "'Constant'|2 == 1",
+        "the node is there, but constants made of attributes, or left over, are nodes too",
+    ),
+    (CONVERTER, "test_(rnn|gru|lstm)_13_14", "an attribute that is its default in the new version is not written"),
+    (CONVERTER, "scatter_16_15_bfloat16", "version 13 takes bfloat16 by its schema"),
+    (CONVERTER, "test_range.*'shape'", "an output that is declared without a shape stays so; onnx adds one"),
+    (CONVERTER, "CausalConvWithState", "ours says it by a convolution"),
+    (CONVERTER, RULES, STRICT),
+    # Compose
+    ("compose", "drop_outputs", "of chosen outputs ours keeps the inputs that they need"),
+    ("compose", "mismatch", "ours merges: into the newer IR version, and the newer opset by conversion"),
+    ("compose", "nodes alone", "ours gives a prefix to nodes and values together"),
+    ("compose", "shadowed-name", STRICT),
+    ("compose", "overlapping_value_info", "the names are of no values of the graph, which ours leaves as they are"),
+    ("compose", "overlapping_sparse", "the indices of a sparse tensor are no value, and keep their name"),
+    # Inliner
+    ("inliner", "own functions", "operators that the standard defines by functions are expanded by conversion alone"),
+)
