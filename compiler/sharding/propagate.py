@@ -17,7 +17,7 @@ __all__ = ["Propagation", "propagate"]
 
 @dataclass
 class Propagation:
-    """For each value that has axes, the axes of the mesh that divide each; `why` says what decided, last if again.
+    """For each value that has axes, the axes of the mesh that divide each; `why` says what decided last.
 
     by: the op that passed on the division of a value, where none was stated; in the order in which they were divided.
     """
