@@ -329,6 +329,8 @@ DEVICES: Rows = {
     "microbatches-without-stages": ("microbatches= is given for what has one pipeline stage", "onnxc.compile"),
     "microbatch-count": ("microbatches= is below 1", "onnxc.compile"),
     "unsupported-sharding": ("a sharding is legal and cannot be executed yet", "onnxc.compile"),
+    "config-taken": ("the model has a configuration of the name that the counts give", "onnxc.shard"),
+    "shard-count": ("tp, pp or dp are such that nothing is divided, or more than there is", "onnxc.shard, tp, pp, dp"),
     "unknown-config": ("config= names what the model has not", "onnxc.compile"),
     "device-count-differs": (
         "devices= asks for another number of devices than config= has, or that many ranks of MPI run",

@@ -59,6 +59,7 @@ __all__ = [
     "rename",
     "save_model",
     "schemas",
+    "shard",
     "split",
     "to_text",
     "verify",
@@ -461,6 +462,23 @@ def split(model: "ModelSource", values: Sequence[str]) -> "tuple[ModelProto, Mod
         model, values
     )
     return parts
+
+
+def shard(model: "ModelSource", tp: int = 1, pp: int = 1, dp: int = 1) -> "ModelProto":
+    """The model with a device configuration such as "tp4pp2", as a message: `compile(made, config="tp4pp2")` runs it.
+
+    tp: over how many devices products with weights are divided, as in Megatron; what stands alone as costs least.
+    pp: into how many stages the nodes are parted, with about as many bytes of weights each.
+    dp: into how many blocks the batch is divided, the first axis of the inputs.
+
+    There are tp * pp * dp devices. The annotations are those of the standard, and what is computed stays the same; an
+    older IR version becomes 11, which is the first that has them (docs/multi_device.md).
+
+    Raises ModelError where the model is wrong, InputError where there is nothing to divide or a configuration of that
+    name, UnsupportedError where a node of the standard is not known.
+    """
+    made: ModelProto = importlib.import_module("onnxc.compiler.shard_model").shard_source(model, tp, pp, dp)
+    return made
 
 
 def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "") -> "ModelProto":

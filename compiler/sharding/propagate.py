@@ -17,11 +17,15 @@ __all__ = ["Propagation", "propagate"]
 
 @dataclass
 class Propagation:
-    """For each value that has axes, the axes of the mesh that divide each; `why` says what decided."""
+    """For each value that has axes, the axes of the mesh that divide each; `why` says what decided last.
+
+    by: the op that passed on the division of a value, where none was stated; in the order in which they were divided.
+    """
 
     mesh: Mesh
     dims: dict[Value, list[Axes]] = field(default_factory=dict)
     why: dict[Value, str] = field(default_factory=dict)
+    by: dict[Value, Op] = field(default_factory=dict)
 
     def sharding(self, value: Value) -> Sharding:
         """How the value is divided."""
@@ -134,6 +138,7 @@ class _Walk:
         if value in self.stated or dims[axis] or used & set(axes):
             return False
         dims[axis] = axes
+        self.found.by[value] = op
         self.found.why[value] = f"{op.name} at {op.location}" if op.location else op.name
         return True
 

@@ -4,7 +4,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.sharding.partition import Partition
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["sharding_report"]
+__all__ = ["sharding_report", "value_name"]
 
 
 def sharding_report(divided: Partition) -> dict[str, JsonValue]:
@@ -14,13 +14,13 @@ def sharding_report(divided: Partition) -> dict[str, JsonValue]:
         "mesh": str(found.mesh),
         "collectives": [_collective(op) for op in divided.collectives()],
         "values": [
-            {"value": _name(value), "sharding": str(found.sharding(value)), "why": why}
+            {"value": value_name(value), "sharding": str(found.sharding(value)), "why": why}
             for value, why in found.why.items()
         ],
     }
 
 
-def _name(value: Value) -> str:
+def value_name(value: Value) -> str:
     """A parameter by its name, a result by its op and node."""
     if value.op is None:
         return value.producer.name

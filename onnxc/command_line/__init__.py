@@ -1,1 +1,1 @@
-"""The command line: `onnxc compile | run | check | infer | inspect | bench | profile | demo`."""
+"""The command line: `onnxc compile | run | check | infer | inspect | shard | bench | profile | demo`."""
