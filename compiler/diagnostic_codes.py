@@ -381,6 +381,7 @@ OPTIONS: Rows = {
     "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
     "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),
     "unknown-value": ("the model has no value of that name", "onnxc.rename, onnxc.extract, onnxc.split"),
+    "versions-of-model": ("versions are given for a whole model, which has its own", "onnxc.check, opset_imports"),
     "opset-contradiction": ("opset is another than the model imports", "onnxc.compile, opset"),
     "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset; onnxc.compile, opset"),
     "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),
