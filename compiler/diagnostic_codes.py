@@ -138,6 +138,7 @@ TYPES: Rows = {
 TENSORS: Rows = {
     "external-data-checksum": ("the digest of an external file is not what the tensor says", "ONNX IR, external data"),
     "external-data-entry": ("an entry is there twice, or is no number of bytes", "ONNX IR, external data"),
+    "external-data-key": ("a warning: an entry has a key that the standard does not have", "ONNX IR, external data"),
     "external-data-length": ("the length in an external file is not that of the tensor", "ONNX IR, external data"),
     "external-data-link": ("the way to an external file leads through a link", "protection of other files"),
     "external-data-location": ("the location is missing, or not below the model's folder", "ONNX IR, external data"),
