@@ -493,7 +493,7 @@ def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str |
 def schemas(operator: str, domain: str = "") -> "tuple[Schema, ...]":
     """Every version of an operator, oldest first: its inputs, outputs, attributes and types; none for an unknown one.
 
-    domain: the empty string is ai.onnx.
+    domain: the empty string is ai.onnx. The texts are on the page that `url` of a schema names.
     """
     found: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(domain, operator)
     return found
