@@ -17,7 +17,12 @@ from onnxc.runtime.errors import InputError
 __all__ = ["convert_loaded", "convert_source"]
 
 
-def convert_source(source: ModelSource, opset: int, limits: Limits | Mapping[str, int] | None = None) -> ModelProto:
+def convert_source(
+    source: ModelSource,
+    opset: int,
+    limits: Limits | Mapping[str, int] | None = None,
+    allow_links: bool = False,
+) -> ModelProto:
     """The model in that opset of ai.onnx.
 
     Raises InputError for an opset that there is not, ModelError where the model is wrong or a node cannot be said.
@@ -27,13 +32,13 @@ def convert_source(source: ModelSource, opset: int, limits: Limits | Mapping[str
         raise InputError(f"opset is {opset!r}, expected an integer", code="option-type")
     if newest is None or not 1 <= opset <= newest:
         raise InputError(f"opset is {opset}, expected 1 to {newest}", code="opset-range")
-    return convert_loaded(read_model(source), opset, make_limits(limits))
+    return convert_loaded(read_model(source, allow_links=allow_links), opset, make_limits(limits))
 
 
 def convert_loaded(loaded: LoadedModel, opset: int, within: Limits = DEFAULT_LIMITS) -> ModelProto:
     """The model in an opset that there is."""
-    store = TensorStore(ExternalFiles(loaded.folder), limits=within)
+    store = TensorStore(ExternalFiles(loaded.folder, allow_links=loaded.allow_links), limits=within)
     typed = typed_model(loaded, within, whole_functions=True)
     converted = convert_opset(loaded.proto, typed, opset, store)
-    check_model(wrap_model(converted, loaded.folder), limits=within)
+    check_model(wrap_model(converted, loaded.folder, allow_links=loaded.allow_links), limits=within)
     return converted

@@ -427,11 +427,14 @@ def register(*operators: "CustomOperator") -> "Registration":
 
 
 def convert_version(
-    model: "ModelSource", opset: int, limits: "Limits | Mapping[str, int] | None" = None
+    model: "ModelSource",
+    opset: int,
+    limits: "Limits | Mapping[str, int] | None" = None,
+    allow_links: bool = False,
 ) -> "ModelProto":
     """The model in another version of ai.onnx, older or newer, as a message: `SerializeToString()` gives its bytes.
 
-    opset: 1 to the newest that onnxc knows. limits: as for `compile`.
+    opset: 1 to the newest that onnxc knows. limits, allow_links: as for `compile`.
 
     Every node means what it meant, those of functions and of graphs in nodes too, and all else that the model carries
     is kept (docs/versions.md). Other domains stay in their versions.
@@ -439,7 +442,7 @@ def convert_version(
     Raises ModelError that names a node which that version cannot say, InputError for an opset that there is not.
     """
     converted: ModelProto = importlib.import_module("onnxc.compiler.model_versions").convert_source(
-        model, opset, limits
+        model, opset, limits, allow_links
     )
     return converted
 

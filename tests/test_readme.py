@@ -76,7 +76,8 @@ def expect_known(words: list[str]) -> None:
         return
     command = main.commands.get(words[1])
     assert command is not None, f"there is no command {words[1]}"
-    context = click.Context(command)
+    # Commands remember what asks them for help, which the group says.
+    context = click.Context(command, parent=click.Context(main, **main.context_settings))
     given, rest, _ = command.make_parser(context).parse_args(words[2:])
     assert not rest, f"{words[1]} does not take {rest}"
     for parameter in command.params:

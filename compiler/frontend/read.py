@@ -110,10 +110,10 @@ def _lacks_opset(model: ModelProto, opset: int) -> bool:
     return not imported
 
 
-def wrap_model(model: ModelProto, folder: Path | None) -> LoadedModel:
+def wrap_model(model: ModelProto, folder: Path | None, *, allow_links: bool = False) -> LoadedModel:
     """A model that is in memory already, with its external data in `folder`."""
     data = _serialized(model)
-    return LoadedModel(data, model, {}, folder, hashlib.sha256(data).hexdigest())
+    return LoadedModel(data, model, {}, folder, hashlib.sha256(data).hexdigest(), allow_links)
 
 
 def _open(source: object) -> tuple[memoryview, Path | None]:

@@ -26,8 +26,11 @@ from onnxc.command_line.progress import progress
 from onnxc.command_line.random_inputs import complete_inputs
 from onnxc.command_line.reduce import reduce_command
 from onnxc.command_line.report import report_parts
+from onnxc.command_line.rewrite import REWRITING, write_model
+from onnxc.command_line.schema import schema_command
 from onnxc.command_line.serve import serve_command
 from onnxc.command_line.shared import (
+    ALLOW_LINKS,
     AS_JSON,
     CONFIG,
     DEVICES,
@@ -36,6 +39,7 @@ from onnxc.command_line.shared import (
     INPUT,
     LIMIT,
     MODEL,
+    OPERATORS,
     OPSET,
     PRECISION,
     SEED,
@@ -55,10 +59,8 @@ from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.driver import STAGES, Noun, run_stages
-from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.inspect_model import find_types
-from onnxc.compiler.model_texts import file_bytes
 from onnxc.compiler.options import CompileOptions, make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import layer_errors, output_errors
@@ -97,8 +99,10 @@ for command in (
     doctor_command,
     profile_command,
     reduce_command,
+    schema_command,
     serve_command,
     train_command,
+    *REWRITING,
 ):
     main.add_command(command)
 
@@ -124,6 +128,8 @@ for command in (
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @click.option(
     "--specialize",
@@ -148,11 +154,13 @@ def compile_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     specialize: Mapping[str, list[int]],
     config: str | None,
     devices: str | None,
     *,
+    allow_links: bool,
     weights_file: bool,
     keep_params: bool,
     strict: bool,
@@ -175,6 +183,8 @@ def compile_command(
         config=config,
         devices=devices,
         strict=strict,
+        operators=operators,
+        allow_links=allow_links,
         opset=opset,
     )
     if emit == "c-library":
@@ -212,6 +222,8 @@ def compile_command(
 @SHAPE
 @DTYPE
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @PRECISION
 @CONFIG
 @DEVICES
@@ -228,6 +240,7 @@ def run_command(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, str] | str | None,
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     precision: str,
     config: str | None,
     devices: str | None,
@@ -235,13 +248,28 @@ def run_command(
     seed: int,
     repeat: int | None,
     output: Path | None,
+    *,
+    allow_links: bool,
 ) -> None:
     """Call MODEL, an .onnx or .onnxc file, once.
 
     Inputs that are not given are drawn at random; their symbolic sizes are what --dim NAME=8 says, or what the given
     inputs have, or 1. Of several processes, as mpirun starts them, the first one speaks for all.
     """
-    executable = open_model(model, target, dims, shapes, precision, threads, dtypes, opset, config, devices)
+    executable = open_model(
+        model,
+        target,
+        dims,
+        shapes,
+        precision,
+        threads,
+        dtypes,
+        opset,
+        config,
+        devices,
+        operators,
+        allow_links=allow_links,
+    )
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
     results = executable.run(feed)
     seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat or 0)]
@@ -314,13 +342,23 @@ def precision_command(
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each finding.")
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @reporting_errors
-def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, as_json: bool) -> None:
+def check_command(
+    model: Path,
+    limits: Mapping[str, int],
+    opset: int | None,
+    operators: tuple[CustomOperator, ...],
+    *,
+    as_json: bool,
+    allow_links: bool,
+) -> None:
     """Print every finding about MODEL.
 
     The exit code is 1 if one of them is an error.
     """
-    findings = onnxc.check(model, limits, opset=opset)
+    findings = onnxc.check(model, limits, operators, allow_links, opset)
     if as_json:
         click.echo(json.dumps([finding.to_json() for finding in findings], indent=2, ensure_ascii=False))
     else:
@@ -339,6 +377,8 @@ def check_command(model: Path, limits: Mapping[str, int], opset: int | None, *, 
 @DTYPE
 @LIMIT
 @OPSET
+@OPERATORS
+@ALLOW_LINKS
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the annotated model.")
 @click.option("--report", is_flag=True, help="Print only the values whose rank data decides, and why.")
 @reporting_errors
@@ -349,8 +389,10 @@ def infer_command(
     dtypes: Mapping[str, str] | str | None,
     limits: Mapping[str, int],
     opset: int | None,
+    operators: tuple[CustomOperator, ...],
     output: Path | None,
     *,
+    allow_links: bool,
     report: bool,
 ) -> None:
     """Print the type of every value of MODEL.
@@ -360,11 +402,20 @@ def infer_command(
     """
     with progress(f"inferring {model.name}"):
         if output is not None:
-            typed = onnxc.infer(model, dims, shapes, dtypes, limits=limits, opset=opset)
+            typed = onnxc.infer(model, dims, shapes, dtypes, operators, allow_links, limits, opset)
             write_model(typed, output, model)
         if output is not None and not report:
             return
-        options = make_options("interpreter", dims, shapes, dtypes, limits=limits, opset=opset)
+        options = make_options(
+            "interpreter",
+            dims,
+            shapes,
+            dtypes,
+            limits=limits,
+            operators=operators,
+            allow_links=allow_links,
+            opset=opset,
+        )
         types = find_types(model, options)
     for value in types.values:
         if not report or value.reason:
@@ -372,49 +423,6 @@ def infer_command(
     if report:
         ranked = sum(not value.reason for value in types.values)
         click.echo(f"{ranked} of {len(types.values)} values have a known rank")
-
-
-@main.command("inline")
-@MODEL
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Where to write.")
-@click.option(
-    "--function",
-    "functions",
-    multiple=True,
-    metavar="[DOMAIN.]NAME[:OVERLOAD]",
-    help="Expand this one; may be repeated. Default: all.",
-)
-@LIMIT
-@OPSET
-@reporting_errors
-def inline_command(
-    model: Path, output: Path, functions: tuple[str, ...], limits: Mapping[str, int], opset: int | None
-) -> None:
-    """Write MODEL with its functions expanded where they are called.
-
-    Everything else that the file carries is kept. Weights in files of their own stay there.
-    """
-    with progress(f"expanding {model.name}"):
-        inlined = onnxc.inline(model, functions or None, limits, opset=opset)
-        write_model(inlined, output, model)
-    click.echo(f"{output}: {len(inlined.graph.node)} nodes, {len(inlined.functions)} functions")
-
-
-@main.command("convert")
-@MODEL
-@click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--opset", type=int, help="The version of ai.onnx to convert to, older or newer.")
-@LIMIT
-@reporting_errors
-def convert_command(model: Path, output: Path, opset: int | None, limits: Mapping[str, int]) -> None:
-    """Write MODEL as OUTPUT, in the form that its ending names.
-
-    .onnxtxt is ONNX's own text syntax, .textproto protobuf's text format, .json JSON; all else the binary form. A text
-    is read back as exactly the same model. With --opset it is in that version of ai.onnx, and means what it meant.
-    """
-    with progress(f"converting {model.name}"):
-        made = read_model(model).proto if opset is None else onnxc.convert_version(model, opset, limits)
-        write_model(made, output, model)
 
 
 @main.command("inspect")
@@ -508,14 +516,6 @@ def timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
-
-
-def write_model(made: ModelProto, output: Path, source: Path) -> None:
-    """Writes a model that was made from the file `source`, as its ending tells; says where it leaves weights behind."""
-    output.write_bytes(file_bytes(made, output.name))
-    is_elsewhere = output.absolute().parent != source.absolute().parent
-    if is_elsewhere and any(tensor.external_data for tensor in made.graph.initializer):
-        click.echo(f"{output} reads the weights beside {source}: put it there, or copy them", err=True)
 
 
 def write_text(text: str, output: Path | None) -> None:

@@ -2,12 +2,15 @@
 
 import json
 import re
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import click
 import numpy as np
 
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.runtime.plain_files import open_plain_file
 
 Range = int | tuple[int, int | None]
@@ -18,6 +21,8 @@ DTYPE_FORM = "NAME=float16 or float16"
 LIMIT_FORM = "NAME=20"
 COUNTS_FORM = "1,2"
 CHOICES_FORM = "NAME=1,8"
+NAMES_FORM = "OLD=NEW"
+OPERATORS_FORM = "MODULE:NAME"
 INPUT_FORM = "NAME=@FILE.npy or NAME=VALUE"
 
 
@@ -94,6 +99,41 @@ def parse_counts(_context: click.Context, _option: click.Parameter, text: str | 
     if not re.fullmatch(r"[1-9]\d{0,3}(,[1-9]\d{0,3})*", text):
         raise click.BadParameter(f"{text!r} is not of the form {COUNTS_FORM}")
     return tuple(dict.fromkeys(map(int, text.split(","))))
+
+
+def parse_names(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    """hidden=features is a name and the one in its place."""
+    names = [named(text, NAMES_FORM) for text in texts]
+    if len(dict(names)) < len(names):
+        raise click.BadParameter(f"one name is given twice: {', '.join(texts)}")
+    return dict(names)
+
+
+def parse_operators(
+    _context: click.Context, _option: click.Parameter, texts: Sequence[str]
+) -> tuple[CustomOperator, ...]:
+    """package.ops:swish is the custom operator of that name in a module, or a sequence of them."""
+    return tuple(operator for text in texts for operator in imported_operators(text))
+
+
+def imported_operators(text: str) -> tuple[CustomOperator, ...]:
+    """The operators at an import path; a module that is not installed is one of the working folder."""
+    module, _, name = text.partition(":")
+    if not re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", text):
+        raise click.BadParameter(f"{text!r} is not of the form {OPERATORS_FORM}")
+    # At the end, so that nothing in the working folder stands for what is installed.
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(folder)
+    try:
+        value: object = getattr(import_module(module), name)
+    except Exception as problem:
+        # A module runs its own code when it is imported, which may raise anything.
+        raise click.BadParameter(f"{text!r} cannot be imported: {type(problem).__name__}: {problem}") from problem
+    operators = (value,) if isinstance(value, CustomOperator) else value
+    if not isinstance(operators, list | tuple) or not all(isinstance(each, CustomOperator) for each in operators):
+        kind = type(value).__name__
+        raise click.BadParameter(f"{text!r} is of type {kind}, expected what onnxc.custom_operator makes, or a list")
+    return tuple(operators)
 
 
 def parse_inputs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TextIO, get_args
@@ -18,9 +18,11 @@ from onnxc.command_line.option_values import (
     parse_dtypes,
     parse_inputs,
     parse_limits,
+    parse_operators,
     parse_shapes,
 )
 from onnxc.command_line.progress import progress
+from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dim_text import parse_dim
 from onnxc.compiler.passes.lower.precision_policy import Precision
@@ -30,8 +32,8 @@ from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = [
-    "AS_JSON", "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPSET", "PRECISION", "SEED", "SHAPE",
-    "TARGET", "THREADS",
+    "ALLOW_LINKS", "AS_JSON", "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPERATORS", "OPSET",
+    "PRECISION", "SEED", "SHAPE", "TARGET", "THREADS",
     "expect_known_names", "fixed_sizes", "is_artifact", "open_model", "print_parts", "progress", "reporting_errors",
     "write_page",
 ]  # fmt: skip
@@ -71,6 +73,16 @@ DTYPE = click.option(
     help="The element type of an input, in place of the declared one, or of all floats of the model.",
 )
 OPSET = click.option("--opset", type=click.IntRange(min=1), help="Of a model that does not say its opset.")
+OPERATORS = click.option(
+    "--operators",
+    multiple=True,
+    callback=parse_operators,
+    metavar="MODULE:NAME",
+    help="Custom operators that the model calls: one, or a sequence of them, in a module; its code runs.",
+)
+ALLOW_LINKS = click.option(
+    "--allow-links", is_flag=True, help="Follow links in the folder of the model to its external data."
+)
 LIMIT = click.option(
     "--limit", "limits", multiple=True, callback=parse_limits, metavar="NAME=N", help="How far the model may go."
 )
@@ -151,11 +163,15 @@ def open_model(
     opset: int | None = None,
     config: str | None = None,
     devices: str | None = None,
+    operators: Sequence[CustomOperator] = (),
+    *,
+    allow_links: bool = False,
 ) -> Executable:
     """The file as an executable: an artifact is loaded, a model compiled."""
     if is_artifact(model):
-        if dtypes or opset is not None or config is not None:
-            raise click.UsageError("--dtype, --opset and --config are for models; an artifact is compiled already")
+        if dtypes or opset is not None or config is not None or operators or allow_links:
+            given = "--dtype, --opset, --config, --operators and --allow-links"
+            raise click.UsageError(f"{given} are for models; an artifact is compiled already")
         executable = onnxc.load(model, threads=threads, devices=devices)
         expect_known_names(executable.inputs, dims, shapes)
         return executable
@@ -168,6 +184,8 @@ def open_model(
             dtypes,
             precision=precision,
             threads=threads,
+            operators=operators,
+            allow_links=allow_links,
             opset=opset,
             config=config,
             devices=devices,

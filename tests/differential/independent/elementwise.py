@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from tests.differential.independent.registry import Given, Rounded, computes
@@ -148,11 +149,12 @@ def quantize(g: Given) -> list[object]:
         block = g.int("block_size")
         scale = spread(scale, x.shape, g.int("axis"), block)
         zero = None if zero is None else spread(zero, x.shape, g.int("axis"), block)
-    least, most = bounds(
-        zero.dtype if zero is not None else g.dtype("output_dtype") if g.int("output_dtype") else np.dtype(np.uint8)
-    )
+    unsaid = g.dtype("output_dtype") if g.int("output_dtype") else np.dtype(np.uint8)
+    dtype = unsaid if zero is None else zero.dtype
+    least, most = bounds(dtype)
     shift = 0 if zero is None else zero.astype(np.float64)
-    return [Rounded(np.clip(quotient(g, x / scale) + shift, least, most))]
+    quantized = np.clip(quotient(g, x / scale) + shift, least, most)
+    return [quantized.astype(dtype) if "float" in dtype.name else Rounded(quantized)]
 
 
 def quotient(g: Given, value: np.ndarray) -> np.ndarray:
@@ -166,6 +168,9 @@ def spread(values: np.ndarray, shape: tuple[int, ...], axis: int, block: int) ->
     return np.take(repeated, range(shape[axis]), axis)
 
 
-def bounds(dtype: np.dtype) -> tuple[int, int]:
+def bounds(dtype: np.dtype) -> tuple[float, float]:
+    if "float" in dtype.name:
+        most = float(ml_dtypes.finfo(dtype).max)
+        return -most, most
     bits = int(dtype.name.lstrip("uint"))
     return (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

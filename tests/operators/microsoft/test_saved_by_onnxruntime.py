@@ -12,6 +12,7 @@ from onnx import ModelProto, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
 
 import onnxc
+from benchmarks.models.small_llama import small_llama, small_llama_feeds
 from tests.operators.microsoft.agreement import normal, run_theirs
 
 LEVELS = onnxruntime.GraphOptimizationLevel
@@ -177,3 +178,23 @@ def test_dynamic_quantisation(level: onnxruntime.GraphOptimizationLevel | None, 
     saved = onnx.load(target) if level is None else optimised(target, level, tmp_path)
     operators = {"MatMulInteger"} if level is None else {"DynamicQuantizeMatMul", "MatMulIntegerToFloat"}
     assert_agrees_compiled(saved, FEEDS["transformer"], operators)
+
+
+@pytest.fixture(scope="module")
+def decoders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The small decoder as it is written, and as the optimiser saves it."""
+    folder = tmp_path_factory.mktemp("decoders")
+    onnx.save(small_llama(), folder / "source.onnx")
+    onnx.save(optimised(folder / "source.onnx", LEVELS.ORT_ENABLE_ALL, folder), folder / "all.onnx")
+    return {"source": folder / "source.onnx", "all": folder / "all.onnx"}
+
+
+@pytest.mark.parametrize("form", ["source", "all"])
+def test_a_decoder_with_weights_of_4_bits(form: str, decoders: Mapping[str, Path]) -> None:
+    executable = onnxc.compile(decoders[form])
+    for past in (0, 5):
+        feeds = small_llama_feeds(2, past)
+        expected = run_theirs(onnx.load(decoders[form]), feeds)
+        actual = executable.run(None, {info.name: feeds[info.name] for info in executable.inputs})
+        for ours, theirs in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=2.0**-18 * np.abs(theirs).max())

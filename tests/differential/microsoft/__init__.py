@@ -1,0 +1,1 @@
+"""Drawn models of single operators of com.microsoft, held against ONNX Runtime."""
