@@ -11,7 +11,6 @@ from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_check
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.compiler.cache_folder import default_cache_folder
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
 from onnxc.compiler.frontend.custom.registered import operators_with
 from onnxc.compiler.frontend.input_options import InputOptions
@@ -20,6 +19,7 @@ from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_o
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
+from onnxc.runtime.cache_folder import default_cache_folder
 from onnxc.runtime.device_choice import parse_devices
 from onnxc.runtime.errors import InputError, UnsupportedError
 

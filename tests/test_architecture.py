@@ -18,9 +18,9 @@ MAX_LINES = 800
 # The longest prefix that fits a module says which of our modules it may import.
 ALLOWED = {
     "onnxc": ("onnxc",),
-    # The server calls the compiler in other processes only; what it asks of it here is where results are kept.
-    "onnxc.serving": ("onnxc.serving", "onnxc.runtime", "onnxc.compiler.cache_folder"),
-    "onnxc.serving.compile_apart": ("onnxc", "onnxc.runtime", "onnxc.compiler.cache_folder"),
+    # The server calls the compiler in other processes only.
+    "onnxc.serving": ("onnxc.serving", "onnxc.runtime"),
+    "onnxc.serving.compile_apart": ("onnxc", "onnxc.runtime"),
     "onnxc.serving.descriptions": ("onnxc", "onnxc.serving", "onnxc.runtime"),
     "onnxc.runtime": ("onnxc.runtime",),
     "onnxc.runtime.host": ("onnxc.runtime.host", "onnxc.runtime.errors", "onnxc.runtime.sparse_tensor"),
@@ -34,11 +34,9 @@ ALLOWED = {
         "onnxc.runtime.errors",
     ),
     "onnxc.compiler.limits": ("onnxc.runtime.errors",),
-    "onnxc.compiler.cache_folder": (),
     "onnxc.compiler.jobs": ("onnxc.compiler.jobs", "onnxc.runtime.errors"),
     # Options stand below all that they are for.
     "onnxc.compiler.options": (
-        "onnxc.compiler.cache_folder",
         "onnxc.compiler.frontend.custom",
         "onnxc.compiler.frontend.input_options",
         "onnxc.compiler.frontend.read",
@@ -46,6 +44,7 @@ ALLOWED = {
         "onnxc.compiler.limits",
         "onnxc.compiler.passes.lower.precision_policy",
         "onnxc.compiler.target",
+        "onnxc.runtime.cache_folder",
         "onnxc.runtime.device_choice",
         "onnxc.runtime.errors",
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from onnxc.command_line.main import main
+from onnxc.command_line.main import COMMANDS, load_command, main
 from tests.support.coverage import README, with_table
 
 ROOT = README.parent
@@ -74,8 +74,8 @@ def expect_known(words: list[str]) -> None:
     assert len(words) > 1, "a command is missing"
     if words[1] in ("--help", "--version"):
         return
-    command = main.commands.get(words[1])
-    assert command is not None, f"there is no command {words[1]}"
+    assert words[1] in COMMANDS, f"there is no command {words[1]}"
+    command = load_command(words[1])
     # Commands remember what asks them for help, which the group says.
     context = click.Context(command, parent=click.Context(main, **main.context_settings))
     given, rest, _ = command.make_parser(context).parse_args(words[2:])

@@ -1,8 +1,8 @@
-"""What `run` and `inspect` print: tables of arrays, of a model, of an artifact."""
+"""What `inspect` prints: tables of a model, and of an artifact."""
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,27 +16,6 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, Tensor
 from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.load import read_artifact, signature_of
-
-SHOWN_ELEMENTS = 6
-
-
-def arrays_table(arrays: Mapping[str, object]) -> Table:
-    """Name, type, range and first elements of each array."""
-    made = table("output", "type", "from", "to", "elements")
-    for name, value in arrays.items():
-        made.add_row(
-            name, *(array_cells(value) if isinstance(value, np.ndarray) else (type(value).__name__, "", "", ""))
-        )
-    return made
-
-
-def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
-    kind = f"{array.dtype}{list(array.shape)}"
-    first = ", ".join(number(element) for element in array.reshape(-1)[:SHOWN_ELEMENTS])
-    elements = first + (", ..." if array.size > SHOWN_ELEMENTS else "")
-    if array.size == 0 or array.dtype.kind not in "iuf":
-        return kind, "", "", elements
-    return kind, number(array.min()), number(array.max()), elements
 
 
 def model_parts(path: Path) -> Iterator[RenderableType]:

@@ -19,8 +19,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from onnxc.compiler.cache_folder import default_cache_folder
 from onnxc.compiler.target import parse_target
+from onnxc.runtime.cache_folder import default_cache_folder
 from onnxc.runtime.cpu import host_architecture, host_features
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.gpu.device import device_count, properties_of

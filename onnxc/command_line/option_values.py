@@ -6,12 +6,15 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.runtime.plain_files import open_plain_file
+
+if TYPE_CHECKING:
+    from onnxc.compiler.frontend.custom.operators import CustomOperator
 
 Range = int | tuple[int, int | None]
 DIM_FORM = "NAME=8 or NAME=1..64"
@@ -111,12 +114,12 @@ def parse_names(_context: click.Context, _option: click.Parameter, texts: Sequen
 
 def parse_operators(
     _context: click.Context, _option: click.Parameter, texts: Sequence[str]
-) -> tuple[CustomOperator, ...]:
+) -> "tuple[CustomOperator, ...]":
     """package.ops:swish is the custom operator of that name in a module, or a sequence of them."""
     return tuple(operator for text in texts for operator in imported_operators(text))
 
 
-def imported_operators(text: str) -> tuple[CustomOperator, ...]:
+def imported_operators(text: str) -> "tuple[CustomOperator, ...]":
     """The operators at an import path; a module that is not installed is one of the working folder."""
     module, _, name = text.partition(":")
     if not re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", text):
@@ -129,8 +132,9 @@ def imported_operators(text: str) -> tuple[CustomOperator, ...]:
     except Exception as problem:
         # A module runs its own code when it is imported, which may raise anything.
         raise click.BadParameter(f"{text!r} cannot be imported: {type(problem).__name__}: {problem}") from problem
-    operators = (value,) if isinstance(value, CustomOperator) else value
-    if not isinstance(operators, list | tuple) or not all(isinstance(each, CustomOperator) for each in operators):
+    expected = import_module("onnxc.compiler.frontend.custom.operators").CustomOperator
+    operators = (value,) if isinstance(value, expected) else value
+    if not isinstance(operators, list | tuple) or not all(isinstance(each, expected) for each in operators):
         kind = type(value).__name__
         raise click.BadParameter(f"{text!r} is of type {kind}, expected what onnxc.custom_operator makes, or a list")
     return tuple(operators)

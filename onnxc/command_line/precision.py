@@ -1,12 +1,86 @@
-"""What `precision` prints: the errors of outputs and layers in a lower precision, as tables or as JSON."""
+"""`onnxc precision`: what a lower precision costs, the errors of outputs and layers as tables or as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+import click
 from rich.console import RenderableType
 
+import onnxc
+from onnxc.command_line.array_files import named_arrays
+from onnxc.command_line.option_values import Range, Shape
+from onnxc.command_line.progress import progress
+from onnxc.command_line.random_inputs import complete_inputs
+from onnxc.command_line.shared import (
+    AS_JSON,
+    DIM,
+    INPUT,
+    MODEL,
+    SEED,
+    SHAPE,
+    TARGET,
+    THREADS,
+    fixed_sizes,
+    print_parts,
+    reporting_errors,
+)
 from onnxc.command_line.tables import number, table
-from onnxc.compiler.precision_errors import LayerError, OutputError
+from onnxc.compiler.options import make_options
+from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
+from onnxc.compiler.precision_errors import LayerError, OutputError, layer_errors, output_errors
+from onnxc.runtime.values import import_value
+
+__all__ = ["precision_command"]
+
+
+@click.command("precision")
+@MODEL
+@click.option("--to", type=click.Choice(list(STORED)), required=True, help="The precision to look at.")
+@INPUT
+@TARGET
+@DIM
+@SHAPE
+@THREADS
+@click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="How many calls to compare.")
+@SEED
+@click.option("--layers", type=click.IntRange(min=0), default=0, help="Name as many nodes where the error grows most.")
+@AS_JSON
+@reporting_errors
+def precision_command(
+    model: Path,
+    to: Precision,
+    inputs: Mapping[str, object],
+    target: str,
+    dims: Mapping[str, Range],
+    shapes: Mapping[str, Shape],
+    threads: int | None,
+    samples: int,
+    seed: int,
+    layers: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what a lower precision costs MODEL.
+
+    The model runs in fp32 and in the other precision on the given inputs, or on drawn ones as for `run`; the errors of
+    each output are printed. --layers interprets both programs node by node, on the first sample.
+    """
+    with progress(f"compiling {model.name} twice"):
+        both = [onnxc.compile(model, target, dims, shapes, precision=each, threads=threads) for each in ("fp32", to)]
+    feeds = [complete_inputs(both[0].inputs, inputs, shapes, fixed_sizes(dims), seed + n) for n in range(samples)]
+    outputs = output_errors(*([dict(named_arrays(each.run(feed))) for feed in feeds] for each in both))
+    options = make_options("interpreter", dims, shapes, precision=to)
+    given = {
+        info.name: import_value(feeds[0][info.name], info.text, info.name)
+        for info in both[0].inputs
+        if info.name in feeds[0]
+    }
+    found = layer_errors(model, options, given)[:layers] if layers else ()
+    if as_json:
+        click.echo(precision_json(to, samples, outputs, found))
+    else:
+        print_parts(precision_parts(to, samples, outputs, found))
 
 
 def precision_parts(

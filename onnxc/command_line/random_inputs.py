@@ -7,10 +7,8 @@ import click
 import numpy as np
 
 from onnxc.command_line.option_values import Shape
-from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
-from onnxc.compiler.ir.dim_text import parse_dim
-from onnxc.runtime.dtypes import DType
-from onnxc.runtime.host.elements import is_float, is_integer
+from onnxc.command_line.size_texts import value_of
+from onnxc.runtime.dtypes import DType, dtype_kind
 from onnxc.runtime.signature import TensorInfo
 from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import sparse_element
@@ -56,15 +54,7 @@ def bound_sizes(infos: Sequence[TensorInfo], known: Mapping[str, tuple[int, ...]
 def shape_of(info: TensorInfo, symbols: Mapping[str, int]) -> tuple[int, ...]:
     if info.shape is None:
         raise click.UsageError(f'input "{info.name}" is {info.text}; give it with --input {info.name}=...')
-    return tuple(size if isinstance(size, int) else size_of(size, symbols) for size in info.shape)
-
-
-def size_of(text: str, symbols: Mapping[str, int]) -> int:
-    """The value of an expression of sizes, 1 for each symbol without a value."""
-    if text in symbols:
-        return symbols[text]
-    size = parse_dim(text)
-    return evaluate(size, {name: symbols.get(name, 1) for name in symbols_of(size)})
+    return tuple(size if isinstance(size, int) else value_of(size, symbols) for size in info.shape)
 
 
 def draw(info: TensorInfo, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray | SparseTensor:
@@ -81,9 +71,9 @@ def draw_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -
     """Normal for floats and complex numbers, 0 or 1 for integers and bools, empty for texts."""
     if dtype.kind == "O":
         return np.full(shape, "", object)
-    if dtype.kind == "b" or is_integer(dtype):
+    kind = dtype_kind(dtype)
+    if kind in ("bool", "integer"):
         return rng.integers(0, 2, shape).astype(dtype)
-    if dtype.kind == "c":
+    if kind == "complex":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    assert is_float(dtype), dtype
     return rng.standard_normal(shape).astype(dtype)

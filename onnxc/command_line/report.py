@@ -1,16 +1,38 @@
-"""The report of a compilation for people: what the report.py of a code generator says as tables, any other as text."""
+"""`onnxc report`: how a model was compiled, as tables where the report.py of a code generator says so, else as text."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+import click
 from rich.console import RenderableType
 
+from onnxc.command_line.shared import print_parts, reporting_errors
 from onnxc.command_line.tables import facts_table, json_text, table
+from onnxc.runtime.load import read_artifact
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["report_parts"]
+__all__ = ["report_command", "report_parts"]
 
 _UNITS = ("", "k", "M", "G", "T", "P")
+
+
+@click.command("report")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@reporting_errors
+def report_command(file: Path, *, as_json: bool) -> None:
+    """Say how a model was compiled.
+
+    FILE is an .onnxc file. Of code for a GPU, its launches with what the cost model expects of them, its kernels, and
+    every copy between host and device inside of a call are printed.
+    """
+    report = read_artifact(file).report
+    if as_json:
+        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+    else:
+        print_parts(report_parts(report))
 
 
 def report_parts(report: JsonValue) -> Iterator[RenderableType]:

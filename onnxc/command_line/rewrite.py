@@ -16,7 +16,15 @@ from onnxc.compiler.frontend.text_forms.forms import form_of_path
 from onnxc.compiler.model_texts import file_bytes
 from onnxc.runtime.plain_files import replaced_file
 
-__all__ = ["REWRITING", "write_model"]
+__all__ = [
+    "convert_command",
+    "extract_command",
+    "inline_command",
+    "merge_command",
+    "rename_command",
+    "split_command",
+    "write_model",
+]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -172,9 +180,6 @@ def rename_command(model: Path, output: Path, names: Mapping[str, str], prefix: 
         raise click.UsageError("--value or --prefix says what to rename")
     with progress(f"renaming values of {model.name}"):
         _write_part(onnxc.rename(model, names, prefix), output, model)
-
-
-REWRITING = (inline_command, convert_command, extract_command, split_command, merge_command, rename_command)
 
 
 def _write_part(part: ModelProto, output: Path, *sources: Path) -> None:

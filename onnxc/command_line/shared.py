@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TextIO, get_args
+from typing import TYPE_CHECKING, ParamSpec, TextIO
 
 import click
 from rich.console import Console, RenderableType
@@ -22,14 +22,14 @@ from onnxc.command_line.option_values import (
     parse_shapes,
 )
 from onnxc.command_line.progress import progress
-from onnxc.compiler.frontend.custom.operators import CustomOperator
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dim_text import parse_dim
-from onnxc.compiler.passes.lower.precision_policy import Precision
+from onnxc.command_line.size_texts import symbols_in
 from onnxc.runtime.errors import InputError, ModelWarning, OnnxcError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
+
+if TYPE_CHECKING:
+    from onnxc.compiler.frontend.custom.operators import CustomOperator
 
 __all__ = [
     "ALLOW_LINKS", "AS_JSON", "CONFIG", "DEVICES", "DIM", "DTYPE", "INPUT", "LIMIT", "MODEL", "OPERATORS", "OPSET",
@@ -40,6 +40,8 @@ __all__ = [
 
 P = ParamSpec("P")
 PIPE_COLUMNS = 160
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+"""As the compiler names them, which is not loaded for the help of a command."""
 
 MODEL = click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 TARGET = click.option(
@@ -90,7 +92,7 @@ THREADS = click.option("--threads", type=click.IntRange(min=1), help="Default: w
 
 PRECISION = click.option(
     "--precision",
-    type=click.Choice(get_args(Precision)),
+    type=click.Choice(PRECISIONS),
     default="fp32",
     show_default=True,
     help="What f32 is stored and multiplied in.",
@@ -163,7 +165,7 @@ def open_model(
     opset: int | None = None,
     config: str | None = None,
     devices: str | None = None,
-    operators: Sequence[CustomOperator] = (),
+    operators: "Sequence[CustomOperator]" = (),
     *,
     allow_links: bool = False,
 ) -> Executable:
@@ -216,7 +218,7 @@ def expect_known_names(
     """InputError where a size or an input is named that a model or an artifact does not have."""
     listed = list(infos)
     texts = (size for info in listed for size in info.shape or () if isinstance(size, str))
-    sizes = frozenset().union(*(symbols_of(parse_dim(text)) for text in texts))
+    sizes = frozenset().union(*(symbols_in(text) for text in texts))
     names = {info.name for info in listed}
     for name in dims:
         if name not in sizes:

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["facts_table", "json_text", "number", "plain", "table"]
+__all__ = ["arrays_table", "facts_table", "json_text", "number", "plain", "table"]
 
+SHOWN_ELEMENTS = 6
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
 
 
@@ -52,3 +53,22 @@ def lines(items: Iterable[tuple[str, JsonValue]], indent: str) -> Iterator[str]:
 
 def number(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def arrays_table(arrays: Mapping[str, object]) -> Table:
+    """Name, type, range and first elements of each array."""
+    made = table("output", "type", "from", "to", "elements")
+    for name, value in arrays.items():
+        made.add_row(
+            name, *(array_cells(value) if isinstance(value, np.ndarray) else (type(value).__name__, "", "", ""))
+        )
+    return made
+
+
+def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
+    kind = f"{array.dtype}{list(array.shape)}"
+    first = ", ".join(number(element) for element in array.reshape(-1)[:SHOWN_ELEMENTS])
+    elements = first + (", ..." if array.size > SHOWN_ELEMENTS else "")
+    if array.size == 0 or array.dtype.kind not in "iuf":
+        return kind, "", "", elements
+    return kind, number(array.min()), number(array.max()), elements

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import onnxc
-from onnxc.compiler.cache_folder import default_cache_folder
+from onnxc.runtime.cache_folder import default_cache_folder
 from onnxc.runtime.cpu import host_features
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
 

@@ -16,7 +16,7 @@ import pytest
 from onnx import ModelProto, helper
 
 import onnxc
-from onnxc.command_line.main import speaks_for_all
+from onnxc.command_line.run import speaks_for_all
 from tests.sharding.annotated import CONFIG, annotate, graph_model
 from tests.sharding.test_devices import node, weight
 
@@ -198,7 +198,7 @@ def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp
 
 @pytest.mark.parametrize(("devices", "rank", "speaks"), [("mpi", 0, True), ("mpi", 3, False), ("cpu:4", 3, True)])
 def test_the_first_rank_speaks_for_all(devices: str, rank: int, speaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnxc.command_line.main.connect", lambda: SimpleNamespace(rank=rank))
+    monkeypatch.setattr("onnxc.runtime.ranks.world.connect", lambda: SimpleNamespace(rank=rank))
     assert speaks_for_all(devices) is speaks
 
 

@@ -1,0 +1,173 @@
+"""`onnxc compile`: a model as an artifact or as a C library, or what a stage on the way makes of it."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from onnxc.command_line.option_values import Range, Shape, parse_choices
+from onnxc.command_line.progress import progress
+from onnxc.command_line.report import report_parts
+from onnxc.command_line.shared import (
+    ALLOW_LINKS,
+    CONFIG,
+    DEVICES,
+    DIM,
+    DTYPE,
+    MODEL,
+    OPERATORS,
+    OPSET,
+    PRECISION,
+    SHAPE,
+    TARGET,
+    print_parts,
+    reporting_errors,
+)
+from onnxc.command_line.stage_text import text_of
+from onnxc.compiler.back_ends import back_end
+from onnxc.compiler.c_library import c_library, c_name, write_files
+from onnxc.compiler.compile_for_devices import run_divided_stages
+from onnxc.compiler.driver import STAGES, Noun, run_stages
+from onnxc.compiler.frontend.custom.operators import CustomOperator
+from onnxc.compiler.options import CompileOptions, make_options
+from onnxc.runtime.artifact import Artifact, write_artifact
+
+__all__ = ["compile_command"]
+
+
+@click.command("compile")
+@MODEL
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Default: MODEL with .onnxc, and for a C library, which is a folder, MODEL with .c-library.",
+)
+@click.option(
+    "--emit",
+    type=click.Choice(["artifact", "c-library"]),
+    default="artifact",
+    show_default=True,
+    help="c-library: a shared library for programs in C, without Python; for models that are native code alone.",
+)
+@click.option("--weights-file", is_flag=True, help="Of a C library: its weights in a file of their own.")
+@TARGET
+@DIM
+@SHAPE
+@DTYPE
+@OPSET
+@OPERATORS
+@ALLOW_LINKS
+@PRECISION
+@click.option(
+    "--specialize",
+    multiple=True,
+    callback=parse_choices,
+    metavar="NAME=1,8",
+    help="Sizes of a symbol that get kernels of their own; all others are served by the general ones.",
+)
+@CONFIG
+@DEVICES
+@click.option("--keep-params", is_flag=True, help="Initializers become inputs with a default.")
+@click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
+@click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
+@click.option("--stop-after", type=click.Choice(STAGES), help="Print what this stage makes, and stop.")
+@reporting_errors
+def compile_command(
+    model: Path,
+    output: Path | None,
+    emit: str,
+    target: str,
+    dims: Mapping[str, Range],
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, str] | str | None,
+    opset: int | None,
+    operators: tuple[CustomOperator, ...],
+    precision: str,
+    specialize: Mapping[str, list[int]],
+    config: str | None,
+    devices: str | None,
+    *,
+    allow_links: bool,
+    weights_file: bool,
+    keep_params: bool,
+    strict: bool,
+    report: bool,
+    stop_after: str | None,
+) -> None:
+    """Compile MODEL into one file, or into a C library.
+
+    The file holds native code, weights and signature. The code serves all sizes of the symbolic dimensions; --dim
+    narrows them.
+    """
+    options = make_options(
+        target,
+        dims,
+        shapes,
+        dtypes,
+        precision=precision,
+        specialize=specialize,
+        freeze_params=not keep_params,
+        config=config,
+        devices=devices,
+        strict=strict,
+        operators=operators,
+        allow_links=allow_links,
+        opset=opset,
+    )
+    if emit == "c-library":
+        if config is not None:
+            raise click.UsageError("--config is for artifacts; a C library runs on one device")
+        if report or stop_after is not None:
+            raise click.UsageError("--report and --stop-after are for artifacts")
+        emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
+        return
+    if weights_file:
+        raise click.UsageError("--weights-file is for --emit c-library; an artifact is one file")
+    if output is not None and output.is_dir():
+        raise click.UsageError(f"{output} is a folder, expected a file")
+    last = stop_after or STAGES[-1]
+    if options.target.kind == "interpreter" and last in ("plan", "emit"):
+        raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
+    started = time.perf_counter()
+    noun = run_until(model, options, last)
+    if stop_after is not None:
+        write_text(text_of(noun), output)
+        return
+    assert isinstance(noun, Artifact), noun
+    path = output or model.with_suffix(".onnxc")
+    write_artifact(noun, path)
+    if report:
+        print_parts(report_parts(noun.report))
+    click.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
+
+
+def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
+    """What the stage `last` makes of the model; the terminal shows which stage runs."""
+    with progress(f"{model.name}: {STAGES[0]}") as say:
+        end = back_end(options, lambda done, total: say(f"{model.name}: compiling", done, total))
+        stages = run_stages if options.config is None else run_divided_stages
+        for name, noun in stages(model, options, end):
+            if name == last:
+                return noun
+            say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")
+    raise AssertionError(f"there is no stage {last}")
+
+
+def emit_c_library(model: Path, options: CompileOptions, folder: Path, *, weights_file: bool) -> None:
+    """Writes the files of a C library that is named like the model, and says which."""
+    started = time.perf_counter()
+    with progress(f"compiling {model.name}"):
+        files = c_library(model, options, c_name(model), weights_file=weights_file)
+    write_files(files, folder)
+    size = sum(map(len, files.values()))
+    listed = ", ".join(files)
+    click.echo(f"{folder}: {listed}, {size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
+
+
+def write_text(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text)
+    else:
+        output.write_text(text + "\n")
