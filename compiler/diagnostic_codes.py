@@ -138,6 +138,7 @@ TYPES: Rows = {
 TENSORS: Rows = {
     "external-data-checksum": ("the digest of an external file is not what the tensor says", "ONNX IR, external data"),
     "external-data-entry": ("an entry is there twice, or is no number of bytes", "ONNX IR, external data"),
+    "external-data-key": ("a warning: an entry has a key that the standard does not have", "ONNX IR, external data"),
     "external-data-length": ("the length in an external file is not that of the tensor", "ONNX IR, external data"),
     "external-data-link": ("the way to an external file leads through a link", "protection of other files"),
     "external-data-location": ("the location is missing, or not below the model's folder", "ONNX IR, external data"),
@@ -383,6 +384,7 @@ OPTIONS: Rows = {
     "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
     "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),
     "unknown-value": ("the model has no value of that name", "onnxc.rename, onnxc.extract, onnxc.split"),
+    "versions-of-model": ("versions are given for a whole model, which has its own", "onnxc.check, opset_imports"),
     "opset-contradiction": ("opset is another than the model imports", "onnxc.compile, opset"),
     "opset-range": ("there is no such version of ai.onnx", "onnxc.convert_version, opset; onnxc.compile, opset"),
     "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),

@@ -12,6 +12,7 @@ from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.inline import inline_functions
+from onnxc.compiler.frontend.parts.model_of_part import PartVersions, is_part, model_of_part, part_findings
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.frontend.training.binding_types import binding_findings
@@ -33,13 +34,22 @@ def find_all(
     operators: Sequence[CustomOperator] = (),
     allow_links: bool = False,
     opset: int | None = None,
+    opset_imports: Mapping[str, int] | None = None,
+    ir_version: int | None = None,
 ) -> tuple[Diagnostic, ...]:
     """The findings of the checker; where it finds no error, also those of type inference, training included.
 
-    Nodes that cannot be compiled yet are one warning. Raises InputError for limits and operators that cannot be.
+    The source may be a part of a model, in these versions. Nodes that cannot be compiled yet are one warning. Raises
+    InputError for limits, operators and versions that cannot be.
     """
     within, brought = make_limits(limits), custom_operators(operators)
     try:
+        if is_part(source):
+            part = model_of_part(source, PartVersions(opset, opset_imports, ir_version))
+            return part_findings(inspect_loaded(read_model(part), within, brought).findings, source)
+        if opset_imports is not None or ir_version is not None:
+            message = "opset_imports and ir_version are for parts; a model says its own"
+            raise InputError(message, code="versions-of-model")
         return inspect_loaded(_read(source, opset, allow_links=allow_links), within, brought).findings
     except DiagnosedModelError as found:
         return found.diagnostics

@@ -254,13 +254,21 @@ def check(
     operators: "Sequence[CustomOperator]" = (),
     allow_links: bool = False,
     opset: int | None = None,
+    opset_imports: Mapping[str, int] | None = None,
+    ir_version: int | None = None,
 ) -> "tuple[Diagnostic, ...]":
     """Every error and warning there is about the model; nothing is raised for what is wrong with it.
 
+    model: as for `compile`, or a part of one, a message: a node, tensor, sparse tensor, attribute, graph, function or
+    ValueInfoProto.
     limits, operators, allow_links, opset: as for `compile`.
+    opset_imports, ir_version: the versions that a part is in, {"ai.onnx.ml": 5} and the like; else the newest of all
+    that it uses (docs/parts.md).
     """
     inspect = importlib.import_module("onnxc.compiler.inspect_model")
-    findings: tuple[Diagnostic, ...] = inspect.find_all(model, limits, operators, allow_links, opset)
+    findings: tuple[Diagnostic, ...] = inspect.find_all(
+        model, limits, operators, allow_links, opset, opset_imports, ir_version
+    )
     return findings
 
 
@@ -506,7 +514,7 @@ def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str |
 def schemas(operator: str, domain: str = "") -> "tuple[Schema, ...]":
     """Every version of an operator, oldest first: its inputs, outputs, attributes and types; none for an unknown one.
 
-    domain: the empty string is ai.onnx.
+    domain: the empty string is ai.onnx. The texts are on the page that `url` of a schema names.
     """
     found: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(domain, operator)
     return found

@@ -22,7 +22,8 @@ OF_ONNX = ("LayerNormalization", "SimplifiedLayerNormalization")
 
 
 class Formal(Protocol):
-    """A parameter or result, as the binding shows it; it does not tell the least number of a variadic one."""
+    """A parameter or result, as the binding shows it; it does not tell the least number of a variadic one, or what is
+    differentiable."""
 
     name: str
     typeStr: str
@@ -59,7 +60,7 @@ def own_schemas() -> Iterator[OperatorSchema]:
 
 def _formal(formal: Formal) -> FormalRow:
     option = ["Single", "Optional", "Variadic"].index(enumerator(formal.option))
-    return [formal.name, formal.typeStr, option, int(formal.isHomogeneous), 1]
+    return [formal.name, formal.typeStr, option, int(formal.isHomogeneous), 1, 0]
 
 
 def _attribute(attribute: Attribute) -> AttributeRow:

@@ -9,7 +9,8 @@ The file is a JSON object, compressed reproducibly:
   "schemas":   domain -> operator -> one row per version, oldest first:
                [since, flags (1 deprecated, 2 has a function body), [min inputs, max inputs, min outputs, max outputs],
                 inputs, outputs, attributes, constraints]
-               a formal is [name, type, option (0 single, 1 optional, 2 variadic), homogeneous, min arity]
+               a formal is [name, type, option (0 single, 1 optional, 2 variadic), homogeneous, min arity,
+                            differentiability (0 not said, 1 differentiable, 2 not)]
                an attribute is [name, kind, required, default or null]
                a constraint is [name, index into "type_sets"]
 """
@@ -48,7 +49,8 @@ def enumerator(member: object) -> str:
 
 def _formal(formal: defs.OpSchema.FormalParameter) -> FormalRow:
     option = ["Single", "Optional", "Variadic"].index(enumerator(formal.option))
-    return [formal.name, formal.type_str, option, int(formal.is_homogeneous), formal.min_arity]
+    category = ["Unknown", "Differentiable", "NonDifferentiable"].index(enumerator(formal.differentiation_category))
+    return [formal.name, formal.type_str, option, int(formal.is_homogeneous), formal.min_arity, category]
 
 
 def _attribute(attribute: defs.OpSchema.Attribute) -> AttributeRow:

@@ -20,19 +20,25 @@ Default: TypeAlias = int | float | str | tuple[int | float | str, ...]
 UNBOUNDED = 2**31 - 1
 
 _OPTIONS: tuple[Option, ...] = ("single", "optional", "variadic")
+_DIFFERENTIABLE = (None, True, False)
+_CONTRIB_PAGE = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
 _STANDARD = Path(__file__).with_name("schema_data.json.gz")
 _ONNX_RUNTIME = Path(__file__).with_name("schema_data_onnxruntime.json.gz")
 
 
 @dataclass(frozen=True)
 class Formal:
-    """A parameter or result; `type_str` is a type, "tensor(int64)", or the name of a constraint, "T"."""
+    """A parameter or result; `type_str` is a type, "tensor(int64)", or the name of a constraint, "T".
+
+    differentiable: whether the operator has a derivative by it, or of it; None where the standard does not say.
+    """
 
     name: str
     type_str: str
     option: Option
     homogeneous: bool
     min_arity: int
+    differentiable: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,15 @@ class Schema:
     def __str__(self) -> str:
         return self.identity
 
+    @property
+    def url(self) -> str | None:
+        """The page that documents the operator, as the texts are not part of this table; None where there is none."""
+        if _rows(_STANDARD, self.domain, self.name):
+            return f"https://onnx.ai/onnx/operators/onnx_{self.domain.replace('.', '')}_{self.name}.html"
+        if self.domain == "com.microsoft":
+            return f"{_CONTRIB_PAGE}#{self.domain}.{self.name}"
+        return None
+
     def input(self, position: int) -> Formal | None:
         """The formal of the input at `position`; all inputs from a variadic one on belong to it."""
         return _formal_at(self.inputs, position)
@@ -86,7 +101,7 @@ def _formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
     return formals[-1] if formals and formals[-1].option == "variadic" else None
 
 
-_FormalRow: TypeAlias = tuple[str, str, int, int, int]
+_FormalRow: TypeAlias = tuple[str, str, int, int, int, int]
 _DefaultRow: TypeAlias = int | float | str | list[int | float | str] | None
 _AttributeRow: TypeAlias = tuple[str, str, int, _DefaultRow]
 _Row: TypeAlias = tuple[
@@ -215,8 +230,8 @@ def _make(data: Path, domain: str, name: str, position: int) -> Schema:
 
 
 def _formal(row: _FormalRow) -> Formal:
-    name, type_str, option, homogeneous, min_arity = row
-    return Formal(name, type_str, _OPTIONS[option], bool(homogeneous), min_arity)
+    name, type_str, option, homogeneous, min_arity, category = row
+    return Formal(name, type_str, _OPTIONS[option], bool(homogeneous), min_arity, _DIFFERENTIABLE[category])
 
 
 def _attribute(row: _AttributeRow) -> AttributeSchema:

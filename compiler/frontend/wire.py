@@ -195,10 +195,10 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def explain(data: memoryview) -> WireError:
-    """Why protobuf does not accept `data` as a model; to be asked when it has not."""
+def explain(data: memoryview, message: type[Message] = ModelProto, name: str = "model") -> WireError:
+    """Why protobuf does not accept `data` as a message, whose `name` begins paths; to be asked when it has not."""
     try:
-        _validate(ModelProto, data, 0, len(data), "model", _DEPTH_LIMIT)
+        _validate(message, data, 0, len(data), name, _DEPTH_LIMIT)
     except WireError as reason:
         return reason
     return WireError("not-a-model", "protobuf does not accept it")

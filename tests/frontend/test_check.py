@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.errors import ModelError
@@ -340,6 +340,19 @@ def test_declared_sizes_become_symbolic_sizes(dims: list[object], text: str) -> 
 def test_declared_types_become_types(declared: str, text: str) -> None:
     result = checked(model(f"g (float[N] x, {declared} s) => (float[N] y) {{ y = Relu(x) }}"))
     assert str(result.graph.inputs[1].type) == text
+
+
+def test_entries_of_external_data_that_the_standard_does_not_have_are_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in {"location": "w.bin", "offset": "0", "length": "8", "__class__": "x"}.items():
+        weight.external_data.add(key=key, value=value)
+    imports = [helper.make_opsetid("", 21)]
+    made = helper.make_model(helper.make_graph([], "g", [], [], [weight]), ir_version=10, opset_imports=imports)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    (finding,) = collect_findings(read_model(tmp_path / "m.onnx"))
+    assert (finding.severity, finding.code) == ("warning", "external-data-key")
+    assert finding.message == """initializer "w": entries of its data that mean nothing are ignored: '__class__'"""
 
 
 def test_external_data_is_found_beside_the_model(tmp_path: Path) -> None:

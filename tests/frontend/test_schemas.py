@@ -15,17 +15,29 @@ from onnxc.compiler.frontend.value_types import type_text
 
 OFFICIAL = {(s.domain, s.name, s.since_version): s for s in defs.get_all_schemas_with_history()}
 
+CATEGORIES = {"unknown": None, "differentiable": True, "nondifferentiable": False}
+
 
 def _last(member: object) -> str:
     return str(member).rpartition(".")[2].lower()
 
 
 def _formals(formals: "list[defs.OpSchema.FormalParameter]") -> list[tuple[object, ...]]:
-    return [(f.name, f.type_str, _last(f.option), f.is_homogeneous, f.min_arity) for f in formals]
+    return [
+        (
+            f.name,
+            f.type_str,
+            _last(f.option),
+            f.is_homogeneous,
+            f.min_arity,
+            CATEGORIES[_last(f.differentiation_category)],
+        )
+        for f in formals
+    ]
 
 
 def _facts(formals: tuple[Formal, ...]) -> list[tuple[object, ...]]:
-    return [(f.name, f.type_str, f.option, f.homogeneous, f.min_arity) for f in formals]
+    return [(f.name, f.type_str, f.option, f.homogeneous, f.min_arity, f.differentiable) for f in formals]
 
 
 def _default(attribute: defs.OpSchema.Attribute) -> object:

@@ -10,6 +10,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32, I64, STRING
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.runtime.errors import ModelError, ModelWarning, UnsupportedError
 from tests.support.models import model_from_text
 
 N = Size.symbol("N")
@@ -121,3 +122,28 @@ def test_check_warns_of_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch)
     (finding,) = onnxc.check(model_from_text(text))
     assert (finding.severity, finding.code) == ("warning", "unsupported-node")
     assert "ai.onnx.Relu-14" in finding.values[0]
+
+
+RESHAPED = """<ir_version: 10, opset_import: ["": 21]>
+m (float[] a, int64[] s, float[] b, int64[] t, float[] c, int64[] u) => (float[P, Q] y)
+<float[7, 5] v, float[5, 11] w, float[11] z>
+{ v = Reshape(a, s) w = Reshape(b, t) z = Reshape(c, u) y = Gemm(v, w, z) }"""
+
+
+def test_where_too_many_ranks_would_have_to_be_tried_the_declared_ones_lead_on() -> None:
+    with pytest.warns(ModelWarning, match="not yet supported, 3 node"):
+        model = infer(model_from_text(RESHAPED))
+    assert model.graph.output[0].type == helper.make_tensor_type_proto(1, [7, 11])
+    assert {finding.severity for finding in onnxc.check(model_from_text(RESHAPED))} == {"warning"}
+    with pytest.raises(UnsupportedError, match="unsupported-node"):
+        onnxc.compile(model_from_text(RESHAPED))
+
+
+def test_what_is_wrong_behind_a_declared_rank_is_an_error_of_its_own() -> None:
+    model = model_from_text(
+        """<ir_version: 10, opset_import: ["": 21]> m (float[N] a, int64[K] s, float[4, 5] w) => (float[P, Q] y)
+        <float[2, 3] x> { x = Reshape(a, s) y = MatMul(x, w) }"""
+    )
+    with pytest.raises(ModelError, match="inner-dimensions"):
+        onnxc.infer(model)
+    assert [finding.code for finding in onnxc.check(model)][-1] == "inner-dimensions"

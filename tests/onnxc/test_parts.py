@@ -181,6 +181,26 @@ def test_schemas_are_looked_up_by_name() -> None:
     assert [formal.name for formal in found[-1].inputs] == ["data", "indices"]
     assert onnxc.schemas("Gather", "nowhere") == ()
     assert onnxc.schemas("TreeEnsemble", "ai.onnx.ml")[0].since_version == 5
+    assert [formal.differentiable for formal in found[-1].inputs] == [True, False]
+    assert onnxc.schemas("Gemm", "")[0].inputs[0].differentiable is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "domain", "page"),
+    [
+        ("Gather", "", "https://onnx.ai/onnx/operators/onnx__Gather.html"),
+        ("Scaler", "ai.onnx.ml", "https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html"),
+        ("Adam", "ai.onnx.preview.training", "https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html"),
+        (
+            "FusedConv",
+            "com.microsoft",
+            "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedConv",
+        ),
+        ("SimplifiedLayerNormalization", "", None),
+    ],
+)
+def test_schemas_name_the_page_that_documents_them(operator: str, domain: str, page: str | None) -> None:
+    assert {schema.url for schema in onnxc.schemas(operator, domain)} == {page}
 
 
 def test_a_part_keeps_the_functions_that_it_calls(model: ModelProto) -> None:

@@ -4,13 +4,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.frontend.checks.findings import Findings
+from onnxc.compiler.frontend.checks.findings import Findings, listed
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
 from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key
 from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
+
+EXTERNAL_KEYS = frozenset(("location", "offset", "length", "checksum", "basepath"))
+"""The keys that external data has by the standard, and "basepath", which onnx's own writer adds."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +50,8 @@ def check_tensor(tensor: TensorProto | SparseTensorProto, what: str, location: L
             read_sparse_tensor(tensor, context.store)
     except TensorError as problem:
         context.findings.error(problem.code, f"{what}: {problem}", location, rule="ONNX IR, TensorProto")
+    for part in (tensor,) if isinstance(tensor, TensorProto) else (tensor.values, tensor.indices):
+        unknown = [repr(entry.key) for entry in part.external_data if entry.key not in EXTERNAL_KEYS]
+        if unknown:
+            message = f"{what}: entries of its data that mean nothing are ignored: {listed(unknown)}"
+            context.findings.warning("external-data-key", message, location, rule="ONNX IR, external data")

@@ -31,7 +31,7 @@ class RenewedSizes:
 class Attempt:
     """The types found for ONNX values, the findings, and the nodes that cannot be lowered yet, with the reasons.
 
-    unknown: nodes of operators of others, behind which the lowering goes on. warnings: what is wrong in the model and
+    unknown: nodes that cannot be lowered, behind which the lowering goes on. warnings: what is wrong in the model and
     does not keep it from being compiled. `is_trial`: it is one of several cases, of which only those are wanted that
     nothing speaks against. renewed: constants that options override.
     """

@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.joining.joined_branches import joined_branches
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.lower.declared import of_declared_shape
-from onnxc.compiler.frontend.lower.frame import Assumptions, Frame, GraphOutcome, Values
+from onnxc.compiler.frontend.lower.frame import Assumptions, Frame, GraphOutcome
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Block, Value
@@ -105,17 +105,18 @@ def _lower_either(split: ConditionSplit, node: GraphNode, frame: Frame, lower: L
 
 def _lower_ranks(split: RankSplit, node: GraphNode, frame: Frame, lower: Lower) -> GraphOutcome:
     """Where a rank or a size decides: all cases that can be. Where none can, the node cannot be lowered yet."""
+    work = frame.session.work_left
     trials: dict[int, Trial] = {}
     for count in range((MOST_AXES if split.axis is None else MOST_ELEMENTS) + 1):
         nested = frame.ir.nested()
         assumptions = frame.assumptions.with_value(split.value, _taken(split, count, nested))
         trial = _tried(frame, nested, assumptions, lower)
         if frame.session.is_spent:
-            return _impossible(f"{split.reason}, and {TOO_MANY}", node, frame)
+            return _impossible(f"{split.reason}, and {TOO_MANY}", node, frame, lower, work)
         if trial.objection is None:
             trials[count] = trial
     if not trials:
-        return _impossible(split.reason, node, frame)
+        return _impossible(split.reason, node, frame, lower, work)
     if len(trials) == 1:
         (only,) = trials.values()
         return _adopted(only, frame)
@@ -151,9 +152,12 @@ def _joined(trials: Sequence[Trial], node: GraphNode, frame: Frame, join: Join) 
         return (None,) * len(frame.graph.outputs)
 
 
-def _impossible(reason: str, node: GraphNode, frame: Frame) -> Values:
-    """No outputs: the node cannot be lowered yet."""
-    frame.attempt.unsupported.append((node.location, reason))
+def _impossible(reason: str, node: GraphNode, frame: Frame, lower: Lower, work: int) -> GraphOutcome:
+    """No outputs, as the node cannot be lowered yet; for types alone, what follows from those that are declared."""
+    if frame.goes_on:
+        frame.session.give_up(frame.key_of(node), work)
+        return lower(frame)
+    frame.note_unsupported(node.location, reason)
     return (None,) * len(frame.graph.outputs)
 
 

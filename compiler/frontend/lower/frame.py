@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.case_split import CaseKey, CaseSplit, ConditionSplit
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
@@ -50,8 +51,9 @@ class Session:
     types_all: whether graphs that never run are typed too. walked: the paths of the graphs lowered so far. work_left:
     how much may still be done to find out which cases there are. computations: by the path of a graph. shardings: of
     the device configuration that the module is for, if any. record: where the lowering of the graph as declared is
-    noted. before: what was noted, where options override sizes. goes_on: behind nodes of operators of others, for types
-    alone. floats: the element type of all floats, where it is chosen. bound: the symbols of the inputs.
+    noted. before: what was noted, where options override sizes. goes_on: behind nodes that cannot be lowered, for types
+    alone. floats: the element type of all floats, where it is chosen. bound: the symbols of the inputs. given_up: nodes
+    whose cases are not told apart, as none can be or there were too many.
     """
 
     work_left: int
@@ -64,6 +66,7 @@ class Session:
     goes_on: bool = False
     floats: DType | None = None
     bound: frozenset[str] = frozenset()
+    given_up: set[CaseKey] = field(default_factory=set)
 
     @property
     def is_spent(self) -> bool:
@@ -73,6 +76,11 @@ class Session:
     def tell_no_more_apart(self) -> None:
         """From now on no more cases are told apart."""
         self.work_left = 0
+
+    def give_up(self, key: CaseKey, work: int) -> None:
+        """No more cases of one node are told apart, and those behind it with half of `work`, so that all ends."""
+        self.given_up.add(key)
+        self.work_left = work // 2
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,16 @@ class Frame:
     def is_over(self) -> bool:
         """Whether the rest need not be lowered, as it is a case that cannot be, or there is no time left for cases."""
         return self.attempt.is_trial and (self.attempt.objection is not None or self.session.is_spent)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a node that cannot be lowered gives what is declared, for types alone; no case is of such nodes."""
+        return self.session.goes_on and not self.attempt.is_trial
+
+    def note_unsupported(self, location: Location, reason: str) -> None:
+        """Notes a node that cannot be lowered yet."""
+        noted = self.attempt.unknown if self.goes_on else self.attempt.unsupported
+        noted.append((location, reason))
 
     def for_node(self) -> "Frame":
         """The same with an attempt of its own."""

@@ -76,6 +76,8 @@ def _admitted(split: CaseSplit, node: Node, frame: Frame) -> NodeOutcome:
         return split
     if split.value not in node.operands or split.value in frame.assumptions.values:
         return _unsupported(node, frame, split.reason)
+    if node.key in frame.session.given_up:
+        return _unsupported(node, frame, split.reason)
     if not may_split_by_rank(frame):
         # A part of the cases would be a program that refuses legal inputs, so none of those around are told apart.
         frame.session.tell_no_more_apart()
@@ -84,5 +86,5 @@ def _admitted(split: CaseSplit, node: Node, frame: Frame) -> NodeOutcome:
 
 
 def _unsupported(node: Node, frame: Frame, reason: str) -> NodeOutcome:
-    frame.attempt.unsupported.append((node.location, reason))
+    frame.note_unsupported(node.location, reason)
     return (None,) * node.output_count

@@ -15,7 +15,8 @@ INPUT, OUTPUT, FORGET, CELL = range(4)
 def lstm(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """X, W, R, B, sequence_lens, initial_h, initial_c, P  ->  Y, Y_h, Y_c (shapes: recurrent.py)
 
-    `clip` bounds the arguments of the gates, not that of h. With `input_forget` the forget gate is 1 - the input gate.
+    `clip` bounds the arguments of the gates, not that of h: the text says "the input of activations", and the runtimes
+    that exporters write for leave the cell state as it is. With `input_forget` the forget gate is 1 - the input gate.
     Source: https://onnx.ai/onnx/operators/onnx__LSTM.html
     """
     cell = _cell(is_coupled=node.flag("input_forget"))
