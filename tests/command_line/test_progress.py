@@ -72,8 +72,10 @@ def test_a_terminal_shows_a_line_that_moves(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ctrl_c_ends_a_command_and_what_it_started_without_a_traceback(model: Path) -> None:
+    # Where a shell has started the tests in the background, SIGINT is ignored.
     script = (
-        "import sys, time, onnxc.command_line.reduce as r\n"
+        "import signal, sys, time, onnxc.command_line.reduce as r\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from onnxc.command_line.main import main\n"
         "def wait(model, fails, job, attempts, say):\n"
         "    print(attempts._process.pid, flush=True)\n"
