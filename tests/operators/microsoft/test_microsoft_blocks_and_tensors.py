@@ -36,6 +36,28 @@ def test_matmul_n_bits(k: int, size: int, zeros: str | None, bits: int) -> None:
     assert_agrees("MatMulNBits", inputs, shapes={"a": ["b", "s", k]}, **options)
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("outer", [(1,), (1, 2), (3,), (0, 1)], ids=str)
+def test_matmul_n_bits_of_few_rows(outer: tuple[int, ...], bits: int) -> None:
+    inputs = {
+        "a": normal(*outer, 64),
+        "b": integers(0, 256, 5, 2, 32 * bits // 8),
+        "scales": normal(5, 2, seed=1),
+        "zeros": integers(0, 256, 5, -(-2 * bits // 8), seed=2),
+    }
+    model = make_model("MatMulNBits", inputs, constants=["b", "scales", "zeros"], K=64, N=5, bits=bits, block_size=32)
+    (found,) = run_ours(model, inputs)
+
+    def elements(packed: np.ndarray) -> np.ndarray:
+        parts = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & (2**bits - 1)
+        return parts.reshape(*packed.shape[:-1], -1).astype(np.float64)
+
+    shifted = elements(inputs["b"]) - elements(inputs["zeros"])[:, :2, None]
+    weights = (shifted * inputs["scales"][..., None]).reshape(5, 64)
+    assert found.shape == (*outer, 5)
+    np.testing.assert_allclose(found, inputs["a"].astype(np.float64) @ weights.T, rtol=1e-5, atol=1e-4)
+
+
 def test_matmul_n_bits_with_flat_parameters_and_bias() -> None:
     inputs = {
         "a": normal(3, 64),
