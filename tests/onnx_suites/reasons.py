@@ -40,6 +40,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (INFERENCE, "test_add_inference ", "ours names a size that only data tells, where onnx leaves it open"),
     (INFERENCE, "broadcast-mismatch|type-mismatch|type-constraint|shapes-differ|missing-|declared-type", STRICT),
     (INFERENCE, "unknown-operator", "the operator is one that the test registers with onnx, which ours does not know"),
+    (INFERENCE, "linear-coefficients|not-a-scalar|resize-target|recurrent-shape|tree-members", STRICT),
     (INFERENCE, "shadowed-name", STRICT),
     (INFERENCE, "pathlike_error", "a path is a model to ours, and onnx takes none here"),
     (
