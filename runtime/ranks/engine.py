@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onnxc.runtime.devices_engine import DividedEngine
 from onnxc.runtime.engine import Engine
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.rendezvous import device_of_thread
-from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.ranks.world import World
-from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["RanksEngine", "RanksExecutable"]
 
 
-class RanksEngine:
+class RanksEngine(DividedEngine):
     """Runs the program of `engine` as the device of this rank, with its last inputs, `added`."""
 
     def __init__(self, engine: Engine, added: Sequence[np.ndarray], world: World) -> None:
-        self.world = world
-        self._engine, self._added = engine, added
+        super().__init__(engine)
+        self.world, self._added = world, added
 
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
@@ -32,21 +31,6 @@ class RanksEngine:
         """The outputs, which every rank has whole."""
         with device_of_thread(self.world.exchanges, self.world.rank):
             return self._engine.run((*values, *self._added), sizes)
-
-    def fast_call(self) -> None:
-        """There is none: a call begins with all ranks."""
-
-    def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
-        """Checks what sizes alone decide."""
-        self._engine.learn(shapes, sizes)
-
-    def defaults(self) -> Mapping[int, np.ndarray]:
-        """The values of the inputs that a call may leave out, by number."""
-        return self._engine.defaults()
-
-    def stats(self) -> Stats:
-        """What this rank has run so far."""
-        return self._engine.stats()
 
 
 class RanksExecutable(Executable):
