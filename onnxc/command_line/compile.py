@@ -123,13 +123,8 @@ def compile_command(
             raise click.UsageError("--report and --stop-after are for artifacts")
         emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
         return
-    if weights_file:
-        raise click.UsageError("--weights-file is for --emit c-library; an artifact is one file")
-    if output is not None and output.is_dir():
-        raise click.UsageError(f"{output} is a folder, expected a file")
     last = stop_after or STAGES[-1]
-    if options.target.kind == "interpreter" and last in ("plan", "emit"):
-        raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
+    expect_one_file(options, output, last, weights_file=weights_file)
     started = time.perf_counter()
     noun = run_until(model, options, last)
     if stop_after is not None:
@@ -141,6 +136,16 @@ def compile_command(
     if report:
         print_parts(report_parts(noun.report))
     click.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
+
+
+def expect_one_file(options: CompileOptions, output: Path | None, last: str, *, weights_file: bool) -> None:
+    """Raises UsageError for what an artifact, or the text of the stage `last`, cannot be."""
+    if weights_file:
+        raise click.UsageError("--weights-file is for --emit c-library; an artifact is one file")
+    if output is not None and output.is_dir():
+        raise click.UsageError(f"{output} is a folder, expected a file")
+    if options.target.kind == "interpreter" and last in ("plan", "emit"):
+        raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
 
 
 def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
