@@ -36,6 +36,7 @@ __all__ = [
     "make_compiled",
     "make_executable",
     "read_artifact",
+    "read_bytes",
     "signature_of",
     "verify_artifact",
 ]
@@ -144,7 +145,7 @@ def load_again(
             source, threads, compilations=0, weights=weights, device=device, graphs=graphs, devices=devices
         )
     if isinstance(source, bytes):
-        artifact = _read_bytes(source, weights)
+        artifact = read_bytes(source, weights)
     else:
         artifact = read_artifact(source.path, weights)
         if artifact.file != source:
@@ -194,7 +195,7 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
         return replace(_read(archive, weights), file=file)
 
 
-def _read_bytes(data: bytes, weights: WeightsMode) -> Artifact:
+def read_bytes(data: bytes, weights: WeightsMode) -> Artifact:
     """The artifact whose file would hold these bytes; they are in memory as a file, so that weights are mapped."""
     with open(os.memfd_create("onnxc", os.MFD_CLOEXEC), "w+b") as file:
         file.write(data)

@@ -1,0 +1,103 @@
+"""A model that generates, to a decoder: its program with caches that stay in place, and what picks the next token."""
+
+from dataclasses import replace
+from importlib.resources import files
+
+from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.decoding.keep_caches import Cache, find_caches, keep_caches
+from onnxc.compiler.decoding.last_rows import keep_last_rows
+from onnxc.compiler.decoding.roles import find_roles
+from onnxc.compiler.driver import compile_model, optimize, with_provenance
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.module import Function, Module
+from onnxc.compiler.limits import limited_to
+from onnxc.compiler.model_symbols import expect_known_dims
+from onnxc.compiler.model_texts import model_of_text
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.decoding.decoder import Decoder
+from onnxc.runtime.decoding.description import Description
+from onnxc.runtime.decoding.load_decoder import make_decoder, with_decoder
+from onnxc.runtime.errors import InputError, UnsupportedError
+
+__all__ = ["compile_decoder", "decoder_artifact"]
+
+SAMPLER = "sampler.onnxtxt"
+
+
+def compile_decoder(source: ModelSource, options: CompileOptions, max_length: int | None) -> Decoder:
+    """The decoder of a model whose outputs continue inputs.
+
+    Raises ModelError, UnsupportedError, InputError.
+    """
+    return make_decoder(decoder_artifact(source, options), options.threads, max_length)
+
+
+def decoder_artifact(source: ModelSource, options: CompileOptions) -> Artifact:
+    """The artifact of a decoder: its program, what its inputs are for, and the sampler."""
+    if options.target.kind != "cpu":
+        message = f"decoders are for a CPU, the target is {options.target}"
+        raise UnsupportedError(message, code="unsupported-decoder-target")
+    end = back_end(options)
+    checked = check_model(
+        read_model(source, opset=options.opset, allow_links=options.allow_links),
+        limits=options.limits,
+        operators=options.operators,
+    )
+    expect_known_dims(checked, options.inputs)
+    with limited_to(options.limits):
+        lowered = lower_model(checked, options.inputs)
+    module = optimize(lowered, end.passes, options.limits)
+    plan, description = _planned(module, end)
+    with limited_to(options.limits):
+        artifact = with_provenance(end.emit(plan), checked, options, end)
+    return with_decoder(artifact, description, _sampler(options))
+
+
+def _planned(module: Module, end: BackEnd) -> tuple[KernelPlan, Description]:
+    """The plan of a decoder whose caches stay in place, and what its inputs are for."""
+    caches = _expected_caches(module.main)
+    roles = find_roles(module.main, caches)
+    kept = keep_caches(keep_last_rows(module.main, roles.logits), caches)
+    plan = plan_kernels(replace(module, functions=(kept.function,)), end.plan_target, None, kept.in_place)
+    description = Description(
+        tokens=roles.tokens,
+        logits=roles.logits,
+        mask=roles.mask,
+        positions=roles.positions,
+        row_positions=roles.row_positions,
+        length=kept.length_name,
+        lengths=kept.lengths,
+        caches={cache.past.producer.name: cache.axis for cache in caches},
+        others=roles.others,
+        vocabulary=roles.vocabulary,
+        longest=roles.longest,
+    )
+    return plan, description
+
+
+def _expected_caches(function: Function) -> tuple[Cache, ...]:
+    """The caches, of which there is one; inputs that look like one are all among them."""
+    caches = find_caches(function)
+    names = {cache.past.producer.name for cache in caches}
+    missing = [
+        f'"{name}"'
+        for name in (value.producer.name for value in function.body.parameters)
+        if name.startswith("past") and name not in names
+    ]
+    if caches and not missing:
+        return caches
+    what = f"of input {', '.join(missing)}" if missing else "of any input"
+    message = f"no output is the concatenation {what} with new rows, so that there is no cache to keep"
+    raise InputError(message, code="decoder-cache")
+
+
+def _sampler(options: CompileOptions) -> Artifact:
+    """What picks tokens, compiled for the same processor."""
+    text = files("onnxc.compiler.decoding").joinpath(SAMPLER).read_text()
+    own = CompileOptions(options.target, threads=options.threads, cache=options.cache)
+    return compile_model(model_of_text(text, "onnxtxt"), own)
