@@ -9,9 +9,10 @@ from onnxc.compiler.decoding.last_rows import keep_last_rows
 from onnxc.compiler.decoding.roles import find_roles
 from onnxc.compiler.driver import compile_model, optimize, with_provenance
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
-from onnxc.compiler.ir.module import Function, Module
+from onnxc.compiler.ir.module import Function
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.model_texts import model_of_text
@@ -24,7 +25,7 @@ from onnxc.runtime.decoding.description import Description
 from onnxc.runtime.decoding.load_decoder import make_decoder, with_decoder
 from onnxc.runtime.errors import InputError, UnsupportedError
 
-__all__ = ["compile_decoder", "decoder_artifact"]
+__all__ = ["compile_decoder", "decoder_artifact", "plan_decoder"]
 
 SAMPLER = "sampler.onnxtxt"
 
@@ -39,32 +40,41 @@ def compile_decoder(source: ModelSource, options: CompileOptions, max_length: in
 
 def decoder_artifact(source: ModelSource, options: CompileOptions) -> Artifact:
     """The artifact of a decoder: its program, what its inputs are for, and the sampler."""
-    if options.target.kind != "cpu":
-        message = f"decoders are for a CPU, the target is {options.target}"
-        raise UnsupportedError(message, code="unsupported-decoder-target")
-    end = back_end(options)
-    checked = check_model(
-        read_model(source, opset=options.opset, allow_links=options.allow_links),
-        limits=options.limits,
-        operators=options.operators,
-    )
-    expect_known_dims(checked, options.inputs)
-    with limited_to(options.limits):
-        lowered = lower_model(checked, options.inputs)
-    module = optimize(lowered, end.passes, options.limits)
-    plan, description = _planned(module, end)
+    end, checked = back_end(_for_cpu(options)), _checked(source, options)
+    plan, description = _planned(checked, options, end)
     with limited_to(options.limits):
         artifact = with_provenance(end.emit(plan), checked, options, end)
     return with_decoder(artifact, description, _sampler(options))
 
 
-def _planned(module: Module, end: BackEnd) -> tuple[KernelPlan, Description]:
+def plan_decoder(source: ModelSource, options: CompileOptions) -> tuple[KernelPlan, Description]:
     """The plan of a decoder whose caches stay in place, and what its inputs are for."""
+    return _planned(_checked(source, options), options, back_end(_for_cpu(options)))
+
+
+def _for_cpu(options: CompileOptions) -> CompileOptions:
+    if options.target.kind != "cpu":
+        message = f"decoders are for a CPU, the target is {options.target}"
+        raise UnsupportedError(message, code="unsupported-decoder-target")
+    return options
+
+
+def _checked(source: ModelSource, options: CompileOptions) -> CheckedModel:
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    expect_known_dims(checked, options.inputs)
+    return checked
+
+
+def _planned(checked: CheckedModel, options: CompileOptions, end: BackEnd) -> tuple[KernelPlan, Description]:
+    with limited_to(options.limits):
+        lowered = lower_model(checked, options.inputs)
+    module = optimize(lowered, end.passes, options.limits)
     caches = _expected_caches(module.main)
     roles = find_roles(module.main, caches)
     kept = keep_caches(keep_last_rows(module.main, roles.logits), caches)
     plan = plan_kernels(replace(module, functions=(kept.function,)), end.plan_target, None, kept.in_place)
-    description = Description(
+    return plan, Description(
         tokens=roles.tokens,
         logits=roles.logits,
         mask=roles.mask,
@@ -77,7 +87,6 @@ def _planned(module: Module, end: BackEnd) -> tuple[KernelPlan, Description]:
         vocabulary=roles.vocabulary,
         longest=roles.longest,
     )
-    return plan, description
 
 
 def _expected_caches(function: Function) -> tuple[Cache, ...]:

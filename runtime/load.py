@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onnxc.runtime.gpu.driver import Driver
 
 __all__ = [
+    "DECODER",
     "load",
     "load_again",
     "make_compiled",
@@ -40,6 +41,9 @@ __all__ = [
     "signature_of",
     "verify_artifact",
 ]
+
+DECODER = "decoder"
+"""Under this name the provenance of an artifact says that it is a decoder, and what its inputs are for."""
 
 WeightsMode = Literal["mapped", "resident"]
 
@@ -65,6 +69,10 @@ def load(
         made: Executable = load_in_ranks(path, weights, threads)
         return made
     artifact = read_artifact(path, weights)
+    if DECODER in artifact.provenance:
+        # Its calls write into what they are passed.
+        message = "the file holds a decoder; onnxc.load_decoder reads it"
+        raise InputError(message, code="decoder-file")
     return make_executable(
         artifact, threads, device=device, graphs=graphs, driver=driver, weights=weights, devices=devices
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.dims import Size, only_atom
-from onnxc.compiler.ir.dtypes import U8
+from onnxc.compiler.ir.dtypes import U8, DType
 from onnxc.compiler.ir.module import Block, Function, Op, Parameter, Value
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.prune import prune
@@ -23,13 +23,15 @@ __all__ = ["Cache", "KeptCaches", "find_caches", "keep_caches"]
 class Cache:
     """An input that an output continues: `joined` puts new rows behind it along `axis`.
 
-    Where a lower precision rounds what is joined, the cache holds what was rounded.
+    dtype: what is kept. A lower precision rounds what is joined, before that or after; then only what is rounded is
+    read, and kept.
     """
 
     past: Value
     present: Value
     joined: Op
     axis: int
+    dtype: DType
 
     @property
     def length(self) -> str:
@@ -54,11 +56,15 @@ class KeptCaches:
 
 def find_caches(function: Function) -> tuple[Cache, ...]:
     """The caches of a function, in the order of its outputs."""
-    found = (_cache(result, function.body) for result in function.body.results)
+    users: dict[Value, list[Op]] = {}
+    for op in function.body.ops:
+        for operand in op.operands:
+            users.setdefault(operand, []).append(op)
+    found = (_cache(result, function.body, users) for result in function.body.results)
     return tuple(cache for cache in found if cache is not None)
 
 
-def _cache(present: Value, body: Block) -> Cache | None:
+def _cache(present: Value, body: Block, users: Mapping[Value, Sequence[Op]]) -> Cache | None:
     joined = _uncast(present).op
     if joined is None or joined.name != "concatenate":
         return None
@@ -66,7 +72,16 @@ def _cache(present: Value, body: Block) -> Cache | None:
     if past not in body.parameters or past.dtype != present.dtype or joined.result.dtype.bits > past.dtype.bits:
         return None
     grows = isinstance(only_atom(past.shape[axis]), str)
-    return Cache(past, present, joined, axis) if grows else None
+    return Cache(past, present, joined, axis, _kept_dtype(joined, users)) if grows else None
+
+
+def _kept_dtype(joined: Op, users: Mapping[Value, Sequence[Op]]) -> DType:
+    """The type that all readers of the joined rows cast them to, where it is the same and narrower; else their own."""
+    own = joined.result.dtype
+    read = {user.dtype() if user.name == "cast" else own for user in users.get(joined.result, ())}
+    read.update(own for user in users.get(joined.operands[0], ()) if user is not joined)
+    (dtype, *others) = read or {own}
+    return dtype if not others and dtype.is_float and dtype.bits < own.bits else own
 
 
 def _uncast(value: Value) -> Value:
@@ -101,7 +116,10 @@ def _unused_name(hint: str, function: Function) -> str:
 
 
 class _Keeper:
-    """Makes the ops of the new body; `written` are the values that lie in the memory of a parameter, and which."""
+    """Makes the ops of the new body; `written` are the values that lie in the memory of a parameter, and which.
+
+    rows: what is in use of a cache behind each concatenation, as it is kept.
+    """
 
     def __init__(self, function: Function, caches: Sequence[Cache]) -> None:
         symbols = symbols_in_use(function)
@@ -110,11 +128,12 @@ class _Keeper:
         self.joined = {cache.joined: cache for cache in caches}
         self.parameters: dict[Value, Value] = {}
         self.values: dict[Value, Value] = {}
+        self.rows: dict[Value, Value] = {}
         self.written: dict[Value, Value] = {}
         for cache in caches:
             past, axis = cache.past, cache.axis
             shape = (*past.shape[:axis], self.capacity, *past.shape[axis + 1 :])
-            memory = Parameter(past.producer.name, TensorType(cache.joined.result.dtype, shape)).value
+            memory = Parameter(past.producer.name, TensorType(cache.dtype, shape)).value
             self.parameters[past] = memory
             rows = self.build.slice_axis(memory, axis, 0, past.shape[axis])
             self.values[past] = self.build.cast(rows, past.dtype)
@@ -123,7 +142,12 @@ class _Keeper:
         """Makes an op again, on what its operands have become."""
         if op in self.joined:
             with self.build.at(op.location):
-                self.values[op.result] = self._join(op, self.joined[op])
+                self.rows[op.result] = rows = self._join(op, self.joined[op])
+                self.values[op.result] = self.build.cast(rows, op.result.dtype)
+            return
+        rounded = self.rows.get(op.operands[0]) if op.name == "cast" else None
+        if rounded is not None and rounded.dtype == op.dtype():
+            self.values[op.result] = rounded
             return
         made, self.values = replace_operands([op], self.values)
         self.build.ops += made
@@ -136,9 +160,14 @@ class _Keeper:
         build, axis, memory = self.build, cache.axis, self.parameters[cache.past]
         used, before = op.result.shape[axis], cache.past.shape[axis]
         build.guard(self.capacity, used, "at_least", f"the memory of {cache.past.producer.name} is too small")
-        new = [self.values.get(operand, operand) for operand in op.operands[1:]]
+        new = [self._kept(self.values.get(operand, operand), cache.dtype) for operand in op.operands[1:]]
         rows = build.slice_axis(memory, axis, 0, before)
         rest = build.slice_axis(memory, axis, used, self.capacity - used)
         whole = build.concatenate([rows, *new, rest], axis)
         self.written[whole] = memory
         return build.slice_axis(whole, axis, 0, used)
+
+    def _kept(self, value: Value, dtype: DType) -> Value:
+        """A value as the cache keeps it; one that was widened from that type, as it was before."""
+        narrow = _uncast(value)
+        return narrow if narrow.dtype == dtype else self.build.cast(value, dtype)

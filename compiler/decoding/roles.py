@@ -106,5 +106,5 @@ class _Tables:
             self.picked.append((self.read[indices], rows))
 
     def rows(self, decides: Callable[[frozenset[Value]], bool]) -> int | None:
-        """How many rows every table has at least of which inputs pick that `decides` takes; None where there is none."""
+        """The rows of the smallest table that inputs pick from which `decides` takes; None where there is none."""
         return min((rows for read, rows in self.picked if decides(read)), default=None)

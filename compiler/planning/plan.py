@@ -257,7 +257,7 @@ def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:
 
 
 def _needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:
-    """For each native step the values that later steps read, or that are `wanted` behind all; nothing for the others."""
+    """For each native step the values that later steps read, or `wanted` at the end; nothing for the others."""
     needed: list[tuple[Value, ...]] = []
     read = dict.fromkeys(wanted)
     for step in reversed(steps):

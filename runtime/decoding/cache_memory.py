@@ -12,18 +12,18 @@ from onnxc.runtime.signature import TensorInfo
 __all__ = ["CacheMemory"]
 
 LEAST_ROWS = 64
-"""The rows of the first memory, at least: a prompt and its answer in short."""
+"""Memory does not grow to fewer rows: those of a short prompt and its answer, at some tens of kilobytes each."""
 
 
 class CacheMemory:
     """An array for each cache, all with room for `capacity` rows along the axis that grows."""
 
-    def __init__(self, infos: Sequence[TensorInfo], axes: Mapping[str, int], batch: int) -> None:
+    def __init__(self, infos: Sequence[TensorInfo], axes: Mapping[str, int], batch: int, capacity: int) -> None:
         self.axes = tuple(axes[info.name] for info in infos)
         self.dtypes = tuple(_dtype(info) for info in infos)
         self.shapes = tuple(_shape(info, axes[info.name], batch) for info in infos)
-        self.capacity = 0
-        self.arrays = self._allocated(0)
+        self.capacity = capacity
+        self.arrays = self._allocated(capacity)
 
     @property
     def nbytes(self) -> int:

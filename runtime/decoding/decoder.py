@@ -6,16 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnxc.runtime.arrays import describe
 from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.decoding.description import Description
 from onnxc.runtime.decoding.sampling import Sampler, SamplingOptions
-from onnxc.runtime.decoding.session import Session, expect_tokens
+from onnxc.runtime.decoding.session import Session, as_integers, expect_tokens
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = ["Decoder"]
+
+ROOM = 256
+"""For so many new tokens there is memory from the start, if so many are asked for: most answers end before."""
 
 
 class Decoder:
@@ -75,7 +79,11 @@ class Decoder:
         seed: int = 0,
     ) -> Sampler:
         """What picks tokens from logits: `pick(logits, seen)`. The options are those of `generate`."""
-        return Sampler(self._sampler, SamplingOptions(temperature, top_k, top_p, repetition_penalty, seed))
+        return self.sampler_with(SamplingOptions(temperature, top_k, top_p, repetition_penalty, seed))
+
+    def sampler_with(self, options: SamplingOptions) -> Sampler:
+        """As `sampler`, for options that are checked already."""
+        return Sampler(self._sampler, options)
 
     def generate(
         self,
@@ -102,6 +110,17 @@ class Decoder:
         picks = self.sampler(
             temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty, seed=seed
         )
+        return self.generate_with(picks, prompt, max_new_tokens, stop, inputs)
+
+    def generate_with(
+        self,
+        sampler: Sampler,
+        prompt: Sequence[int] | np.ndarray,
+        max_new_tokens: int,
+        stop: Collection[int] = (),
+        inputs: Mapping[str, object] | None = None,
+    ) -> Iterator[int]:
+        """As `generate`, the tokens being picked by `sampler`."""
         tokens = _prompt(prompt)
         expect_tokens(tokens, self.vocabulary)
         count = _positive("max_new_tokens", max_new_tokens) or 1
@@ -112,8 +131,8 @@ class Decoder:
                 f"a prompt of {tokens.size} tokens and {count} new ones, and the model has {self._max_length} positions"
             )
             raise InputError(message, code="sequence-length")
-        session = self.session(capacity=total, inputs=inputs)
-        return _generated(session, picks, tokens, count, frozenset(stop))
+        session = self.session(capacity=min(total, tokens.size + ROOM), inputs=inputs)
+        return _generated(session, sampler, tokens, count, frozenset(stop))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file that `onnxc.load_decoder` reads; the same bytes for the same model and options."""
@@ -139,10 +158,11 @@ def _generated(
 
 def _prompt(prompt: object) -> np.ndarray:
     """The prompt as i64[count], of one token at least."""
-    array = np.asarray(prompt) if isinstance(prompt, Sequence | np.ndarray) and not isinstance(prompt, str) else None
-    if array is None or array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
-        raise InputError(f"prompt is {prompt!r}, expected a sequence of at least one token", code="session-tokens")
-    return array.astype(np.int64)
+    tokens = as_integers(prompt, "prompt", "a sequence of tokens")
+    if tokens.ndim != 1 or not tokens.size:
+        message = f"prompt is {describe(tokens)}, expected a sequence of at least one token"
+        raise InputError(message, code="session-tokens")
+    return tokens
 
 
 def _least(*numbers: int | None) -> int | None:

@@ -48,7 +48,9 @@ def decode_description(value: JsonValue, program: Program) -> Description:
     lengths, logits = _count(value["lengths"]), str(value["logits"])
     if inputs[names["length"]] != lengths + 1 or [parameter.name for parameter in program.outputs].count(logits) != 1:
         raise ValueError(f"it has {lengths} lengths and the logits {logits}")
-    vocabulary, longest = (None if value[field] is None else _count(value[field]) for field in ("vocabulary", "longest"))
+    vocabulary, longest = (
+        None if value[field] is None else _count(value[field]) for field in ("vocabulary", "longest")
+    )
     return Description(
         **names, logits=logits, lengths=lengths, caches=caches, others=others, vocabulary=vocabulary, longest=longest
     )

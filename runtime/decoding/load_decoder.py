@@ -10,7 +10,7 @@ from onnxc.runtime.artifact import Artifact, artifact_bytes
 from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.decoding.description import Description, decode_description
 from onnxc.runtime.errors import DeviceError, InputError
-from onnxc.runtime.load import WeightsMode, make_executable, read_artifact, read_bytes
+from onnxc.runtime.load import DECODER, WeightsMode, make_executable, read_artifact, read_bytes
 
 __all__ = ["load_decoder", "make_decoder", "with_decoder"]
 
@@ -28,7 +28,7 @@ def load_decoder(
 def with_decoder(artifact: Artifact, description: Description, sampler: Artifact) -> Artifact:
     """The artifact, which says that it is a decoder, and holds the sampler."""
     said = {**description.encoded(), "sampler": base64.b64encode(artifact_bytes(sampler)).decode()}
-    return replace(artifact, provenance={**artifact.provenance, "decoder": said})
+    return replace(artifact, provenance={**artifact.provenance, DECODER: said})
 
 
 def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int | None = None) -> Decoder:
@@ -36,7 +36,7 @@ def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int
 
     Raises InputError where it is none, DeviceError where what it says of itself is damaged.
     """
-    said = artifact.provenance.get("decoder")
+    said = artifact.provenance.get(DECODER)
     if said is None:
         message = "the file holds no decoder, as onnxc.compile_decoder makes it; onnxc.load reads it"
         raise InputError(message, code="no-decoder")
@@ -48,4 +48,6 @@ def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int
         message = f"what the file says of its decoder is damaged: {problem}"
         raise DeviceError(message, code="decoder-damaged") from problem
     executable = make_executable(artifact, threads)
-    return Decoder(executable, make_executable(read_bytes(sampler, "mapped"), threads), description, artifact, max_length)
+    return Decoder(
+        executable, make_executable(read_bytes(sampler, "mapped"), threads), description, artifact, max_length
+    )

@@ -35,9 +35,9 @@ class Session:
         self._batch, self._length = batch, 0
         infos = {info.name: info for info in executable.inputs}
         self._infos, self._inputs = infos, _other_inputs(description, inputs)
-        self._memory = CacheMemory([infos[name] for name in description.caches], description.caches, batch)
-        self._memory.reserve(capacity, 0, longest)
-        # Which tokens count, and how many of them stand before each row's next one.
+        caches = [infos[name] for name in description.caches]
+        self._memory = CacheMemory(caches, description.caches, batch, capacity)
+        # Which of the tokens count.
         self._mask = np.zeros((batch, 0), bool)
         self._lock = Lock()
 
@@ -80,16 +80,16 @@ class Session:
         with self._lock:
             if not 0 <= _integer("length", length) <= self._length:
                 message = f"length is {length}, and the session has {self._length} tokens"
-                raise InputError(message, code="session-length")
+                raise InputError(message, code="session-option")
             self._length, self._mask = length, self._mask[:, :length]
 
-    def reorder(self, rows: Sequence[int]) -> None:
+    def reorder(self, rows: Sequence[int] | np.ndarray) -> None:
         """Sequence k becomes a copy of sequence `rows[k]`: what a beam search keeps after each step."""
         with self._lock:
-            indices = import_array(list(rows), np.dtype(np.int64), "rows", f"i64[{self._batch}]")
+            expected = f"{self._batch} indices of sequences, below {self._batch}"
+            indices = as_integers(rows, "rows", expected)
             if indices.shape != (self._batch,) or not all(0 <= row < self._batch for row in indices):
-                message = f"rows is {list(rows)}, expected {self._batch} indices of sequences below {self._batch}"
-                raise InputError(message, code="session-rows")
+                raise InputError(f"rows is {indices.tolist()}, expected {expected}", code="session-option")
             self._memory.reorder(indices, self._length)
             self._mask = self._mask[indices]
 
@@ -133,11 +133,9 @@ class Session:
     def _checked(self, tokens: object) -> np.ndarray:
         """The tokens as [batch, count] of the type that the model reads."""
         expected = f"integers [{self._batch}, count]"
-        given = tokens if isinstance(tokens, np.ndarray) else np.array(_as_list(tokens, expected), ndmin=1)
-        if given.dtype.kind not in "iu":
-            raise InputError(f"tokens is {describe(given)}, expected {expected}", code="session-tokens")
-        if given.ndim == 1:
-            given = given.reshape(self._batch, -1) if self._batch in (1, given.size) else given
+        given = as_integers(tokens, "tokens", expected)
+        if given.ndim < 2 and self._batch in (1, given.size):
+            given = given.reshape(self._batch, -1)
         if given.ndim != 2 or given.shape[0] != self._batch or not given.size:
             raise InputError(f"tokens is {describe(given)}, expected {expected}, at least 1", code="session-tokens")
         expect_tokens(given, self._description.vocabulary)
@@ -149,12 +147,19 @@ class Session:
             return np.ones((self._batch, count), bool)
         if not self._description.mask:
             raise InputError("mask was given, and the model has no attention_mask", code="session-mask")
-        given = np.asarray(mask)
-        if given.shape != (self._batch, count) or given.dtype.kind not in "biu":
-            message = f"mask is {describe(given)}, expected 0 and 1 for each of [{self._batch}, {count}] tokens"
-            raise InputError(message, code="session-mask")
+        expected = f"0 or 1 for each of [{self._batch}, {count}] tokens"
+        given = as_integers(mask, "mask", expected)
+        if given.shape != (self._batch, count):
+            raise InputError(f"mask is {describe(given)}, expected {expected}", code="session-mask")
         counts: np.ndarray = given != 0
         return counts
+
+
+def as_integers(value: object, what: str, expected: str) -> np.ndarray:
+    """The integers that a caller has passed, in any type of NumPy's, or as a list."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biu":
+        return value.astype(np.int64)
+    return import_array(value, np.dtype(np.int64), what, expected)
 
 
 def expect_tokens(tokens: np.ndarray, vocabulary: int | None) -> None:
@@ -163,14 +168,6 @@ def expect_tokens(tokens: np.ndarray, vocabulary: int | None) -> None:
     if low < 0 or (vocabulary is not None and high >= vocabulary):
         known = "0 or more" if vocabulary is None else f"from 0 to {vocabulary - 1}"
         raise InputError(f"there is no token {low if low < 0 else high}; tokens are {known}", code="token-range")
-
-
-def _as_list(tokens: object, expected: str) -> object:
-    if isinstance(tokens, Sequence) and not isinstance(tokens, str | bytes):
-        return list(tokens)
-    if isinstance(tokens, int | np.integer) and not isinstance(tokens, bool):
-        return [tokens]
-    raise InputError(f"tokens is {describe(tokens)}, expected {expected}", code="session-tokens")
 
 
 def _other_inputs(description: Description, inputs: Mapping[str, object]) -> dict[str, object]:

@@ -1,0 +1,122 @@
+"""What is compiled of a decoder: which models are decoders, plans whose caches stay in place, files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.compiler.compile_decoder import plan_decoder
+from onnxc.compiler.options import make_options
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.kernel_plan import Buffer, KernelPlan, Segment
+from onnxc.runtime.artifact import write_artifact
+from onnxc.runtime.decoding.decoder import Decoder
+from onnxc.runtime.load import read_artifact
+from tests.decoding.models import summing
+from tests.models import builders
+from tests.support.models import model_from_text
+
+
+def launches(plan: KernelPlan) -> list[tuple[str, tuple[Buffer, ...], tuple[Buffer, ...]]]:
+    """The kind of each launch, what it reads and what it writes."""
+    segments = [step for step in plan.body.steps if isinstance(step, Segment)]
+    return [
+        (plan.kernels[launch.general.kernel].kind, launch.inputs, launch.outputs)
+        for segment in segments
+        for launch in segment.launches
+    ]
+
+
+@pytest.mark.parametrize("build", [builders.decoder, builders.llama])
+def test_caches_are_written_in_place_and_read_where_they_are(build: object) -> None:
+    plan, description = plan_decoder(build("dynamo").model, make_options())  # type: ignore[operator]
+    check_plan(plan)
+    written = [(kind, read) for kind, read, (buffer,) in launches(plan) if buffer.kind == "input" and buffer in read]
+    assert [kind for kind, _ in written] == ["concatenate"] * 4
+    assert plan.function.result_names == ("logits",)
+    assert (description.tokens, description.mask, description.logits) == ("input_ids", "attention_mask", "logits")
+    # Attention reads keys and values in the memory of the caches.
+    attention = [read for kind, read, _ in launches(plan) if kind == "attention"]
+    assert [sum(buffer.kind == "input" for buffer in read) for read in attention] == [2, 2]
+
+
+def test_a_plan_that_writes_over_what_it_still_reads_is_noticed() -> None:
+    plan, _ = plan_decoder(model_from_text(summing()), make_options())
+    (ordinal, segment), *_ = [(i, step) for i, step in enumerate(plan.body.steps) if isinstance(step, Segment)]
+    *others, last = segment.launches
+    wrong = replace(segment, launches=(*others, replace(last, outputs=(Buffer("input", 0),))))
+    steps = (*plan.body.steps[:ordinal], wrong, *plan.body.steps[ordinal + 1 :])
+    with pytest.raises(AssertionError, match="writes over"):
+        check_plan(replace(plan, body=replace(plan.body, steps=steps)))
+
+
+def test_only_the_last_row_of_logits_is_computed() -> None:
+    plan, _ = plan_decoder(builders.decoder("dynamo").model, make_options())
+    (head,) = [kernel for kernel in plan.kernels if kernel.kind == "contraction" and "101" in str(kernel.block.results)]
+    assert head.block.results[0].shape[1:] == (1, builders.VOCABULARY)
+
+
+def test_a_lower_precision_halves_the_cache(gpt: Decoder) -> None:
+    half = onnxc.compile_decoder(builders.decoder("dynamo").model, precision="bf16", threads=1)
+    sessions = gpt.session(capacity=64), half.session(capacity=64)
+    assert sessions[1].cache_bytes * 2 == sessions[0].cache_bytes
+    exact, rounded = (np.concatenate([session.feed([5, 6]), session.feed([7])]) for session in sessions)
+    assert abs(exact - rounded).max() < 0.1 * abs(exact).max()
+
+
+def test_a_decoder_is_saved_and_loaded(gpt: Decoder, tmp_path: Path) -> None:
+    file = tmp_path / "gpt.onnxc"
+    gpt.save(file)
+    options = {"temperature": 1.0, "seed": 4}
+    loaded = onnxc.load_decoder(file, threads=1)
+    assert list(loaded.generate([1, 2], 5, **options)) == list(gpt.generate([1, 2], 5, **options))  # type: ignore[arg-type]
+    assert onnxc.load_decoder(file, max_length=7).max_length == 7
+    with pytest.raises(onnxc.InputError) as caught:
+        onnxc.load(file)
+    assert caught.value.code == "decoder-file"
+
+
+def test_a_file_without_a_decoder_or_with_a_damaged_one_is_refused(sums: Decoder, tmp_path: Path) -> None:
+    plain, damaged = tmp_path / "plain.onnxc", tmp_path / "damaged.onnxc"
+    onnxc.compile(model_from_text(summing())).save(plain)
+    with pytest.raises(onnxc.InputError) as caught:
+        onnxc.load_decoder(plain)
+    assert caught.value.code == "no-decoder"
+    sums.save(plain)
+    artifact = read_artifact(plain)
+    said = artifact.provenance["decoder"]
+    assert isinstance(said, dict)
+    for changed in ({"caches": {"past": 9}}, {"length": "x"}, {"lengths": -1}, {"sampler": "?"}, {"logits": "z"}):
+        wrong = json.loads(json.dumps({**said, **changed}))
+        write_artifact(replace(artifact, provenance={**artifact.provenance, "decoder": wrong}), damaged)
+        with pytest.raises(onnxc.DeviceError) as failed:
+            onnxc.load_decoder(damaged)
+        assert failed.value.code == "decoder-damaged"
+
+
+def without_tokens() -> str:
+    """Two inputs could be the tokens."""
+    return summing().replace("input_ids,", "a, int64[batch, sequence] b,", 1).replace("input_ids", "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (summing(present="Concat <axis = 1> (embedded, past)"), "decoder-cache", 'of input "past"'),
+        (summing(present="Identity (embedded)"), "decoder-cache", 'of input "past"'),
+        (without_tokens(), "decoder-roles", "no tokens"),
+    ],
+)
+def test_models_that_are_no_decoders(text: str, code: str, said: str) -> None:
+    with pytest.raises(onnxc.InputError, match=said) as caught:
+        onnxc.compile_decoder(model_from_text(text))
+    assert caught.value.code == code
+
+
+def test_targets_that_decoders_are_not_for() -> None:
+    with pytest.raises(onnxc.UnsupportedError) as caught:
+        onnxc.compile_decoder(model_from_text(summing()), target="interpreter")
+    assert caught.value.code == "unsupported-decoder-target"
