@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import onnxc
@@ -114,6 +115,22 @@ def test_models_that_are_no_decoders(text: str, code: str, said: str) -> None:
     with pytest.raises(onnxc.InputError, match=said) as caught:
         onnxc.compile_decoder(model_from_text(text))
     assert caught.value.code == code
+
+
+def test_a_cache_with_a_size_that_nobody_says_is_refused() -> None:
+    text = summing(present="Concat <axis = 1> (past, states)").replace("all, 2] present", "all, width] present")
+    text = text.replace(
+        "float[batch, past, 2] past", "float[batch, past, width] past, float[batch, sequence, width] states"
+    )
+    text = text.replace(
+        "column = Unsqueeze (counts, last)", "column = Unsqueeze (counts, last) summed = ReduceSum (present)"
+    )
+    text = text.replace("counted = Mul (present, column)", "counted = Mul (column, summed)")
+    decoder = onnxc.compile_decoder(model_from_text(text), threads=1)
+    assert [info.name for info in decoder.inputs] == ["states"]
+    with pytest.raises(onnxc.UnsupportedError) as caught:
+        decoder.session(inputs={"states": np.zeros((1, 1, 3), np.float32)})
+    assert caught.value.code == "unsupported-decoder-cache"
 
 
 def test_targets_that_decoders_are_not_for() -> None:
