@@ -103,7 +103,9 @@ def keep_caches(function: Function, caches: Sequence[Cache]) -> KeptCaches:
     live = prune(Block(parameters, tuple(keeper.build.ops), (*kept.values(), *keeper.written)))
     body = replace(live, results=live.results[: len(kept)])
     in_place = dict(zip(live.results[len(kept) :], keeper.written.values(), strict=True))
-    return KeptCaches(replace(function, body=body, result_names=tuple(kept)), in_place, length.name, len(lengths))
+    symbols = {**function.symbols, keeper.capacity: (0, None)}
+    made = replace(function, body=body, result_names=tuple(kept), symbols=symbols)
+    return KeptCaches(made, in_place, length.name, len(lengths))
 
 
 def _unused_name(hint: str, function: Function) -> str:
@@ -124,7 +126,7 @@ class _Keeper:
     def __init__(self, function: Function, caches: Sequence[Cache]) -> None:
         symbols = symbols_in_use(function)
         self.build = PassBuilder(symbols)
-        self.capacity = Size.symbol(symbols.fresh("capacity"))
+        self.capacity = symbols.fresh("capacity")
         self.joined = {cache.joined: cache for cache in caches}
         self.parameters: dict[Value, Value] = {}
         self.values: dict[Value, Value] = {}
@@ -132,7 +134,7 @@ class _Keeper:
         self.written: dict[Value, Value] = {}
         for cache in caches:
             past, axis = cache.past, cache.axis
-            shape = (*past.shape[:axis], self.capacity, *past.shape[axis + 1 :])
+            shape = (*past.shape[:axis], Size.symbol(self.capacity), *past.shape[axis + 1 :])
             memory = Parameter(past.producer.name, TensorType(cache.dtype, shape)).value
             self.parameters[past] = memory
             rows = self.build.slice_axis(memory, axis, 0, past.shape[axis])
@@ -158,11 +160,12 @@ class _Keeper:
         So the whole memory is a value, of which all but the new rows already is where it belongs.
         """
         build, axis, memory = self.build, cache.axis, self.parameters[cache.past]
+        capacity = Size.symbol(self.capacity)
         used, before = op.result.shape[axis], cache.past.shape[axis]
-        build.guard(self.capacity, used, "at_least", f"the memory of {cache.past.producer.name} is too small")
+        build.guard(capacity, used, "at_least", f"the memory of {cache.past.producer.name} is too small")
         new = [self._kept(self.values.get(operand, operand), cache.dtype) for operand in op.operands[1:]]
         rows = build.slice_axis(memory, axis, 0, before)
-        rest = build.slice_axis(memory, axis, used, self.capacity - used)
+        rest = build.slice_axis(memory, axis, used, capacity - used)
         whole = build.concatenate([rows, *new, rest], axis)
         self.written[whole] = memory
         return build.slice_axis(whole, axis, 0, used)

@@ -1,12 +1,13 @@
 """The memory of the caches of a session: as much as is in use and room for more, which grows."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
 from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.dtypes import DType
-from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.errors import DeviceError, UnsupportedError
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = ["CacheMemory"]
@@ -67,8 +68,13 @@ def _first(axis: int, count: int) -> tuple[slice, ...]:
 
 
 def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return allocate_aligned(nbytes).view(dtype).reshape(shape)
+    nbytes = prod(shape) * dtype.itemsize
+    try:
+        return allocate_aligned(nbytes).view(dtype).reshape(shape)
+    except (MemoryError, ValueError) as problem:
+        # NumPy has a ValueError for more than a process can have at all.
+        message = f"a cache of {nbytes} bytes is more memory than there is"
+        raise DeviceError(message, code="out-of-memory") from problem
 
 
 def _dtype(info: TensorInfo) -> DType:

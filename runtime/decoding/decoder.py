@@ -148,7 +148,7 @@ def _generated(
 ) -> Iterator[int]:
     seen, fed = prompt, prompt
     for left in range(count, 0, -1):
-        token = sampler.pick(session.feed(fed), np.unique(seen).reshape(1, -1))
+        token = sampler.pick(session.feed(fed), seen.reshape(1, -1))
         if int(token[0]) in stop:
             return
         yield int(token[0])

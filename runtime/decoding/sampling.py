@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxc.runtime.arrays import import_array
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 
@@ -72,7 +73,8 @@ class Sampler:
 
         Raises InputError where logits are not numbers that can be drawn from.
         """
-        batch = logits.shape[0]
+        logits = import_array(logits, np.dtype(np.float32), "logits", "f32[batch, vocabulary]")
+        batch = logits.shape[0] if logits.ndim else 0
         if seen is None or self._penalty == 1 or not seen.size:
             seen = np.empty((batch, 0), np.int64)
         uniform = np.array([self._random.random() for _ in range(batch)]).reshape(batch, 1)

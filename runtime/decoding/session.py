@@ -107,7 +107,7 @@ class Session:
         logits = outputs[self._description.logits]
         assert isinstance(logits, np.ndarray), logits
         self._length, self._mask = total, masked
-        return logits
+        return np.asarray(logits, np.float32)
 
     def _made_inputs(self, tokens: np.ndarray, masked: np.ndarray) -> dict[str, object]:
         """The inputs that follow from the tokens and which of them count, and those of the session."""

@@ -43,6 +43,14 @@ def test_caches_are_written_in_place_and_read_where_they_are(build: object) -> N
     assert [sum(buffer.kind == "input" for buffer in read) for read in attention] == [2, 2]
 
 
+def test_the_report_says_that_a_step_writes_the_new_rows_alone(gpt: Decoder) -> None:
+    report = gpt.report()
+    assert isinstance(report, dict)
+    written = [each["written_bytes"]["size"] for each in report["launches"] if each["kind"] == "concatenate"]
+    row_bytes = builders.HEADS * builders.HEAD * 4
+    assert written.count(f"{row_bytes}*batch*sequence") == 4
+
+
 def test_a_plan_that_writes_over_what_it_still_reads_is_noticed() -> None:
     plan, _ = plan_decoder(model_from_text(summing()), make_options())
     (ordinal, segment), *_ = [(i, step) for i, step in enumerate(plan.body.steps) if isinstance(step, Segment)]
@@ -51,6 +59,17 @@ def test_a_plan_that_writes_over_what_it_still_reads_is_noticed() -> None:
     steps = (*plan.body.steps[:ordinal], wrong, *plan.body.steps[ordinal + 1 :])
     with pytest.raises(AssertionError, match="writes over"):
         check_plan(replace(plan, body=replace(plan.body, steps=steps)))
+
+
+def test_what_would_stay_in_place_is_copied_where_the_result_is_elsewhere() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    replaced (float[N, 5] x, float[N, 2] new) => (float[N, 5] y)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] five = {5}> {
+      left = Slice (x, zero, one, one) right = Slice (x, three, five, one) y = Concat <axis = 1> (left, new, right)
+    }"""
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    y = onnxc.compile(model_from_text(text), threads=1)(x, -np.ones((2, 2), np.float32))
+    assert np.asarray(y).tolist() == [[0, -1, -1, 3, 4], [5, -1, -1, 8, 9]]
 
 
 def test_only_the_last_row_of_logits_is_computed() -> None:
