@@ -55,13 +55,17 @@ class KeptCaches:
 
 
 def find_caches(function: Function) -> tuple[Cache, ...]:
-    """The caches of a function, in the order of its outputs."""
+    """The caches of a function, in the order of its outputs; of two that continue one input the first."""
     users: dict[Value, list[Op]] = {}
     for op in function.body.ops:
         for operand in op.operands:
             users.setdefault(operand, []).append(op)
-    found = (_cache(result, function.body, users) for result in function.body.results)
-    return tuple(cache for cache in found if cache is not None)
+    found: dict[Value, Cache] = {}
+    for result in function.body.results:
+        cache = _cache(result, function.body, users)
+        if cache is not None:
+            found.setdefault(cache.past, cache)
+    return tuple(found.values())
 
 
 def _cache(present: Value, body: Block, users: Mapping[Value, Sequence[Op]]) -> Cache | None:

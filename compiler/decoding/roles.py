@@ -87,6 +87,12 @@ def _are_logits(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.dtype.is_float and len(value.type.shape or ()) == 3
 
 
+COUNTING = frozenset(("add", "broadcast", "cast", "constant", "iota", "less", "reshape", "select", "sizes"))
+"""Ops that make indices of which each is a token or a position, as it is or counted from the end.
+
+Others may clip, or put many positions into one bucket; then the rows of a table say nothing of how many there are."""
+
+
 class _Tables:
     """The constants from which rows are picked, by what decides which."""
 
@@ -94,15 +100,16 @@ class _Tables:
         self.read: dict[Value, frozenset[Value]] = {value: frozenset((value,)) for value in body.parameters}
         self.picked: list[tuple[frozenset[Value], int]] = []
         for op in body.ops:
-            read = frozenset().union(*(self.read[operand] for operand in op.operands))
-            self.read.update(dict.fromkeys(op.results, read))
             if op.name == "gather" and op.int("axis") == 0:
                 self._note(op)
+            if op.name in COUNTING and all(operand in self.read for operand in op.operands):
+                read = frozenset().union(*(self.read[operand] for operand in op.operands))
+                self.read.update(dict.fromkeys(op.results, read))
 
     def _note(self, op: Op) -> None:
         table, indices = op.operands
-        rows = table.shape[0]
-        if not self.read[table] and isinstance(rows, int) and any(type_symbols(indices.type)):
+        rows, is_counted = table.shape[0], indices in self.read and any(type_symbols(indices.type))
+        if is_counted and table.op is not None and table.op.name == "constant" and isinstance(rows, int):
             self.picked.append((self.read[indices], rows))
 
     def rows(self, decides: Callable[[frozenset[Value]], bool]) -> int | None:

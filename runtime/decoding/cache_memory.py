@@ -43,7 +43,9 @@ class CacheMemory:
         self._replace(max(rows, min(wanted, most)) if most is not None else wanted, used)
 
     def reorder(self, rows: np.ndarray, used: int) -> None:
-        """Row k of the batch becomes what row `rows[k]` is."""
+        """Row k of the batch becomes what row `rows[k]` is; one alone stays, and its cache may have no such axis."""
+        if len(rows) == 1:
+            return
         for array, axis in zip(self.arrays, self.axes, strict=True):
             part = array[_first(axis, used)]
             part[...] = part[rows]

@@ -51,6 +51,35 @@ def test_the_report_says_that_a_step_writes_the_new_rows_alone(gpt: Decoder) -> 
     assert written.count(f"{row_bytes}*batch*sequence") == 4
 
 
+def test_steps_behind_sizes_that_data_decides_find_the_new_rows() -> None:
+    # How many tokens count is known in the middle of a call only; the sum is added up as often.
+    text = summing().replace(
+        "sum = ReduceSum (counted, one)",
+        """whole = ReduceSum (counted, one)
+        zero = Constant <value = int64[1] {0}> ()
+        ones = Constant <value = int64[2] {1, 1}> ()
+        places = NonZero (attention_mask)
+        numbers = Shape (places)
+        count = Slice (numbers, one, last)
+        shape = Concat <axis = 0> (count, ones)
+        repeated = Expand (whole, shape)
+        sum = ReduceSum (repeated, zero)""",
+    )
+    session = onnxc.compile_decoder(model_from_text(text), threads=1).session()
+    assert session.feed([0, 3]).tolist() == [[4, 2, 6, 8, 4]]
+    assert session.feed([1]).tolist() == [[9, 3, 12, 18, 6]]
+
+
+def test_of_two_outputs_that_continue_an_input_the_first_is_its_cache() -> None:
+    text = summing().replace(
+        "float[batch, all, 2] present)", "float[batch, all, 2] present, float[batch, all, 2] other)"
+    )
+    text = text.replace("one = Constant", "other = Concat <axis = 1> (past, state) one = Constant")
+    text = text.replace("present = Concat", "state = Sub (embedded, embedded) present = Concat")
+    session = onnxc.compile_decoder(model_from_text(text), threads=1).session()
+    assert [session.feed([token]).tolist() for token in (1, 0)] == [[[1, 0, 1, 2, 0]], [[1, 1, 2, 2, 2]]]
+
+
 def test_a_plan_that_writes_over_what_it_still_reads_is_noticed() -> None:
     plan, _ = plan_decoder(model_from_text(summing()), make_options())
     (ordinal, segment), *_ = [(i, step) for i, step in enumerate(plan.body.steps) if isinstance(step, Segment)]
