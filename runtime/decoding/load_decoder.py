@@ -3,7 +3,6 @@
 import base64
 import binascii
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 
 from onnxc.runtime.artifact import Artifact, artifact_bytes
@@ -11,8 +10,11 @@ from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.decoding.description import Description, decode_description
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.load import DECODER, WeightsMode, make_executable, read_artifact, read_bytes
+from onnxc.runtime.program import JsonValue
 
 __all__ = ["load_decoder", "make_decoder", "with_decoder"]
+
+SAMPLER = "sampler"
 
 
 def load_decoder(
@@ -27,8 +29,10 @@ def load_decoder(
 
 def with_decoder(artifact: Artifact, description: Description, sampler: Artifact) -> Artifact:
     """The artifact, which says that it is a decoder, and holds the sampler."""
-    said = {**description.encoded(), "sampler": base64.b64encode(artifact_bytes(sampler)).decode()}
-    return replace(artifact, provenance={**artifact.provenance, DECODER: said})
+    # As a list, which is not shown to people.
+    code = [base64.b64encode(artifact_bytes(sampler)).decode()]
+    said = {DECODER: description.encoded(), SAMPLER: code}
+    return replace(artifact, provenance={**artifact.provenance, **said})
 
 
 def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int | None = None) -> Decoder:
@@ -42,8 +46,7 @@ def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int
         raise InputError(message, code="no-decoder")
     try:
         description = decode_description(said, artifact.program)
-        assert isinstance(said, Mapping)
-        sampler = base64.b64decode(str(said["sampler"]), validate=True)
+        sampler = base64.b64decode(_only_text(artifact.provenance[SAMPLER]), validate=True)
     except (KeyError, ValueError, binascii.Error) as problem:
         message = f"what the file says of its decoder is damaged: {problem}"
         raise DeviceError(message, code="decoder-damaged") from problem
@@ -51,3 +54,9 @@ def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int
     return Decoder(
         executable, make_executable(read_bytes(sampler, "mapped"), threads), description, artifact, max_length
     )
+
+
+def _only_text(value: JsonValue) -> str:
+    if not isinstance(value, list | tuple) or len(value) != 1 or not isinstance(value[0], str):
+        raise ValueError("the sampler is not one text")
+    return value[0]

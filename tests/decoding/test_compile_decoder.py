@@ -1,6 +1,5 @@
 """What is compiled of a decoder: which models are decoders, plans whose caches stay in place, files."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from onnxc.compiler.planning.kernel_plan import Buffer, KernelPlan, Segment
 from onnxc.runtime.artifact import write_artifact
 from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.load import read_artifact
+from onnxc.runtime.program import JsonValue
 from tests.decoding.models import summing
 from tests.models import builders
 from tests.support.models import model_from_text
@@ -138,9 +138,10 @@ def test_a_file_without_a_decoder_or_with_a_damaged_one_is_refused(sums: Decoder
     artifact = read_artifact(plain)
     said = artifact.provenance["decoder"]
     assert isinstance(said, dict)
-    for changed in ({"caches": {"past": 9}}, {"length": "x"}, {"lengths": -1}, {"sampler": "?"}, {"logits": "z"}):
-        wrong = json.loads(json.dumps({**said, **changed}))
-        write_artifact(replace(artifact, provenance={**artifact.provenance, "decoder": wrong}), damaged)
+    changes = ({"caches": {"past": 9}}, {"length": "x"}, {"lengths": -1}, {"logits": "z"}, {"vocabulary": "1"})
+    wrong: list[dict[str, JsonValue]] = [{"decoder": {**said, **changed}} for changed in changes]
+    for told in (*wrong, {"sampler": ["?"]}, {"sampler": "AA=="}, {"decoder": 4}):
+        write_artifact(replace(artifact, provenance={**artifact.provenance, **told}), damaged)
         with pytest.raises(onnxc.DeviceError) as failed:
             onnxc.load_decoder(damaged)
         assert failed.value.code == "decoder-damaged"
