@@ -31,8 +31,8 @@ def with_decoder(artifact: Artifact, description: Description, sampler: Artifact
     """The artifact, which says that it is a decoder, and holds the sampler."""
     # As a list, which is not shown to people.
     code = [base64.b64encode(artifact_bytes(sampler)).decode()]
-    said = {DECODER: description.encoded(), SAMPLER: code}
-    return replace(artifact, provenance={**artifact.provenance, **said})
+    provenance = {**artifact.provenance, DECODER: description.encoded(), SAMPLER: code}
+    return replace(artifact, provenance=provenance)
 
 
 def make_decoder(artifact: Artifact, threads: int | None = None, max_length: int | None = None) -> Decoder:

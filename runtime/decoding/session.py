@@ -12,7 +12,7 @@ from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 
-__all__ = ["Session"]
+__all__ = ["Session", "as_integers", "expect_tokens"]
 
 
 class Session:
