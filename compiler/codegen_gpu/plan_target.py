@@ -2,18 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS, convolution, reduction, scan
 from onnxc.compiler.codegen_gpu.schedules import attention
-from onnxc.compiler.codegen_gpu.schedules.attention import attention_candidates, attention_cost, attention_measures
+from onnxc.compiler.codegen_gpu.schedules.attention import (
+    attention_candidates,
+    attention_cost,
+    attention_measures,
+    attention_sweep,
+)
 from onnxc.compiler.codegen_gpu.schedules.contractions import (
     contraction_candidates,
     contraction_cost,
     contraction_measures,
+    contraction_sweep,
 )
 from onnxc.compiler.codegen_gpu.schedules.convolutions import (
     convolution_candidates,
     convolution_cost,
     convolution_measures,
+    convolution_sweep,
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
@@ -63,7 +72,19 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return reduction_cost(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has one candidate")
 
-    return PlanTarget(str(target), is_native, reads_any_view, _measures, candidates, cost, residency="device")
+    def sweep(problem: KernelProblem, schedule: Schedule, case: Case) -> np.ndarray:
+        match schedule:
+            case ContractionSchedule():
+                return contraction_sweep(problem, schedule, case, target)
+            case ConvolutionSchedule():
+                return convolution_sweep(problem, schedule, case, target)
+            case AttentionSchedule():
+                return attention_sweep(problem, schedule, case, target)
+        raise AssertionError(f"{problem.kind} has no samples")
+
+    return PlanTarget(
+        str(target), is_native, reads_any_view, _measures, candidates, cost, residency="device", sweep=sweep
+    )
 
 
 _MEASURES = {

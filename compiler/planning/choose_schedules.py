@@ -1,29 +1,37 @@
 """Choosing schedules: which of a target's candidates serves which calls, by its cost model.
 
 Sizes that only a call decides are judged at typical numbers. Where a target says that calls differ much in a size, each
-range of it is a case; a case whose best schedule is another than that of all calls becomes a variant with a guard.
+range of it is a case; a case whose best schedule is another than that of all calls becomes a variant with a guard. A
+size that a target names samples of is divided further, so that in each range one schedule is close to the best.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
+
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.fuse_kernels import Reads
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
-from onnxc.compiler.planning.schedules import Schedule
+from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
+from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
 
 __all__ = [
     "Case",
     "KernelProblem",
     "Measure",
     "PlanTarget",
+    "Sweep",
     "Typical",
     "cases_of",
     "choose_schedules",
     "rank_schedules",
 ]
+
+MOST_FALLBACKS = 3
+"""From the largest tile, 128 numbers of the sums for each thread, to 16."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,16 @@ class Typical:
 
 @dataclass(frozen=True)
 class Measure:
-    """A size that decides between schedules: a number, or in one of some ranges, the last one the usual."""
+    """A size that decides between schedules: a number, or in one of some ranges, the last one the usual.
+
+    samples: numbers at which schedules are compared to divide the last range further, into `most_ranges` in all; of one
+    measure alone. Each range may have a kernel of its own, which is compiled and loaded.
+    """
 
     size: Dim
     ranges: tuple[Typical, ...]
+    samples: tuple[int, ...] = ()
+    most_ranges: int = 1
 
     def cases(self) -> Sequence[tuple[SizeRange | None, Typical]]:
         """Each range with its condition; none where the size is a number, or there is one range for all."""
@@ -63,13 +77,30 @@ class Measure:
             return [(None, self.ranges[0])]
         return [(SizeRange(self.size, each.least, each.most), each) for each in self.ranges]
 
+    def within(self, typical: Typical) -> tuple[int, ...]:
+        """The samples in a range."""
+        inside = (n for n in self.samples if typical.least <= n and (typical.most is None or n <= typical.most))
+        return tuple(inside)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Numbers of a measure at which costs are asked for."""
+
+    measure: str
+    numbers: tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Case:
-    """The calls that one schedule is to serve: a typical number for each measure, and the most, None without end."""
+    """The calls that one schedule is to serve: a typical number for each measure, and the most, None without end.
+
+    sweep: further numbers of one of them, at all of which the schedule is to be good.
+    """
 
     sizes: Mapping[str, int]
     most: Mapping[str, int | None]
+    sweep: Sweep | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -85,7 +116,8 @@ class PlanTarget:
     first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
     preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape.
+    write their result with its axes in any order and shape. sweep: the cost at each number of a case's sweep, infinite
+    where a schedule must not be taken; asked for where a measure has samples.
     """
 
     name: str
@@ -97,6 +129,7 @@ class PlanTarget:
     residency: Residency = "host"
     compiles_steps: bool = False
     arranges: Collection[KernelKind] = ()
+    sweep: Callable[[KernelProblem, Schedule, Case], np.ndarray] | None = None
 
 
 def choose_schedules(
@@ -115,7 +148,8 @@ def choose_schedules(
     chosen: list[tuple[Guard, Schedule]] = []
     for guard, case in special:
         fitting = [each for each in target.candidates(problem, case) if each.packing == general.packing]
-        best = _best(problem, target, case, fitting) if fitting else general
+        known = {general.brief, *(schedule.brief for _, schedule in chosen)}
+        best = _best(problem, target, case, fitting, known) if fitting else general
         if best != general:
             chosen.append((guard, best))
     return (*chosen, ((), general))
@@ -123,30 +157,104 @@ def choose_schedules(
 
 def cases_of(problem: KernelProblem, target: PlanTarget) -> list[tuple[Guard, Case]]:
     """The cases that a target tells apart, each with its guard, the usual one last."""
-    measures = target.measures(problem)
+    measures = dict(target.measures(problem))
+    for name, measure in measures.items():
+        if measure.samples:
+            measures[name] = _divided(problem, target, measures, name)
     return [_case(measures, chosen) for chosen in product(*(measure.cases() for measure in measures.values()))]
+
+
+def _divided(problem: KernelProblem, target: PlanTarget, measures: Mapping[str, Measure], name: str) -> Measure:
+    """A measure whose last range is several, in each of which one schedule is close to the best."""
+    measure = measures[name]
+    *few, usual = measure.ranges
+    numbers = measure.within(usual)
+    _, endless = _case(measures, [each.cases()[-1] for each in measures.values()])
+    ended = replace(endless, most={**endless.most, name: numbers[-1]})
+    candidates = target.candidates(problem, ended)
+    if len(candidates) == 1:
+        return replace(measure, samples=())
+    costs = [_sweep(target, problem, schedule, ended) for schedule in candidates]
+    costs += [_sweep(target, problem, schedule, endless) for schedule in target.candidates(problem, endless)]
+    ratios, count = regrets(np.array(costs)), len(candidates)
+    *bounded, last = divide(ratios[:count], ratios[count:], measure.most_ranges - len(few))
+    ranges, least = list(few), usual.least
+    for first, end in bounded:
+        ranges.append(Typical(numbers[(first + end) // 2], least, numbers[end + 1] - 1))
+        least = numbers[end + 1]
+    return replace(measure, ranges=(*ranges, Typical(numbers[sum(last) // 2], least, usual.most)))
+
+
+def _sweep(target: PlanTarget, problem: KernelProblem, schedule: Schedule, case: Case) -> np.ndarray:
+    assert target.sweep is not None, f"{target.name} names samples and no costs of them"
+    return target.sweep(problem, schedule, case)
 
 
 def _case(measures: Mapping[str, Measure], chosen: Sequence[tuple[SizeRange | None, Typical]]) -> tuple[Guard, Case]:
     guard = tuple(condition for condition, _ in chosen if condition is not None)
     named = dict(zip(measures, (typical for _, typical in chosen), strict=True))
     sizes = {name: typical.number for name, typical in named.items()}
-    return guard, Case(sizes, {name: typical.most for name, typical in named.items()})
+    sweeps = (Sweep(name, numbers) for name, each in named.items() if (numbers := measures[name].within(each)))
+    return guard, Case(sizes, {name: typical.most for name, typical in named.items()}, next(sweeps, None))
 
 
-def _best(problem: KernelProblem, target: PlanTarget, case: Case, candidates: Sequence[Schedule]) -> Schedule:
+def _best(
+    problem: KernelProblem, target: PlanTarget, case: Case, candidates: Sequence[Schedule], known: Collection[str] = ()
+) -> Schedule:
     """The cheapest, the first of equals; a lone candidate is not asked for its cost."""
     if len(candidates) == 1:
         return candidates[0]
-    (seconds, best), (others, second), *_ = rank_schedules(problem, target, case, candidates)
+    ranked = rank_schedules(problem, target, case, candidates, known)
+    (seconds, best), (others, second), *_ = ranked
     decided = f"{seconds * 1e6:.1f} us by the cost model; of {len(candidates)} the next is {second.brief}"
     own = f"{best.why}; " if best.why else ""
-    return replace(best, why=f"{own}{decided}: {others * 1e6:.1f} us")
+    fallbacks = _fallbacks(best, [schedule for _, schedule in ranked])
+    return replace(best, fallbacks=fallbacks, why=f"{own}{decided}: {others * 1e6:.1f} us")
+
+
+def _fallbacks(best: Schedule, ranked: Sequence[Schedule]) -> tuple[Schedule, ...]:
+    """What to take where warps have too few registers: each within the tile before it, with less for each warp.
+
+    They need no more shared memory, so that whichever is taken fits the arena.
+    """
+    chosen = [best]
+    for each in ranked:
+        is_alike = (each.shared_bytes, each.joining, each.packing) == (best.shared_bytes, best.joining, best.packing)
+        if is_alike and _is_lighter(each, chosen[-1]) and len(chosen) <= MOST_FALLBACKS:
+            chosen.append(each)
+    return tuple(chosen[1:])
+
+
+def _is_lighter(schedule: Schedule, other: Schedule) -> bool:
+    """Whether the tile of a schedule is within that of another, and warps hold less of it."""
+    own, its = _tile_and_warps(schedule), _tile_and_warps(other)
+    if own is None or its is None:
+        return False
+    (tile, warps), (outer, others) = own, its
+    is_within = tile.rows <= outer.rows and tile.columns <= outer.columns
+    return is_within and tile.rows * tile.columns * others < outer.rows * outer.columns * warps
+
+
+def _tile_and_warps(schedule: Schedule) -> tuple[Tile, int] | None:
+    """What programs of a GPU make, and with how many warps."""
+    tile = getattr(schedule, "tile", None)
+    if not isinstance(tile, Tile) or not isinstance(schedule.workers, Warps):
+        return None
+    return tile, schedule.workers.count
 
 
 def rank_schedules(
-    problem: KernelProblem, target: PlanTarget, case: Case, candidates: Sequence[Schedule]
+    problem: KernelProblem, target: PlanTarget, case: Case, candidates: Sequence[Schedule], known: Collection[str] = ()
 ) -> list[tuple[float, Schedule]]:
-    """The candidates with the seconds that they should take, the fastest first, equals in the order given."""
+    """The candidates with the seconds that they should take, the fastest first, equals in the order given.
+
+    For a sweep the first is the one that is best on average among those that are nowhere far from the best; of these
+    rather one that is `known`, in brief, from other cases, as it is compiled anyway.
+    """
     priced = [(target.cost(problem, schedule, case), schedule) for schedule in candidates]
-    return sorted(priced, key=lambda each: each[0])
+    if case.sweep is None:
+        return sorted(priced, key=lambda each: each[0])
+    ratios = regrets(np.array([_sweep(target, problem, schedule, case) for schedule in candidates]))
+    rows = zip(priced, ratios, strict=True)
+    keys = [(max(NEAR_BEST, row.max()), each.brief not in known, row.mean()) for (_, each), row in rows]
+    return [priced[index] for index in sorted(range(len(priced)), key=lambda index: keys[index])]

@@ -4,7 +4,7 @@ The letters become five groups: outer (batch, and whatever cannot be merged), m,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from onnxc.compiler.ir.dims import Dim, product
@@ -17,7 +17,8 @@ from onnxc.compiler.planning.views import View, operand_view
 class Problem:
     """A contraction as strided loops. Strides of letters that an operand lacks are 0.
 
-    left: which operand of the op A is. outer_k: letters that are summed and that no stride joins with k.
+    left: which operand of the op A is. outer_k: letters that are summed and that no stride joins with k. gathers: rows
+    of A lie behind one another in no one stride.
     """
 
     dot: Op
@@ -32,6 +33,7 @@ class Problem:
     b_strides: Mapping[str, Dim]
     left: int = 0
     outer_k: tuple[str, ...] = ()
+    gathers: bool = False
 
     @cached_property
     def rows(self) -> Dim:
@@ -80,8 +82,26 @@ def find_problem(block: Block) -> Problem | None:
     k = loops.merged(letter for letter in loops.a_letters if letter not in result)
     if len(k) > 1:
         return None
-    m = _merge([x for x in result if x in loops.a_letters and x not in loops.b_letters], loops.sizes, loops.a_strides)
+    m = _merge(loops.rows, loops.sizes, loops.a_strides)
     return loops.problem(m[-1] if m else (), n, k[0] if k else (), ())
+
+
+def gathered_problem(block: Block, least: int) -> Problem | None:
+    """The same with rows along all axes that A alone has, wherever they lie; those of size 1 are none.
+
+    Of rows in several strides the last ones are alone where they are known to be `least` or more.
+    """
+    found = find_problem(block)
+    if found is None:
+        return None
+    loops = _loops(found.dot, found.left)
+    assert loops is not None, found
+    rows = loops.wide(loops.rows)
+    groups = _merge(rows, loops.sizes, loops.a_strides)
+    last = product(loops.sizes[letter] for letter in groups[-1]) if groups else 1
+    if len(groups) < 2 or (isinstance(last, int) and last >= least):
+        return loops.problem(groups[-1] if groups else (), found.n, found.k, ())
+    return replace(loops.problem(tuple(rows), found.n, found.k, ()), gathers=True)
 
 
 def panel_problem(block: Block, left: int) -> Problem | None:
@@ -121,6 +141,11 @@ class _Loops:
     sizes: Mapping[str, Dim]
     a_strides: Mapping[str, Dim]
     b_strides: Mapping[str, Dim]
+
+    @property
+    def rows(self) -> list[str]:
+        """The letters of the result that A alone has."""
+        return [letter for letter in self.result if letter in self.a_letters and letter not in self.b_letters]
 
     def wide(self, letters: Iterable[str]) -> list[str]:
         """Those of more than one step: what lies next to an axis of size 1 is joined across it."""

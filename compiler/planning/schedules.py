@@ -112,7 +112,8 @@ class Schedule:
     """What schedules of all kinds have.
 
     shared_bytes: what the launches of a kernel share, in the kernel's symbols. program_bytes: what each of so many
-    `programs` has for itself besides.
+    `programs` has for itself besides. fallbacks: what computes the same with smaller tiles, in the order of their cost,
+    should the registers not suffice.
     """
 
     workers: Threads | Warps
@@ -121,14 +122,16 @@ class Schedule:
     shared_bytes: Dim = 0
     program_bytes: int = 0
     programs: Dim = 0
+    fallbacks: "tuple[Schedule, ...]" = field(default=(), compare=False)
     why: str = field(default="", compare=False)
 
     @property
     def scratch_bytes(self) -> Dim:
-        """The memory that is needed while the kernel runs."""
-        if not self.program_bytes:
+        """The memory that is needed while the kernel runs, also with the fallback of most programs."""
+        *_, last = (each for each in (self, *self.fallbacks) if each.program_bytes or each is self)
+        if not last.program_bytes:
             return self.shared_bytes
-        return self.shared_bytes + PROGRAM_ALIGNMENT + self.programs * self.program_bytes
+        return self.shared_bytes + PROGRAM_ALIGNMENT + last.programs * last.program_bytes
 
     @property
     def brief(self) -> str:
@@ -144,8 +147,10 @@ class Schedule:
         return packing.layout if packing is not None and packing.parameter == parameter else None
 
     def __str__(self) -> str:
-        shown = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "why")
+        shown = ((item.name, getattr(self, item.name)) for item in fields(self) if item.compare)
         text = ", ".join(f"{name} = {value}" for name, value in shown if value not in (None, 0, ""))
+        if self.fallbacks:
+            text += f", fallbacks = ({'; '.join(each.brief for each in self.fallbacks)})"
         return f"{text}; {self.why}" if self.why else text
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Value
 from tests.codegen_gpu.support import SM_80, Device, make, precision, sample
@@ -82,6 +84,33 @@ def test_transposed_and_sliced_operands_are_read_where_they_are() -> None:
     device = Device(make(["f32[2, 7, 24]", "f32[2, 5, 2, 8]"], build))
     assert device.kernels() == ["contraction"]
     device.check(sample(F32, 2, 7, 24), sample(F32, 2, 5, 2, 8), bound=1e-5)
+
+
+@pytest.mark.parametrize("types", [["f32[B, 5, 7, 24]", "f32[24, 33]"], ["f32[2, 5, 7, 24]", "f32[24, 33]"]])
+def test_rows_in_several_strides_are_gathered(types: list[str]) -> None:
+    """Windows of 3 by 2 of an image are rows of one product, and what follows knows where each is."""
+
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        windows = ir.slice(x, (0, 1, 2, 0), (x.shape[0], 3, 2, 24))
+        return ir.add(ir.dot(windows, w, "bhwk,kn->bhwn"), ir.constant(sample(F32, 3, 2, 33)))
+
+    device = Device(make(types, build))
+    assert device.kernels() == ["contraction"]
+    (step,) = device.code(0).steps
+    # All 12 rows are in one tile, beside 3 of columns.
+    assert evaluate(product(step.grid), {"s0": 2}) == 3
+    device.check(sample(F32, 2, 5, 7, 24), sample(F32, 24, 33), bound=1e-5)
+
+
+def test_rows_that_lie_apart_in_one_stride_are_one_matrix() -> None:
+    """The last token of each sequence, as before the words of an answer are told."""
+
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        last = ir.slice(x, (0, 6, 0), (x.shape[0], 1, 64))
+        return ir.dot(last, w, "bsk,kn->bsn")
+
+    device = Device(make(["bf16[B, 7, 64]", "bf16[64, 2048]"], build))
+    assert any("make_tensor_descriptor" in text for text in device.sources())
 
 
 BLOCKS = [

@@ -29,7 +29,7 @@ def _choose(
             dtype=dtype if dtype.is_float else I32, dimensions=channels_innermost(1),
         ),
     )  # fmt: skip
-    (kernel,) = plan_kernels(module, gpu_plan_target(target)).kernels
+    *_, kernel = plan_kernels(module, gpu_plan_target(target)).kernels
     return kernel.scheduled(ConvolutionSchedule)
 
 

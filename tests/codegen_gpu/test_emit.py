@@ -150,18 +150,18 @@ def test_programs_that_describe_block_copies_have_memory_of_their_own() -> None:
     def build(ir: Builder, x: Value, y: Value) -> Value:
         return ir.exp(ir.transpose(ir.dot(x, y, "mk,kn->mn"), (1, 0)))
 
-    run = Run(["bf16[N, 64]", "bf16[64, 2048]"], build)
+    run = Run(["bf16[N, 64]", "bf16[64, 1024]"], build)
     (launch,) = (step for step in run.artifact.program.body.steps if isinstance(step, Launch))
     for rows, has_memory in ((128, True), (3, False)):
         run.own_memory.clear()
         run.calls.clear()
         (arena_bytes,) = compile_sizes([launch.arena_bytes])([rows])
-        x, y = sample(BF16, rows, 64), sample(BF16, 64, 2048)
-        assert run([rows], [x, y], [np.empty((2048, rows), BF16.numpy)]) == 0
+        x, y = sample(BF16, rows, 64), sample(BF16, 64, 1024)
+        assert run([rows], [x, y], [np.empty((1024, rows), BF16.numpy)]) == 0
         offsets = [address - run.arena.ctypes.data for address in run.own_memory if address]
         assert len(offsets) == has_memory
         for offset in offsets:
             programs = run.calls[0][1][0] * run.calls[0][1][1] * run.calls[0][1][2]
             assert offset % 128 == 0
             # Behind the result of the product, which the transposition reads.
-            assert rows * 2048 * 2 <= offset <= arena_bytes - DESCRIPTORS_BYTES * programs
+            assert rows * 1024 * 2 <= offset <= arena_bytes - DESCRIPTORS_BYTES * programs

@@ -1,8 +1,9 @@
 """Contractions: tiles of the result, multiplied by tensor cores along k; the pointwise ops that follow, in registers.
 
-The letters of the equation become five groups: outer (batch, and whatever cannot be merged), m, n, k. A program makes
-one tile of m by n for one position of the outer letters; where there are few tiles and k is long, several programs
-share one and a second launch adds up their parts, always in the same order.
+The letters of the equation become four groups: outer (batch, and whatever cannot be merged), m, n, k; rows of m are
+gathered where they lie in several strides. A program makes one tile of m by n for one position of the outer letters;
+where there are few tiles and k is long, several programs share one and a second launch adds up their parts, always in
+the same order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import tile_problem
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -21,7 +23,7 @@ from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.matrix_products import Problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule
 from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
@@ -35,7 +37,7 @@ GROUP_ROWS = 8
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a contraction."""
-    schedule, problem = kernel.scheduled(ContractionSchedule), find_problem(kernel.block)
+    schedule, problem = kernel.scheduled(ContractionSchedule), tile_problem(kernel.block)
     if schedule.algorithm == "general" or problem is None:
         return _emit_general(open_kernel(kernel, target))
     tiles = _Tiles(open_kernel(kernel, target, rank=2), problem, schedule).emit()
@@ -174,10 +176,19 @@ class _Tiles:
         frame, b = self.frame, self.frame.b
         terms = [frame.size(view.offset)]
         terms += [b.mul(coordinate, frame.size(strides[letter])) for letter, coordinate in outer.items()]
-        terms += [b.mul(place, frame.size(strides[group[-1]]) if group else 0) for place, group in places]
+        terms += [self._step(place, group, strides) for place, group in places]
         # A tile has both dimensions, even where an operand is the same along one of them.
         shape = " + ".join(f"0 * {place}" for place, _ in places if isinstance(place, Expr))
         return b.variable(f"{frame.input(view.base)} + {b.add(*terms)} + {shape}", frozenset((M, N)))
+
+    def _step(self, place: Int, group: Sequence[str], strides: Mapping[str, Dim]) -> Int:
+        """How far a place along merged letters is from the first one; gathered rows lie in several strides."""
+        frame, b = self.frame, self.frame.b
+        if not self.problem.gathers or group != self.problem.m:
+            return b.mul(place, frame.size(strides[group[-1]]) if group else 0)
+        coordinates = unravel(b, place, [frame.size(self.problem.sizes[letter]) for letter in group])
+        steps = (b.mul(own, frame.size(strides[letter])) for own, letter in zip(coordinates, group, strict=True))
+        return b.add(*steps)
 
     def _load(self, pointers: Expr, mask: Expr | None, inside: Expr | None, dtype: DType) -> Expr:
         kept = self.frame.b.both(mask, inside)

@@ -1,10 +1,20 @@
 """Attention on a GPU: tiles of queries by keys, and how many programs share the keys."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.cards import card_of
-from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.schedules.product_tiles import arithmetic_of
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, Work, cost_model
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
+    NARROW_SHARE,
+    UNITS,
+    WARP_GROUP_ROWS,
+    arithmetic_of,
+    samples_of,
+    typical_size,
+)
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim
@@ -20,6 +30,7 @@ __all__ = [
     "attention_candidates",
     "attention_cost",
     "attention_measures",
+    "attention_sweep",
     "is_native",
 ]
 
@@ -34,6 +45,9 @@ FEW_QUERIES, LEAST_KEYS, USUAL_SLICES = 32, 512, 16
 
 Both are a matter of the time that a second launch takes: fewer keys are a few tiles for one program.
 """
+
+HALVES, MOST_RANGES = 2, 2
+"""How often the queries of a tile are halved where there are few programs; the ranges of queries that have tiles."""
 
 JOINED = 1024
 """Elements of the result in a program that joins slices."""
@@ -59,9 +73,13 @@ def is_native(op: Op) -> bool:
 def attention_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     """Queries of all sequences, and keys: few queries with many keys are told from all others."""
     op = _attention(problem)
-    if not _may_share(op):
-        return {}
     queries, keys = op.operands[0].shape[0] * op.operands[0].shape[2], op.operands[1].shape[2]
+    if not _may_share(op):
+        usual = Typical(typical_size(queries, _TYPICAL_QUERIES))
+        return {
+            "queries": Measure(queries, (usual,), samples_of(queries), MOST_RANGES),
+            "keys": Measure(keys, (Typical(typical_size(keys, LEAST_KEYS)),)),
+        }
     return {
         "queries": Measure(queries, (Typical(1, 0, FEW_QUERIES), Typical(_TYPICAL_QUERIES, FEW_QUERIES + 1))),
         "keys": Measure(keys, (Typical(_TYPICAL_KEYS, LEAST_KEYS), Typical(LEAST_KEYS - 1, 0, LEAST_KEYS - 1))),
@@ -73,11 +91,18 @@ def attention_candidates(
 ) -> Sequence[AttentionSchedule]:
     """Tiles of queries; where there are few of them and many keys, programs that share the keys."""
     op = _attention(problem)
-    return [_schedule(op, split, case, target, f32_operands) for split in _splits(op, case)]
+    if _may_share(op):
+        return [_schedule(op, split, case, target, f32_operands) for split in _splits(op, case)]
+    largest = _schedule(op, 1, case, target, f32_operands)
+    tile = largest.tile
+    heights = (tile.rows >> halves for halves in range(HALVES + 1))
+    return [replace(largest, tile=replace(tile, rows=rows)) for rows in heights if rows >= LEAST_SIZE]
 
 
 def attention_cost(problem: KernelProblem, schedule: AttentionSchedule, case: Case, target: Target) -> float:
     """The seconds that the launches take; a second launch may take longer than it saves."""
+    if not _may_share(_attention(problem)):
+        return float(_tiles_seconds(problem, schedule, case.sizes["queries"], case, target))
     q, k, v, *_ = _attention(problem).operands
     batch = q.shape[0] if isinstance(q.shape[0], int) else 1
     heads, groups, width, value_width = known_sizes((q.shape[1], k.shape[1], q.shape[3], v.shape[3]))
@@ -87,6 +112,38 @@ def attention_cost(problem: KernelProblem, schedule: AttentionSchedule, case: Ca
     programs = batch * (heads if split == 1 else groups * split)
     one = model.seconds(Work(nbytes, programs=programs, programs_per_sm=4, steps=-(-pieces // split)))
     return one + (model.seconds(Work(0, programs=batch * heads)) if split > 1 else 0.0)
+
+
+def attention_sweep(problem: KernelProblem, schedule: AttentionSchedule, case: Case, target: Target) -> np.ndarray:
+    """The seconds for each number of queries of a sweep, where no programs share keys."""
+    assert case.sweep is not None, case
+    return np.asarray(_tiles_seconds(problem, schedule, np.array(case.sweep.numbers), case, target))
+
+
+def _tiles_seconds(
+    problem: KernelProblem, schedule: AttentionSchedule, queries: Amount, case: Case, target: Target
+) -> Amount:
+    """The seconds of a launch in which each program goes through all keys with its queries."""
+    q, k, v, *_ = _attention(problem).operands
+    heads, groups, width, value_width = known_sizes((q.shape[1], k.shape[1], q.shape[3], v.shape[3]))
+    tile, item, keys = schedule.tile, k.dtype.itemsize, case.sizes["keys"]
+    of_sequence = q.shape[2] if isinstance(q.shape[2], int) else case.sizes["keys"]
+    sequences = queries / max(1, of_sequence)
+    programs = np.maximum(1, np.ceil(sequences * heads * -(-of_sequence // tile.rows)))
+    pieces = -(-keys // tile.columns)
+    products = programs * pieces * tile.rows * tile.columns * (width + value_width)
+    if tile.rows < WARP_GROUP_ROWS:
+        products = products / NARROW_SHARE
+    work = Work(
+        memory_bytes=item * (queries * heads + sequences * keys * groups) * (width + value_width),
+        cache_bytes=programs * pieces * tile.columns * (width + value_width) * item,
+        operations=2.0 * products,
+        unit=UNITS[q.dtype],
+        programs=programs,
+        programs_per_sm=2,
+        steps=max(1, pieces // 2),
+    )
+    return cost_model(target).estimate(work).seconds
 
 
 def _attention(problem: KernelProblem) -> Op:

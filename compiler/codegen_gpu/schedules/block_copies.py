@@ -38,7 +38,9 @@ class BlockSide:
 def block_sides(problem: Problem, target: Target) -> tuple[BlockSide, BlockSide] | None:
     """Both operands as the engine reads them, or None where it cannot."""
     types = {operand.dtype for operand in problem.dot.operands}
-    if card_of(target).architecture < LEAST_ARCHITECTURE or not types <= {F16, BF16} or not problem.m:
+    if card_of(target).architecture < LEAST_ARCHITECTURE or not types <= {F16, BF16}:
+        return None
+    if not problem.m or problem.gathers:
         return None
     left = _side(problem, problem.a, problem.a_strides, problem.m, problem.rows)
     right = _side(problem, problem.b, problem.b_strides, (problem.n,), problem.columns)

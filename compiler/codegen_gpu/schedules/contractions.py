@@ -1,27 +1,33 @@
 """Contractions on a GPU: which tiles there are, how many programs share one, what tensor cores do not multiply."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import LEAST_COPIED_ROWS, block_sides
-from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, cost_model
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, cost_model
 from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, accumulator_of, flat_tile, joining_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
     Products,
     arithmetic_of,
     product_seconds,
+    samples_of,
     splits,
+    tile_problem,
+    typical_size,
 )
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
-from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.matrix_products import Problem
 from onnxc.compiler.planning.schedules import ContractionSchedule, Tile, Warps
 from onnxc.compiler.target import Target
 
-__all__ = ["contraction_candidates", "contraction_cost", "contraction_measures"]
+__all__ = ["contraction_candidates", "contraction_cost", "contraction_measures", "contraction_sweep"]
 
 LEAST_ROWS = 16
 """The fewest rows that tensor cores multiply."""
@@ -29,8 +35,15 @@ LEAST_ROWS = 16
 FEW_ROWS = 16
 """A product with so many rows at most, as when tokens are generated, is a matter of reading the other operand."""
 
+MANY_ROWS = 64
+"""From so many rows on a tile of the fewest rows is never right: others are multiplied by whole groups of warps."""
+
+MOST_RANGES = 9
+"""In so many ranges of rows 12 products of usual sizes stay within 1.15 of the best tile, in every element type; most
+have 5 or fewer (tests/codegen_gpu/test_regret.py)."""
+
 TYPICAL_SIZE = 512
-"""What a size that only a call decides is taken for."""
+"""What columns or a depth that only a call decides are taken for where they are one symbol."""
 
 _SIDES = (16, 32, 64, 128, 256)
 
@@ -47,19 +60,28 @@ _DESCRIPTOR_BYTES = 128
 
 
 def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
-    """The sizes of a product; calls with few rows are told from others, as programs must share the columns there."""
-    found = find_problem(problem.block)
+    """The sizes of a product; calls are told apart by the number of rows, or of products where rows are known."""
+    found = tile_problem(problem.block)
     if found is None:
         return {}
-    usual = (Typical(TYPICAL_SIZE),)
-    batch = product(found.sizes[letter] for letter in found.outer)
-    is_told = bool(found.m) and isinstance(batch, int)
-    rows = (Typical(FEW_ROWS, 0, FEW_ROWS), Typical(TYPICAL_SIZE, FEW_ROWS + 1)) if is_told else usual
+    batch, sides = product(found.sizes[letter] for letter in found.outer), (found.columns, found.depth)
+    columns, depth = (Measure(size, (Typical(typical_size(size, TYPICAL_SIZE)),)) for size in sides)
+    if isinstance(found.rows, int):
+        usual = (Typical(typical_size(batch, 1)),)
+        return {
+            "batch": Measure(batch, usual, samples_of(batch), MOST_RANGES),
+            "rows": Measure(found.rows, ()),
+            "columns": columns,
+            "depth": depth,
+        }
+    samples = samples_of(found.rows)
+    many = Typical(max(TYPICAL_SIZE, samples[0]))
+    ranges = (Typical(FEW_ROWS, 0, FEW_ROWS), replace(many, least=FEW_ROWS + 1)) if samples[0] <= FEW_ROWS else (many,)
     return {
-        "batch": Measure(batch, (Typical(1),)),
-        "rows": Measure(found.rows, rows),
-        "columns": Measure(found.columns, usual),
-        "depth": Measure(found.depth, usual),
+        "batch": Measure(batch, (Typical(typical_size(batch, 1)),)),
+        "rows": Measure(found.rows, ranges, samples, MOST_RANGES),
+        "columns": columns,
+        "depth": depth,
     }
 
 
@@ -67,15 +89,18 @@ def contraction_candidates(
     problem: KernelProblem, case: Case, target: Target, f32_operands: str
 ) -> Sequence[ContractionSchedule]:
     """Tiles on tensor cores, shared along k or not; for what these do not multiply, the general kernel."""
-    found = find_problem(problem.block)
+    found = tile_problem(problem.block)
     reason = _no_tiles(problem, found)
     if found is None or reason:
         return (_general(problem, reason),)
     dtype, model = found.dot.operands[0].dtype, cost_model(target)
     arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else found.dot.dtype(), f32_operands)
     has_sides = block_sides(found, target) is not None
+    sizes = [case.sizes[name] for name in ("rows", "columns", "depth")]
+    if case.sweep is not None and case.sweep.measure == "rows":
+        sizes[0] = case.sweep.numbers[-1]
     candidates = []
-    for tile, warps in _tiles(_products(dtype, case), model):
+    for tile, warps in _tiles(dtype, sizes, model):
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
             copied = has_sides and tile.rows >= LEAST_COPIED_ROWS
             candidates.append(
@@ -97,11 +122,25 @@ def contraction_candidates(
 
 def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> float:
     """The seconds that the launches of tiles take."""
+    return float(_seconds(problem, schedule, case.sizes, target))
+
+
+def contraction_sweep(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> np.ndarray:
+    """The same for each number of a sweep."""
+    assert case.sweep is not None, case
+    sizes: Mapping[str, Amount] = {**case.sizes, case.sweep.measure: np.array(case.sweep.numbers)}
+    return np.asarray(_seconds(problem, schedule, sizes, target))
+
+
+def _seconds(
+    problem: KernelProblem, schedule: ContractionSchedule, sizes: Mapping[str, Amount], target: Target
+) -> Amount:
+    """The seconds for sizes; many rows are not for the smallest tiles."""
     dtype = next(op for op in problem.block.ops if op.name == "dot").operands[0].dtype
     assert isinstance(schedule.workers, Warps), schedule
-    return product_seconds(
-        _products(dtype, case), schedule.tile, schedule.workers, schedule.split, schedule.arithmetic, cost_model(target)
-    )
+    tile, products = schedule.tile, _products(dtype, sizes)
+    seconds = product_seconds(products, tile, schedule.workers, schedule.split, schedule.arithmetic, cost_model(target))
+    return np.where((tile.rows <= LEAST_ROWS) & (products.rows >= MANY_ROWS), np.inf, seconds)
 
 
 def _no_tiles(problem: KernelProblem, found: Problem | None) -> str:
@@ -123,8 +162,9 @@ def _general(problem: KernelProblem, why: str) -> ContractionSchedule:
     )
 
 
-def _products(dtype: DType, case: Case) -> Products:
-    batch, m, n, k = (max(1, case.sizes[name]) for name in ("batch", "rows", "columns", "depth"))
+def _products(dtype: DType, sizes: Mapping[str, Amount]) -> Products:
+    batch, m = (np.maximum(1, sizes[name]) for name in ("batch", "rows"))
+    n, k = (max(1, int(sizes[name])) for name in ("columns", "depth"))
     return Products(batch, m, n, 1, k, batch * (m * k + k * n) * dtype.itemsize, dtype)
 
 
@@ -132,9 +172,12 @@ def _parts_bytes(found: Problem, case: Case, split: int) -> Dim:
     """What the programs that share a tile leave for the launch that adds it up."""
     if split == 1:
         return 0
-    most = case.most["rows"]
-    rows = found.rows if most is None else minimum(found.rows, most)
-    return split * product(found.sizes[letter] for letter in found.outer) * rows * found.columns * F32.itemsize
+    outer = product(found.sizes[letter] for letter in found.outer)
+    batch, rows = (
+        size if (most := case.most[name]) is None else minimum(size, most)
+        for name, size in (("batch", outer), ("rows", found.rows))
+    )
+    return split * batch * rows * found.columns * F32.itemsize
 
 
 def _programs(found: Problem, tile: Tile, split: int) -> Dim:
@@ -143,11 +186,11 @@ def _programs(found: Problem, tile: Tile, split: int) -> Dim:
     return product(found.sizes[letter] for letter in found.outer) * split * row_tiles * column_tiles
 
 
-def _tiles(products: Products, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
-    """What fits registers and shared memory, and is not much wider than the product."""
-    dtype, item = products.dtype, products.dtype.itemsize
-    widest = max(16, power_of_two(products.rows)), max(16, power_of_two(products.columns))
-    depths, longest = _DEPTHS[dtype], max(32 if dtype == I8 else 16, power_of_two(products.depth))
+def _tiles(dtype: DType, sizes: Sequence[int], model: CostModel) -> Iterator[tuple[Tile, Warps]]:
+    """What fits registers and shared memory, and is not much wider than a product of these rows, columns and depth."""
+    item, (*sides, length) = dtype.itemsize, (max(1, size) for size in sizes)
+    widest = max(16, power_of_two(sides[0])), max(16, power_of_two(sides[1]))
+    depths, longest = _DEPTHS[dtype], max(32 if dtype == I8 else 16, power_of_two(length))
     for rows in (side for side in _SIDES if side <= widest[0]):
         for columns in (side for side in _SIDES if side <= widest[1]):
             warps = 8 if rows * columns > 64 * 128 else 4

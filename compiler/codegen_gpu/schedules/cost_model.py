@@ -1,7 +1,8 @@
 """What a launch costs, estimated from its bytes, its operations and how evenly it fills the card.
 
-The limits are those of the card, times the shares of them in calibration.json; `measured_on` names the card that the
-shares were measured on, and is empty where they are expectations. Only comparisons are meant: which tile, which split.
+Amounts are numbers, or arrays of them for as many launches at once. The limits are those of the card, times the shares
+of them in calibration.json; `measured_on` names the card that the shares were measured on, and is empty where they are
+expectations. Only comparisons are meant: which tile, which split.
 """
 
 import json
@@ -10,10 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from onnxc.compiler.codegen_gpu.schedules.cards import Card, Unit, card_of
 from onnxc.compiler.target import Target
 
-__all__ = ["Calibration", "CostModel", "Estimate", "Work", "cost_model"]
+__all__ = ["Amount", "Calibration", "CostModel", "Estimate", "Work", "cost_model"]
+
+Amount = float | np.ndarray
+"""A number, or one for each of several launches."""
 
 _CALIBRATION = Path(__file__).with_name("calibration.json")
 
@@ -43,11 +49,11 @@ class Work:
     steps: loads that wait for one another in a program, each about a microsecond where nothing hides it.
     """
 
-    memory_bytes: float
-    cache_bytes: float = 0
-    operations: float = 0
+    memory_bytes: Amount
+    cache_bytes: Amount = 0
+    operations: Amount = 0
     unit: Unit = "fp32"
-    programs: int = 1
+    programs: Amount = 1
     programs_per_sm: int = 1
     steps: int = 1
 
@@ -59,25 +65,29 @@ L2_RATIO = 2.5
 """The bandwidth of the L2 cache against that of device memory."""
 
 
+PORTS_RATIO = 4 / 3
+"""What all multiprocessors together can take, 64 bytes in a cycle each, against the bandwidth of the L2 cache."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The seconds of a launch: memory, arithmetic and waiting go on at the same time, `fixed` comes on top."""
 
-    memory: float
-    arithmetic: float
-    waiting: float
+    memory: Amount
+    arithmetic: Amount
+    waiting: Amount
     fixed: float
 
     @property
-    def seconds(self) -> float:
+    def seconds(self) -> Amount:
         """How long a launch runs, its share of the launching included."""
-        return max(self.memory, self.arithmetic, self.waiting) + self.fixed
+        return np.maximum(np.maximum(self.memory, self.arithmetic), self.waiting) + self.fixed
 
     @property
     def bound(self) -> str:
         """What most of the time goes into: "memory", "arithmetic", "waiting" for loads, or the "launch" itself."""
         named = {"memory": self.memory, "arithmetic": self.arithmetic, "waiting": self.waiting, "launch": self.fixed}
-        return max(named, key=lambda name: named[name])
+        return max(named, key=lambda name: float(named[name]))
 
 
 @dataclass(frozen=True)
@@ -91,18 +101,21 @@ class CostModel:
         """What a launch takes, by what limits it."""
         slots = self.card.sms * work.programs_per_sm
         waves = -(-work.programs // slots)
-        busy = work.programs / (waves * slots) if work.programs else 1.0
+        busy = np.where(work.programs, work.programs / np.maximum(waves * slots, 1), 1.0)
         # A few programs can draw a good part of the bandwidth, but none can lend its tensor cores to another.
-        bandwidth = self.card.bandwidth * self.calibration.bandwidth * min(1.0, busy**0.5)
+        bandwidth = self.card.bandwidth * self.calibration.bandwidth * np.minimum(1.0, busy**0.5)
+        # The cache gives more to each multiprocessor where few ask, up to what one can take.
+        asking = np.minimum(1.0, PORTS_RATIO * work.programs / np.maximum(waves * self.card.sms, 1))
+        cache = self.card.bandwidth * self.calibration.bandwidth * L2_RATIO * np.maximum(asking, 1e-3)
         return Estimate(
-            memory=work.memory_bytes / bandwidth + work.cache_bytes / (bandwidth * L2_RATIO),
-            arithmetic=work.operations / (self.card.peak[work.unit] * self.calibration.peak * max(busy, 1e-3)),
+            memory=work.memory_bytes / bandwidth + work.cache_bytes / cache,
+            arithmetic=work.operations / (self.card.peak[work.unit] * self.calibration.peak * np.maximum(busy, 1e-3)),
             waiting=waves * work.steps * STEP_SECONDS,
             fixed=self.calibration.graph_launch_seconds + self.calibration.start_seconds,
         )
 
     def seconds(self, work: Work) -> float:
-        """How long a launch runs, its share of the launching included."""
+        """How long one launch runs, its share of the launching included."""
         return float(self.estimate(work).seconds)
 
 

@@ -5,12 +5,32 @@ Which tiles there are is not known here: contractions.py and convolutions.py nam
 
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.schedules.cards import Unit
-from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
-from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
+import numpy as np
 
-__all__ = ["TILED_DTYPES", "Products", "arithmetic_of", "product_seconds", "splits"]
+from onnxc.compiler.codegen_gpu.schedules.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, Work
+from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dims import Dim, only_atom
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.ir.module import Block
+from onnxc.compiler.planning.matrix_products import Problem, gathered_problem
+from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
+from onnxc.compiler.planning.size_ranges import sample_sizes
+
+__all__ = [
+    "NARROW_SHARE",
+    "TILED_DTYPES",
+    "UNITS",
+    "WARP_GROUP_ROWS",
+    "Products",
+    "arithmetic_of",
+    "product_seconds",
+    "samples_of",
+    "splits",
+    "tile_problem",
+    "typical_size",
+]
 
 TILED_DTYPES = frozenset((F32, F16, BF16, I8))
 """Element types that tensor cores multiply; f32 in three products of its parts, or in one less exact."""
@@ -21,12 +41,21 @@ MOST_PARTS = 16
 LEAST_ITERATIONS = 8
 """What each of the programs that share a tile does at least."""
 
-_UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
+TYPICAL_SYMBOL = 8
+"""What each symbol of a size with others in it is taken for: images of a batch, heads, sequences."""
+
+MOST_SAMPLED, MOST_SAMPLED_TIMES = 1 << 17, 1 << 7
+"""Rows up to which tiles are compared, or so many times the fewest that there can be, as images of a batch."""
+
+GATHERED_BELOW = 256
+"""So many rows in one stride fill tiles of their own, which block copies read; fewer are gathered with the others."""
+
+UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
 
 _ITERATION_BYTES = 4096
 """What could be loaded while an iteration of the pipeline is synchronised."""
 
-_WARP_GROUP_ROWS, _NARROW_SHARE = 64, 0.6
+WARP_GROUP_ROWS, NARROW_SHARE = 64, 0.6
 """Tiles of fewer rows are multiplied by single warps, at this share of the peak."""
 
 
@@ -34,16 +63,20 @@ _WARP_GROUP_ROWS, _NARROW_SHARE = 64, 0.6
 class Products:
     """`batch` products of [rows, k] by [k, columns]; k is `segments` of `depth`, and no iteration is in two of them.
 
-    operand_bytes: of both operands of all products, each element once.
+    operand_bytes: of both operands of all products, each element once. batch and rows may be arrays, for several calls.
     """
 
-    batch: int
-    rows: int
+    batch: Amount
+    rows: Amount
     columns: int
     segments: int
     depth: int
-    operand_bytes: int
+    operand_bytes: Amount
     dtype: DType
+
+    def programs(self, tile: Tile, split: int) -> Amount:
+        """How many programs make tiles of the result, so many sharing each."""
+        return self.batch * -(-self.rows // tile.rows) * -(-self.columns // tile.columns) * split
 
     def iterations(self, depth: int) -> int:
         """How often `depth` products are made at a time along k."""
@@ -55,6 +88,29 @@ def arithmetic_of(dtype: DType, sums: DType, f32_operands: str) -> Arithmetic:
     return Arithmetic(f32_operands if dtype == F32 else str(dtype), sums)
 
 
+def tile_problem(block: Block) -> Problem | None:
+    """The contraction of a kernel block as tiles make it."""
+    return gathered_problem(block, GATHERED_BELOW)
+
+
+def typical_size(size: Dim, usual: int) -> int:
+    """What a size is taken for: `usual` where it is one symbol, else what it is where every symbol is typical."""
+    if only_atom(size) is not None:
+        return usual
+    return evaluate(size, dict.fromkeys(symbols_of(size), TYPICAL_SYMBOL))
+
+
+def samples_of(size: Dim) -> tuple[int, ...]:
+    """Numbers that a size of calls may be, from the least that is not 0; none where it is known."""
+    if isinstance(size, int):
+        return ()
+    least = max(1, evaluate(size, dict.fromkeys(symbols_of(size), 1)))
+    times = max(MOST_SAMPLED // least, MOST_SAMPLED_TIMES)
+    if is_multiple(size, least):
+        return tuple(least * number for number in sample_sizes(1, times))
+    return sample_sizes(least, times * least)
+
+
 def splits(iterations: int) -> tuple[int, ...]:
     """How many programs may share so many iterations."""
     most = min(MOST_PARTS, iterations // LEAST_ITERATIONS)
@@ -63,33 +119,34 @@ def splits(iterations: int) -> tuple[int, ...]:
 
 def product_seconds(
     products: Products, tile: Tile, warps: Warps, split: int, arithmetic: Arithmetic, model: CostModel
-) -> float:
+) -> Amount:
     """What the launches of tiles take, `split` programs sharing each, with the launch that adds up their parts."""
-    total = model.seconds(_work(products, tile, warps, split, arithmetic))
+    total = model.estimate(_work(products, tile, warps, split, arithmetic)).seconds
     if split > 1:
         partial = products.batch * products.rows * products.columns * F32.itemsize
-        total += model.seconds(Work(memory_bytes=(split + 1) * partial, programs=max(1, partial // 4096)))
+        joined = Work(memory_bytes=(split + 1) * partial, programs=np.maximum(1, partial // 4096))
+        total = total + model.estimate(joined).seconds
     return total
 
 
 def _work(products: Products, tile: Tile, warps: Warps, split: int, arithmetic: Arithmetic) -> Work:
     """What the launch of tiles does."""
     item = products.dtype.itemsize
-    row_tiles, column_tiles = -(-products.rows // tile.rows), -(-products.columns // tile.columns)
-    programs = products.batch * row_tiles * column_tiles * split
+    programs = products.programs(tile, split)
     steps = -(-products.iterations(tile.depth) // split)
     operations = 2.0 * programs * steps * tile.rows * tile.columns * tile.depth
     if arithmetic.operands == "tf32x3":
         operations *= 3
-    if tile.rows < _WARP_GROUP_ROWS:
-        operations /= _NARROW_SHARE
+    if tile.rows < WARP_GROUP_ROWS:
+        operations /= NARROW_SHARE
     # Small tiles load more than tensor cores can multiply meanwhile.
-    loaded = float(programs) * steps * ((tile.rows + tile.columns) * tile.depth * item + _ITERATION_BYTES)
+    loaded = 1.0 * programs * steps * ((tile.rows + tile.columns) * tile.depth * item + _ITERATION_BYTES)
+    written = products.batch * products.rows * products.columns * (item if split == 1 else split * F32.itemsize)
     return Work(
-        memory_bytes=products.operand_bytes + products.batch * products.rows * products.columns * item,
+        memory_bytes=products.operand_bytes + written,
         cache_bytes=loaded,
         operations=operations,
-        unit=_UNITS[products.dtype],
+        unit=UNITS[products.dtype],
         programs=programs,
         programs_per_sm=2 if warps.count == 4 else 1,
         steps=max(1, steps // warps.stages),
