@@ -1,21 +1,17 @@
 """KernelPlan to Artifact: kernels as sources, compiled by worker processes; segments launch them through the driver."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.fit_registers import CompileKernels, fit_registers
 from onnxc.compiler.codegen_gpu.report import make_report
 from onnxc.compiler.codegen_gpu.segments import CompiledKernel, write_segment
-from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.codegen_host.assemble import Pieces, assemble
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
-from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
 from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.device_code import DeviceCode, DeviceKernel
-
-CompileKernels = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
+from onnxc.runtime.device_code import DeviceCode
 
 
 def emit(
@@ -25,10 +21,9 @@ def emit(
 
     cache: the folder where object code of the host is kept, None for none.
     """
-    codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels]
-    sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
-    kernels = dict(zip(sources, compile_kernels(sources), strict=True))
-    ordinals = {source: ordinal for ordinal, source in enumerate(sources)}
+    fitted = fit_registers(plan, target, compile_kernels)
+    plan, codes, kernels = fitted.plan, fitted.codes, fitted.kernels
+    ordinals = {source: ordinal for ordinal, source in enumerate(kernels)}
     for code, kernel in zip(codes, plan.kernels, strict=True):
         needed = max(kernels[step.source].scratch_bytes for step in code.steps)
         assert needed <= kernel.schedule.program_bytes, f"programs need {needed} bytes of their own: {kernel}"

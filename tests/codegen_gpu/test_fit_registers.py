@@ -1,0 +1,84 @@
+"""Kernels that have stack are replaced by the next of their ranking: with kernels that only say how much they have."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from onnxc.compiler.codegen_gpu.fit_registers import FittedPlan, fit_registers
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
+from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import ContractionSchedule, Tile
+from onnxc.runtime.device_code import DeviceKernel
+from tests.codegen_gpu.support import SM_90, make
+
+
+def _plan() -> KernelPlan:
+    types = ["bf16[8192, 4096]", "bf16[4096, 4096]"]
+    return plan_kernels(make(types, lambda ir, a, b: ir.gelu(ir.dot(a, b, "mk,kn->mn"))), gpu_plan_target(SM_90))
+
+
+class _Compiler:
+    """Compiles nothing; kernels have the stack that `stacks` says, in the order in which they are asked for."""
+
+    def __init__(self, *stacks: int) -> None:
+        self.stacks = list(stacks)
+        self.asked: list[KernelSource] = []
+
+    def __call__(self, sources: Sequence[KernelSource]) -> list[DeviceKernel]:
+        self.asked += sources
+        return [_kernel(source, self.stacks.pop(0)) for source in sources]
+
+
+def _kernel(source: KernelSource, stack_bytes: int) -> DeviceKernel:
+    types = tuple(parameter.type for parameter in source.parameters)
+    return DeviceKernel(source.text, "kernel", b"", types, source.warps, 1, 0, 0, False, 32, stack_bytes, source.text)
+
+
+def _schedule(fitted: FittedPlan) -> ContractionSchedule:
+    (kernel,) = fitted.plan.kernels
+    return kernel.scheduled(ContractionSchedule)
+
+
+def test_what_has_no_stack_is_compiled_once() -> None:
+    plan, compiler = _plan(), _Compiler(0)
+    fitted = fit_registers(plan, SM_90, compiler)
+    assert fitted.plan.kernels == plan.kernels
+    assert len(compiler.asked) == len(fitted.kernels) == len(fitted.codes) == 1
+    assert _schedule(fitted).tile == Tile(128, 256, 64)
+
+
+def test_the_next_without_stack_is_taken_and_says_why() -> None:
+    compiler = _Compiler(504, 0)
+    fitted = fit_registers(_plan(), SM_90, compiler)
+    schedule = _schedule(fitted)
+    assert schedule.tile.rows * schedule.tile.columns < 128 * 256
+    assert "128 x 256 x 64, 8 warps, 2 stages has 504 bytes of stack" in schedule.why
+    assert list(fitted.kernels) == compiler.asked[1:]
+    assert fitted.codes[0].steps[0].source == compiler.asked[1]
+
+
+def test_where_all_have_some_the_least_is_taken() -> None:
+    plan = _plan()
+    count = 1 + len(plan.kernels[0].schedule.fallbacks)
+    stacks = [504, 16, *[32] * (count - 2)]
+    compiler = _Compiler(*stacks)
+    fitted = fit_registers(plan, SM_90, compiler)
+    assert count > 2
+    assert [kernel.stack_bytes for kernel in fitted.kernels.values()] == [16]
+    assert len(compiler.asked) == count
+
+
+def test_fallbacks_are_within_each_other_and_need_no_more_memory_than_is_reserved() -> None:
+    schedule = _plan().kernels[0].scheduled(ContractionSchedule)
+    row = [schedule, *schedule.fallbacks]
+    for each, following in pairwise(row):
+        assert isinstance(following, ContractionSchedule)
+        assert isinstance(each, ContractionSchedule)
+        assert following.tile.rows <= each.tile.rows
+        assert following.tile.columns <= each.tile.columns
+        assert following.shared_bytes == schedule.shared_bytes
+        assert at_least(schedule.scratch_bytes, replace(following, fallbacks=()).scratch_bytes)
+    assert len(row) > 2
