@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipeline import Pass
-from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, OPTIMIZE, target_pipeline
+from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, GPU_OPTIMIZE, target_pipeline
 from onnxc.compiler.planning.choose_schedules import PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target, parse_target
@@ -61,7 +61,7 @@ def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | Non
     if not target.name:
         target = parse_target(f"cuda:{properties_of(this_driver(), 0).architecture}")
     host = parse_target(_LAUNCHING[host_architecture()])
-    passes = (*OPTIMIZE, *target_pipeline("cuda", options.precision))
+    passes = (*GPU_OPTIMIZE, *target_pipeline("cuda", options.precision))
 
     def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
         return compile_kernels(sources, target, options.cache, progress=progress)

@@ -63,7 +63,17 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return reduction_cost(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has one candidate")
 
-    return PlanTarget(str(target), is_native, reads_any_view, _measures, candidates, cost, residency="device")
+    return PlanTarget(
+        str(target),
+        is_native,
+        reads_any_view,
+        _measures,
+        candidates,
+        cost,
+        residency="device",
+        shares_code=True,
+        reads_padding=convolution.reads_padding,
+    )
 
 
 _MEASURES = {

@@ -14,11 +14,15 @@ from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
+from onnxc.compiler.passes.lower.sign_bytes import sign_bytes
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
-from onnxc.compiler.passes.recognize.recognize_integer_products import recognize_integer_products
+from onnxc.compiler.passes.recognize.recognize_integer_products import (
+    recognize_integer_products,
+    recognize_signed_products,
+)
 from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
 from onnxc.compiler.passes.recognize.recognize_requantization import recognize_requantization
 from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
@@ -66,6 +70,9 @@ OPTIMIZE: tuple[Pass, ...] = _optimize()
 
 CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, recognize_integer_products)
 """For the CPU, which multiplies integers of 8 bits faster than floats."""
+
+GPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, sign_bytes, recognize_signed_products)
+"""For the GPU, whose tensor cores multiply i8 by i8."""
 
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""

@@ -10,7 +10,7 @@ from itertools import product
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import Reads
+from onnxc.compiler.planning.fuse_kernels import Reads, ReadsPadding, reads_no_padding
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule
 
@@ -85,7 +85,8 @@ class PlanTarget:
     first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
     preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape.
+    write their result with its axes in any order and shape. shares_code: whether kernels that differ in numbers alone
+    are one, which reads these. reads_padding: whether the kernel of an anchor pads an operand as it reads it.
     """
 
     name: str
@@ -97,6 +98,8 @@ class PlanTarget:
     residency: Residency = "host"
     compiles_steps: bool = False
     arranges: Collection[KernelKind] = ()
+    shares_code: bool = False
+    reads_padding: ReadsPadding = reads_no_padding
 
 
 def choose_schedules(

@@ -48,6 +48,14 @@ Indices = frozenset[int]
 Reads = Callable[[Op, int, View], bool]
 """Whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer."""
 
+ReadsPadding = Callable[[Op, int], bool]
+"""Whether the kernel of an anchor reads what an operand, by its ordinal, is padded of, and has the padding itself."""
+
+
+def reads_no_padding(anchor: Op, ordinal: int) -> bool:
+    """The answer of a target whose kernels want padding in memory."""
+    return False
+
 
 @dataclass(eq=False)
 class Group:
@@ -69,14 +77,18 @@ class Group:
 
 
 def fuse_kernels(
-    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind] = ()
+    ops: Sequence[Op],
+    outputs: Sequence[Value],
+    reads: Reads,
+    arranges: Collection[KernelKind] = (),
+    reads_padding: ReadsPadding = reads_no_padding,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
     write their result with its axes in any order and shape.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges)
+    fusion = _Fusion(ops, outputs, reads, arranges, reads_padding)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -96,16 +108,28 @@ def _is_recomputable(op: Op) -> bool:
     return PRIMITIVES[op.name].recomputable
 
 
+def _repeats_number(op: Op) -> bool:
+    """Whether an op repeats a constant of one element, which no kernel would rather read from memory."""
+    maker = op.operands[0].op if op.name == "broadcast" else None
+    return maker is not None and maker.name == "constant" and maker.array().size == 1
+
+
 _ONE_INDEX: Indices = frozenset((0,))
 
 
 class _Fusion:
     def __init__(
-        self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind]
+        self,
+        ops: Sequence[Op],
+        outputs: Sequence[Value],
+        reads: Reads,
+        arranges: Collection[KernelKind],
+        reads_padding: ReadsPadding,
     ) -> None:
         self.ops = ops
         self.reads = reads
         self.arranges = arranges
+        self.reads_padding = reads_padding
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -203,7 +227,9 @@ class _Fusion:
                 # What is narrow is kept in memory, and widened by all that read it.
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
-            if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
+            if op.name != "constant" and (
+                value in self.buffered or (not _repeats_number(op) and self._is_repeated(value))
+            ):
                 self.buffered.add(value)
                 self._write(op, value)
             else:
@@ -306,6 +332,10 @@ class _Fusion:
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
+        ordinals = [ordinal for ordinal, value in enumerate(group.anchor.operands) if value == operand]
+        if operand.op in self.inside and all(self.reads_padding(group.anchor, ordinal) for ordinal in ordinals):
+            self._join(group, operand.op)
+            operand = operand.op.operands[0]
         value, chain = self._movements(operand)
         while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
             value = chain.pop().results[0]
