@@ -30,6 +30,9 @@ INDEX_LIMIT = 8
 
 An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
+BYTE = 8
+"""The bits of what is kept in memory rather than the floats that it stands for."""
+
 GROUP_LIMIT = 96
 """The most ops in a group: beyond it code grows faster than memory traffic shrinks.
 
@@ -108,9 +111,9 @@ def _is_recomputable(op: Op) -> bool:
     return PRIMITIVES[op.name].recomputable
 
 
-def _repeats_number(op: Op) -> bool:
-    """Whether an op repeats a constant of one element, which no kernel would rather read from memory."""
-    maker = op.operands[0].op if op.name == "broadcast" else None
+def _is_number(value: Value) -> bool:
+    """Whether a value is a constant of one element, or one repeated, which no kernel would rather read from memory."""
+    maker = value.op.operands[0].op if value.op is not None and value.op.name == "broadcast" else value.op
     return maker is not None and maker.name == "constant" and maker.array().size == 1
 
 
@@ -172,9 +175,30 @@ class _Fusion:
             group.ops.update(dict.fromkeys(following))
             self.epilogues.update(following)
         while is_widening(group.last) and self._is_read_inline(group.outputs[0]):
-            self.epilogues.remove(group.last)
-            del group.ops[group.last]
-            group.outputs = group.last.operands
+            self._leave(group, (group.last,))
+        self._leave(group, self._dequantisation(group) if self._is_read_inline(group.outputs[0]) else ())
+
+    def _leave(self, group: Group, ops: Sequence[Op]) -> None:
+        """Leaves the last ops of an epilogue, the last one first, to those that read the result."""
+        for op in ops:
+            self.epilogues.remove(op)
+            del group.ops[op]
+            group.outputs = (next(operand for operand in op.operands if not _is_number(operand)),)
+
+    def _dequantisation(self, group: Group) -> tuple[Op, ...]:
+        """What makes floats of bytes at the end of an epilogue, the last op first, where it may be done again."""
+        ops: list[Op] = []
+        value, cost = group.outputs[0], 0
+        while value.op in self.epilogues and value.op in group.ops and cost + element_cost(value.op) <= REPEAT_LIMIT:
+            op = value.op
+            varying = [operand for operand in op.operands if not _is_number(operand)]
+            if len(varying) != 1:
+                break
+            ops.append(op)
+            cost, value = cost + element_cost(op), varying[0]
+            if op.name == "cast" and value.dtype.bits <= BYTE < op.dtype().bits:
+                return tuple(ops)
+        return ()
 
     def _arrange(self, group: Group) -> None:
         """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes."""
@@ -228,7 +252,7 @@ class _Fusion:
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
             if op.name != "constant" and (
-                value in self.buffered or (not _repeats_number(op) and self._is_repeated(value))
+                value in self.buffered or (not _is_number(value) and self._is_repeated(value))
             ):
                 self.buffered.add(value)
                 self._write(op, value)
