@@ -17,7 +17,7 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
-from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.fuse_kernels import reads_any_view
@@ -96,5 +96,10 @@ _CHECKS = {
     "scan_axis": scan.is_native,
 }
 
-is_native = native_rule(lambda kind: NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
+TAKE_NARROW = (None, "contraction", "concatenate")
+"""What takes floats of 8 bits: inline ops, and the kernels of anchors that multiply or move elements."""
+
+is_native = native_rule(
+    lambda kind: NATIVE_DTYPES if kind in TAKE_NARROW else COMPUTED_DTYPES, EMITTERS, table_of, _CHECKS
+)
 """Whether an op has a kernel for its element types."""

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import F32, I8, I32, U8, DType
+from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first, parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
@@ -41,6 +41,11 @@ def recognize_integer_products(module: Module) -> Module:
 def recognize_signed_products(module: Module) -> Module:
     """Makes products of i8 of products of what 8-bit integers stand for: tensor cores are told of no other bytes."""
     return rewrite(module, [multiply_signed, convolve_signed], note_refusal)
+
+
+def recognize_float8_products(module: Module) -> Module:
+    """Makes products of 8-bit floats of products of what these stand for."""
+    return rewrite(module, [multiply_floats], note_refusal)
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,21 @@ def multiply_signed(op: Op, build: Rewriter) -> Value | Refusal | None:
     return _multiply(op, build, (I8,))
 
 
+@rule("dot")
+def multiply_floats(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """The same for a and b of one type of 8-bit floats, which have no zero points; sums are of f32"""
+    return _multiply(op, build, (F8E4M3FN,)) or _multiply(op, build, (F8E5M2,))
+
+
 def _multiply(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusal | None:
     if op.dtype() not in (F32, I32) or all(operand.dtype in bytes for operand in op.operands):
         return None
     left, right, result = parse_equation(op.text("equation"))
     a, b = (quantized_operand(operand, build) for operand in op.operands)
-    if a is None or b is None:
+    floats = bytes[0].is_float
+    if a is None or b is None or any(each.source.dtype.is_float != floats for each in (a, b)):
+        return None
+    if floats and {a.source.dtype, b.source.dtype} != set(bytes):
         return None
     a, b = _as_one_of(bytes, a, build), _as_one_of(bytes, b, build)
     summed = [letter for letter in left if letter not in result]
@@ -113,7 +127,7 @@ def _multiply(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusa
     if reason:
         return Refusal(reason)
     sums = _Sums(result, sizes, build, zeros_first=U8 not in bytes)
-    total = build.dot(a.source, b.source, op.text("equation"), I32)
+    total = build.dot(a.source, b.source, op.text("equation"), F32 if floats else I32)
     corrected = _corrected(total, (a, left), (b, right), summed, sums)
     return corrected if op.dtype() == I32 else _scaled(corrected, (a, left), (b, right), sums)
 
@@ -150,7 +164,8 @@ def _unfit(operands: tuple[Quantized, Quantized], op: Op, summed: list[Dim]) -> 
     if not np.finfo(np.float32).tiny <= least <= most <= np.finfo(np.float32).max:
         return "the product of the scales is not a normal number"
     sizes = [size for size in summed if isinstance(size, int)]
-    return "the sum may not fit in i32" if prod(sizes) > MOST_PRODUCTS else ""
+    sums_integers = not operands[0].source.dtype.is_float
+    return "the sum may not fit in i32" if sums_integers and prod(sizes) > MOST_PRODUCTS else ""
 
 
 def _corrected(
@@ -226,7 +241,7 @@ def _convolve(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusa
     if all(operand.dtype in bytes for operand in op.operands):
         return None
     x, w = (quantized_operand(operand, build) for operand in op.operands)
-    if x is None or w is None:
+    if x is None or w is None or x.source.dtype.is_float or w.source.dtype.is_float:
         return None
     x, w = _as_one_of(bytes, x, build), _as_one_of(bytes, w, build)
     spatial = SPATIAL[: op.result.rank - 2]
