@@ -101,7 +101,7 @@ class _Planner:
     def region(self, block: Block, bound: frozenset[str]) -> Region:
         """The plan of one block, whose symbols from outside are `bound`."""
         steps = split_steps(block, self.target.is_native, bound)
-        needed = _needed_after(steps, block)
+        needed = needed_after(steps, block)
         planned: list[PlanStep] = []
         known = bound.union(*(type_symbols(parameter.type) for parameter in block.parameters))
         for step, outputs in zip(steps, needed, strict=True):
@@ -246,7 +246,7 @@ def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:
     return value
 
 
-def _needed_after(steps: Sequence[tuple[Op, ...] | Op], block: Block) -> list[tuple[Value, ...]]:
+def needed_after(steps: Sequence[tuple[Op, ...] | Op], block: Block) -> list[tuple[Value, ...]]:
     """For each native step the values that later steps, or the block, read; nothing for the others."""
     needed: list[tuple[Value, ...]] = []
     read = dict.fromkeys(block.results)
