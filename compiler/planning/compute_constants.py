@@ -4,7 +4,7 @@ That are weights that are widened or turned before a kernel reads them, and what
 compute as they read it, as the rows that are picked from a quantised table, stays as narrow as it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from onnxc.compiler.planning.split_steps import split_steps
 
 __all__ = ["compute_constants"]
 
-KEPT = ("control", "collective", "random", "host")
-"""Kinds of what is not the same whenever it is computed, or is to happen in a call."""
+COMPUTED = ("generator", "movement", "pointwise")
+"""Kinds that take no more work than they have elements."""
 
 MOST_GROWTH = 8
 """A result of more times the bytes of the constants that it is made of only repeats them: of 4 bits f32 is 8 times."""
@@ -33,6 +33,7 @@ def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Mo
     What would make it take more than `most_bytes`, all together, is left to the calls.
     """
     left = most_bytes
+    ops = module.main.body.ops
     wanted = frozenset(_wanted(module.main.body, target))
 
     def compute(op: Op, build: Rewriter) -> Value | None:
@@ -40,13 +41,13 @@ def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Mo
         nonlocal left
         if op not in wanted:
             return None
-        array = np.asarray(_evaluated(op.result), order="C")
-        if array.nbytes > left:
+        cone = _cone(op)
+        if max(_bytes(each.result) for each in cone) > left:
             return None
-        left -= array.nbytes
-        return build.constant(array)
+        left -= _bytes(op.result)
+        return build.constant(np.asarray(_evaluated(op, [each for each in ops if each in cone]), order="C"))
 
-    names = tuple(dict.fromkeys(op.name for op in module.main.body.ops if op in wanted))
+    names = tuple(dict.fromkeys(op.name for op in ops if op in wanted))
     changed = rewrite(module, [Rule("compute_constants", names, compute)]) if wanted else module
     # What is made of a new constant is seen when it is there.
     return compute_constants(changed, target, left) if left < most_bytes else changed
@@ -55,18 +56,19 @@ def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Mo
 def _wanted(block: Block, target: PlanTarget) -> Iterator[Op]:
     """The ops to compute: those of constants alone whose results another op reads, from memory or from the host."""
     known = _of_constants(block)
-    if not known:
-        return
     outside = {value for op in block.ops if not known.issuperset(op.results) for value in op.operands}
-    written = frozenset(_written(block, target))
-    for value in known:
-        op = value.op
-        if op is not None and (value in outside or value in block.results):
-            cone = _cone(op)
-            constants = sum(each.array().nbytes for each in cone if each.name == "constant")
-            needs_memory = op in written or any(each in written and not target.is_native(each) for each in cone)
-            if needs_memory and _bytes(value) <= MOST_GROWTH * constants:
-                yield op
+    outside.update(block.results)
+    cones = {op: _cone(op) for op in block.ops if op.results and op.result in known & outside}
+    kept = [op for op, cone in cones.items() if not _repeats(op, cone)]
+    written = frozenset(_written(block, target) if kept else ())
+    for op in kept:
+        if op in written or any(each in written and not target.is_native(each) for each in cones[op]):
+            yield op
+
+
+def _repeats(op: Op, cone: Iterable[Op]) -> bool:
+    """Whether a result is much larger than the constants that it is made of."""
+    return _bytes(op.result) > MOST_GROWTH * sum(each.array().nbytes for each in cone if each.name == "constant")
 
 
 def _of_constants(block: Block) -> frozenset[Value]:
@@ -74,11 +76,8 @@ def _of_constants(block: Block) -> frozenset[Value]:
     same: set[Value] = set()
     made: set[Value] = set()
     for op in block.ops:
-        primitive = PRIMITIVES[op.name]
         is_static = all(isinstance(type, TensorType) and type.is_static for type in op.result_types)
-        if len(op.results) != 1 or not is_static or op.blocks or primitive.effects or primitive.kind in KEPT:
-            continue
-        if same.issuperset(op.operands):
+        if PRIMITIVES[op.name].kind in COMPUTED and is_static and same.issuperset(op.operands):
             same.update(op.results)
             made.update(op.results if op.operands else ())
     return frozenset(made)
@@ -112,9 +111,11 @@ def _bytes(value: Value) -> int:
     return elements * value.dtype.itemsize
 
 
-def _evaluated(value: Value) -> np.ndarray:
-    op = value.op
-    assert op is not None, value
-    if op.name == "constant":
-        return op.array()
-    return apply_meaning(op.name, [_evaluated(operand) for operand in op.operands], op.attributes, {})[0]
+def _evaluated(op: Op, cone: Sequence[Op]) -> np.ndarray:
+    """The result of `op`, which is made by the ops of `cone`, in order."""
+    arrays: dict[Value, np.ndarray] = {}
+    for each in cone:
+        (arrays[each.result],) = apply_meaning(
+            each.name, [arrays[operand] for operand in each.operands], each.attributes, {}
+        )
+    return arrays[op.result]

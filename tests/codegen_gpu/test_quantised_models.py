@@ -8,7 +8,11 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxc
 from onnxc.compiler.codegen_gpu.transfers import find_transfers
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I8, I32
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import segments_of
+from tests.codegen_gpu.support import Device, make, sample
 from tests.support.fake_gpu import FakeRun, compile_for_fake
 
 BYTES = {"int8": (np.int8, -128, -11), "uint8": (np.uint8, 0, 117)}
@@ -92,3 +96,16 @@ def test_layers_that_differ_in_their_scales_are_products_of_i8_of_one_kernel(ele
     for feed in feeds():
         np.testing.assert_allclose(run.executable.run(feed)["y"], oracle.run(feed)["y"], rtol=1e-6, atol=1e-6)
     run.driver.check()
+
+
+@pytest.mark.parametrize("groups", [1, 16])
+@pytest.mark.parametrize("fill", ["a number", "an input"])
+def test_a_convolution_pads_with_any_number_as_it_reads(fill: str, groups: int) -> None:
+    def build(ir: Builder, x: Value, zero: Value, w: Value) -> Value:
+        number = zero if fill == "an input" else ir.constant(np.array(-7, np.int8))
+        padded = ir.pad(x, (0, 0, 2, 1), (0, 0, 1, 0), number)
+        return ir.convolution(padded, w, (1, 2), (0, 0), (0, 0), (1, 1), groups, dtype=I32)
+
+    device = Device(make(["i8[N, 16, 5, W]", "i8[]", f"i8[16, {16 // groups}, 3, 3]"], build))
+    assert device.kernels() == ["convolution"]
+    device.check(sample(I8, 2, 16, 5, 6), np.array(5, np.int8), sample(I8, 16, 16 // groups, 3, 3))

@@ -43,9 +43,9 @@ def move(op: Op, build: Rewriter) -> Value | None:
 def widen(op: Op, build: Rewriter) -> Value | None:
     """cast(u8 of y) = cast(y) + 128"""
     source = signed_form(op.operands[0])
-    return (
-        None if source is None or op.dtype() not in (F32, I32) else build.sub(build.cast(source, op.dtype()), -OFFSET)
-    )
+    if source is None or op.dtype() not in (F32, I32):
+        return None
+    return build.sub(build.cast(source, op.dtype()), -OFFSET)
 
 
 @rule("sub")
@@ -68,7 +68,8 @@ def join_offset(op: Op, build: Rewriter) -> Value | None:
 def _less_offset(value: Value) -> Value | None:
     """What `value` is 128 more than, where `widen` has written it."""
     sum = made_by(value, "sub")
-    return sum.operands[0] if sum is not None and splat_of(sum.operands[1]) == -OFFSET else None
+    widened = None if sum is None or splat_of(sum.operands[1]) != -OFFSET else made_by(sum.operands[0], "cast")
+    return None if widened is None or widened.operands[0].dtype != I8 else widened.result
 
 
 def _by_splat(value: Value, name: str, number: float) -> Value | None:
