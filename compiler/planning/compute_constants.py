@@ -87,7 +87,7 @@ def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
     """The ops whose results a call has in memory."""
     symbols = frozenset(name for parameter in block.parameters for name in type_symbols(parameter.type))
     steps = split_steps(block, target.is_native, symbols)
-    for step, outputs in zip(steps, needed_after(steps, block), strict=True):
+    for step, outputs in zip(steps, needed_after(steps, block.results), strict=True):
         if isinstance(step, tuple):
             groups, _ = fuse_kernels(step, outputs, target.reads, target.arranges, target.reads_padding)
             yield from (group.last for group in groups)

@@ -13,6 +13,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import operand_view, stays
 
 __all__ = ["KernelWork", "work_of"]
 
@@ -31,14 +32,26 @@ class KernelWork:
     flops: Dim
 
 
-def work_of(kernel: Kernel) -> KernelWork:
-    """The work of one launch of a kernel."""
+def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
+    """The work of one launch of a kernel; one that writes into what it reads leaves alone what stays there."""
     block = kernel.block
+    staying = _staying(block.results[0].op) if in_place else {}
     return KernelWork(
-        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters),
-        written_bytes=_total(map(_bytes, block.results)),
+        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying),
+        written_bytes=_total(map(_bytes, block.results)) - _total(staying.values()),
         flops=_total(map(_flops, block.ops)),
     )
+
+
+def _staying(op: Op | None) -> dict[Value, Dim]:
+    """The buffers of which parts stay where they are in a concatenation, with the bytes that do."""
+    found: dict[Value, Dim] = {}
+    if op is not None and op.name == "concatenate":
+        for ordinal, operand in enumerate(op.operands):
+            view = operand_view(operand)
+            if view is not None and stays(op, ordinal):
+                found[view.base] = found.get(view.base, 0) + _bytes(operand)
+    return found
 
 
 def _total(sizes: Iterable[Dim]) -> Dim:
