@@ -12,6 +12,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
+from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.views import operand_view, stays
 
@@ -66,7 +67,10 @@ def _bytes(value: Value) -> Dim:
 
 
 def _read_bytes(kernel: Kernel, value: Value) -> Dim:
-    """All of a parameter, or what is picked from it where nothing else reads it."""
+    """All of a parameter, or what is picked from it where nothing else reads it; codes of few bits packed."""
+    layout = kernel.schedule.layout_of(kernel.block.parameters.index(value))
+    if isinstance(layout, PackedCodes):
+        return product(layout.shape)
     users = [op for op in kernel.block.ops if value in op.operands]
     if users and all(op.name in _PICKING and op.operands[0] == value for op in users):
         picked = _total(op.result.tensor.elements * value.dtype.itemsize for op in users)
@@ -86,6 +90,8 @@ def _flops(op: Op) -> Dim:
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])
+        case "block_product":
+            return 2 * elements * op.operands[0].shape[-1]
         case "reduce_window" | "arg_reduce_window":
             return elements * product(op.dims("window"))
     kind = PRIMITIVES[op.name].kind
