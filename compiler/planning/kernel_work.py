@@ -1,7 +1,7 @@
 """What a kernel of the plan reads, writes and computes, as sizes in its own symbols.
 
 Every buffer is counted once: what a kernel reads again is expected in the cache. Where elements are picked, no more is
-counted than what comes out.
+counted than what comes out. What loops do beyond that, and what goes through scratch memory, the schedule says.
 """
 
 from collections.abc import Iterable
@@ -33,11 +33,11 @@ class KernelWork:
 
 def work_of(kernel: Kernel) -> KernelWork:
     """The work of one launch of a kernel."""
-    block = kernel.block
+    block, schedule = kernel.block, kernel.schedule
     return KernelWork(
-        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters),
+        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters) + schedule.loop_bytes,
         written_bytes=_total(map(_bytes, block.results)),
-        flops=_total(map(_flops, block.ops)),
+        flops=_total(map(_flops, block.ops)) + schedule.loop_operations,
     )
 
 

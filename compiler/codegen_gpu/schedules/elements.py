@@ -13,10 +13,8 @@ from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     Joining,
-    OrderingSchedule,
     PointwiseSchedule,
     ScanSchedule,
-    ScatterSchedule,
     Schedule,
     Tile,
     Warps,
@@ -52,9 +50,6 @@ SMALLEST_CROSSED = 16
 
 LONGEST, MOST_LINES, SCAN_TILE = 1024, 16, 2048
 """Places of a line in a tile of a scan, lines, and elements."""
-
-ORDERING_TILE = Tile(32, 64)
-"""Elements to be placed, by elements that they are compared with."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -97,11 +92,6 @@ def _window(problem: KernelProblem) -> Schedule:
     return WindowSchedule(algorithm="flat", block=block, workers=warps)
 
 
-def _scatter(problem: KernelProblem) -> Schedule:
-    block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    return ScatterSchedule(algorithm="flat", block=block, workers=warps)
-
-
 def _scan(problem: KernelProblem) -> Schedule:
     op = next(op for op in problem.block.ops if op.name == "scan_axis")
     length = op.results[0].shape[op.int("axis")]
@@ -111,16 +101,10 @@ def _scan(problem: KernelProblem) -> Schedule:
     )
 
 
-def _ordering(problem: KernelProblem) -> Schedule:
-    return OrderingSchedule(algorithm="counting", tile=ORDERING_TILE, workers=Warps(4))
-
-
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
     "window": _window,
-    "scatter": _scatter,
     "scan": _scan,
-    "ordering": _ordering,
 }
 """The one way in which each of these kinds is computed."""
