@@ -18,6 +18,7 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
 from onnxc.compiler.codegen_gpu.schedules.orderings import ordering_candidates, ordering_measures
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
+from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
 from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
 from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
@@ -55,6 +56,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return ordering_candidates(problem, case)
             case "scatter":
                 return scatter_candidates(problem, case)
+            case "scan":
+                return scan_candidates(problem, case)
         return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -79,6 +82,7 @@ _MEASURES = {
     "reduction": reduction_measures,
     "ordering": ordering_measures,
     "scatter": scatter_measures,
+    "scan": scan_measures,
 }
 
 

@@ -14,7 +14,6 @@ from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     Joining,
     PointwiseSchedule,
-    ScanSchedule,
     Schedule,
     Tile,
     Warps,
@@ -47,9 +46,6 @@ SQUARE = 64
 
 SMALLEST_CROSSED = 16
 """Axes of fewer elements are not worth a square tile."""
-
-LONGEST, MOST_LINES, SCAN_TILE = 1024, 16, 2048
-"""Places of a line in a tile of a scan, lines, and elements."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -92,19 +88,9 @@ def _window(problem: KernelProblem) -> Schedule:
     return WindowSchedule(algorithm="flat", block=block, workers=warps)
 
 
-def _scan(problem: KernelProblem) -> Schedule:
-    op = next(op for op in problem.block.ops if op.name == "scan_axis")
-    length = op.results[0].shape[op.int("axis")]
-    width = max(1, min(LONGEST, power_of_two(length))) if isinstance(length, int) else LONGEST
-    return ScanSchedule(
-        algorithm="tiles", tile=Tile(max(1, min(SCAN_TILE // width, MOST_LINES)), width), workers=Warps(4)
-    )
-
-
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
     "window": _window,
-    "scan": _scan,
 }
 """The one way in which each of these kinds is computed."""
