@@ -52,6 +52,7 @@ def _count(frame: KernelFrame, lines: Lines, tile: Tile) -> KernelCode:
         same = _is_same(frame, operand.dtype, y, x)
         ahead = b.let(f"{inside} & ({earlier} | ({same} & ({other} < {element})))", frozenset((ELEMENT, OTHER)))
         b.assign(rank, f"{rank} + tl.sum({ahead}.to(tl.int32), 1, keep_dims=True)")
+    e.bound[operand] = x
     wanted = None if lines.kept == lines.length else b.compare(rank, "<", frame.size(lines.kept))
     lines.write(frame, e, (line, rank), element, wanted)
     return frame.code((lines.count * tiles,))

@@ -13,7 +13,7 @@ from onnxc.compiler.planning.schedules import OrderingSchedule, Tile, Warps
 
 __all__ = ["Rounds", "ordering_candidates", "ordering_measures", "ordering_of", "radix_of", "rounds_of"]
 
-ORDERING_TILE = Tile(32, 64)
+ORDERING_TILE = Tile(32, 32)
 """Elements to be placed, by elements that they are compared with."""
 
 LONGEST_COUNTED = 1024
