@@ -15,6 +15,8 @@ from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dtypes import BF16, F32, I8, I32, I64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.runtime.host import MEANINGS
+from tests.codegen_cpu.support import guarded
+from tests.codegen_gpu import support
 from tests.codegen_gpu.support import NATIVE, SM_90, Device, make, odd_values, precision, sample
 from tests.support.triton_interpreter import execute
 
@@ -99,6 +101,24 @@ def test_rounds_leave_less_and_less() -> None:
     device = Device(make(["bf16[9000, 1]"], lambda ir, x: ir.top_k(ir.neg(x), 600, 0, True)[1]))
     assert launches(device) == 3
     device.check(np.round(sample(BF16, 9000, 1)))
+
+
+@pytest.mark.parametrize("byte", [0, 127])
+def test_memory_may_hold_anything_before(byte: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros could be where the updates of a row begin, great words could be elements that were left."""
+
+    def filled(array: np.ndarray, poison: bool = False) -> np.ndarray:
+        copy = guarded(array, poison)
+        if poison:
+            copy.view(np.uint8)[...] = byte
+        return copy
+
+    monkeypatch.setattr(support, "guarded", filled)
+    best = Device(make(["f32[1, 4100]"], lambda ir, x: ir.top_k(x, 5, 1, True)))
+    best.check(sample(F32, 1, 4100))
+    types = ["f32[9, 2]", "i64[70, 1]", "f32[70, 2]"]
+    scatter = Device(make(types, lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")))
+    scatter.check(sample(F32, 9, 2), np.arange(70).reshape(70, 1) % 3 * 2 + 1, sample(F32, 70, 2))
 
 
 # Scans and extrema
