@@ -181,9 +181,8 @@ class _Scatter:
             hit = b.compare(update, ">=", 0)
             x = e.wanted(hit).value(self.op.operands[2], self._source(update, index))
             data = e.value(self.op.operands[0], index)
-            e.store(
-                b.let(f"tl.where({hit}, {x}, {data})", dims_of(hit, x, data)), frame.root.dtype, frame.output(), element
-            )
+            result = b.let(f"tl.where({hit}, {x}, {data})", dims_of(hit, x, data))
+            e.store(result, frame.root.dtype, frame.output(), element)
 
         return frame.flat_step(self.updates.elements, write, self.block)
 

@@ -93,7 +93,7 @@ def scatter_measures(problem: KernelProblem) -> Mapping[str, Measure]:
 def scatter_candidates(problem: KernelProblem, case: Case) -> Sequence[ScatterSchedule]:
     """The one way that serves so many updates."""
     updates = Updates(scatter_of(problem.block))
-    counts = (updates.elements, product(updates.op.operands[2].shape))
+    counts = (updates.elements, updates.rows, product(updates.op.operands[2].shape))
     is_wide = any(isinstance(count, int) and count >= MOST_ELEMENTS_I32 for count in counts)
     if case.sizes["updates"] <= MOST_SEEN or is_wide or updates.rows == 0:
         return (_flat(updates),)
