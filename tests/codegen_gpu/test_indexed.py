@@ -61,8 +61,9 @@ def test_scatters_of_slices(depth: int, dtype: DType) -> None:
     assert device.status[0] == 1
 
 
-@pytest.mark.parametrize("dtype", [F32, BF16, I8], ids=str)
-@pytest.mark.parametrize("kind", ["set", "add", "mul", "min", "max"])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(kind, F32) for kind in ("set", "add", "mul", "min", "max")] + [("add", BF16), ("add", I8)]
+)
 def test_many_updates_meet_their_rows_in_order(kind: str, dtype: DType) -> None:
     """To the last bit: of updates of one element the order shows in the sum, in bf16 also that none is rounded."""
     device = Device(make([f"{dtype}[50, 3]", "i64[200, 1]", f"{dtype}[200, 3]"], _scatter(kind)))
@@ -83,7 +84,7 @@ def _scatter(kind: str) -> Callable[..., Value]:
 @pytest.mark.parametrize("kind", ["set", "add"])
 def test_calls_with_few_and_with_many_updates(kind: str) -> None:
     device = Device(make(["f32[N, M, 2]", "i64[U, 2]", "f32[U, 2]"], _scatter(kind)))
-    for updates in (0, 64, 65) if kind == "add" else (1, 64, 65, 1030):
+    for updates in (64, 65) if kind == "add" else (0, 1, 64, 65, 1030):
         indices = np.random.default_rng(5).integers(0, 20, (updates, 2))
         device.check(sample(F32, 20, 21, 2), indices, sample(F32, updates, 2))
     device(sample(F32, 5, 20, 2), np.full((70, 2), 5), sample(F32, 70, 2))
