@@ -84,7 +84,7 @@ def _scatter(kind: str) -> Callable[..., Value]:
 @pytest.mark.parametrize("kind", ["set", "add"])
 def test_calls_with_few_and_with_many_updates(kind: str) -> None:
     device = Device(make(["f32[N, M, 2]", "i64[U, 2]", "f32[U, 2]"], _scatter(kind)))
-    for updates in (64, 65) if kind == "add" else (0, 1, 64, 65, 1030):
+    for updates in (65,) if kind == "add" else (0, 1, 64, 65, 1030):
         indices = np.random.default_rng(5).integers(0, 20, (updates, 2))
         device.check(sample(F32, 20, 21, 2), indices, sample(F32, updates, 2))
     device(sample(F32, 5, 20, 2), np.full((70, 2), 5), sample(F32, 70, 2))
