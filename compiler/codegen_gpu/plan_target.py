@@ -16,7 +16,10 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
     convolution_measures,
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
+from onnxc.compiler.codegen_gpu.schedules.orderings import ordering_candidates, ordering_measures
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
+from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
+from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
 from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
@@ -49,6 +52,12 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return attention_candidates(problem, case, target, f32_operands)
             case "reduction":
                 return reduction_candidates(problem, case, target)
+            case "ordering":
+                return ordering_candidates(problem, case)
+            case "scatter":
+                return scatter_candidates(problem, case)
+            case "scan":
+                return scan_candidates(problem, case)
         return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -81,6 +90,9 @@ _MEASURES = {
     "convolution": convolution_measures,
     "attention": attention_measures,
     "reduction": reduction_measures,
+    "ordering": ordering_measures,
+    "scatter": scatter_measures,
+    "scan": scan_measures,
 }
 
 
