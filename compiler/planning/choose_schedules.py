@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import Reads
+from onnxc.compiler.planning.fuse_kernels import Reads, ReadsPadding, reads_no_padding
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
@@ -118,6 +118,8 @@ class PlanTarget:
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
     write their result with its axes in any order and shape. sweep: the cost at each number of a case's sweep, infinite
     where a schedule must not be taken; asked for where a measure has samples.
+    shares_code: whether kernels that differ in numbers alone are one, which reads these. reads_padding: whether the
+    kernel of an anchor pads an operand as it reads it.
     """
 
     name: str
@@ -130,6 +132,8 @@ class PlanTarget:
     compiles_steps: bool = False
     arranges: Collection[KernelKind] = ()
     sweep: Callable[[KernelProblem, Schedule, Case], np.ndarray] | None = None
+    shares_code: bool = False
+    reads_padding: ReadsPadding = reads_no_padding
 
 
 def choose_schedules(

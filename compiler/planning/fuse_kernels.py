@@ -30,6 +30,9 @@ INDEX_LIMIT = 8
 
 An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
+BYTE = 8
+"""The bits of what is kept in memory rather than the floats that it stands for."""
+
 GROUP_LIMIT = 96
 """The most ops in a group: beyond it code grows faster than memory traffic shrinks.
 
@@ -47,6 +50,14 @@ Indices = frozenset[int]
 
 Reads = Callable[[Op, int, View], bool]
 """Whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer."""
+
+ReadsPadding = Callable[[Op, int], bool]
+"""Whether the kernel of an anchor reads what an operand, by its ordinal, is padded of, and has the padding itself."""
+
+
+def reads_no_padding(anchor: Op, ordinal: int) -> bool:
+    """The answer of a target whose kernels want padding in memory."""
+    return False
 
 
 @dataclass(eq=False)
@@ -69,14 +80,18 @@ class Group:
 
 
 def fuse_kernels(
-    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind] = ()
+    ops: Sequence[Op],
+    outputs: Sequence[Value],
+    reads: Reads,
+    arranges: Collection[KernelKind] = (),
+    reads_padding: ReadsPadding = reads_no_padding,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
     write their result with its axes in any order and shape.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges)
+    fusion = _Fusion(ops, outputs, reads, arranges, reads_padding)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -96,16 +111,28 @@ def _is_recomputable(op: Op) -> bool:
     return PRIMITIVES[op.name].recomputable
 
 
+def _is_number(value: Value) -> bool:
+    """Whether a value is a constant of one element, or one repeated, which no kernel would rather read from memory."""
+    maker = value.op.operands[0].op if value.op is not None and value.op.name == "broadcast" else value.op
+    return maker is not None and maker.name == "constant" and maker.array().size == 1
+
+
 _ONE_INDEX: Indices = frozenset((0,))
 
 
 class _Fusion:
     def __init__(
-        self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind]
+        self,
+        ops: Sequence[Op],
+        outputs: Sequence[Value],
+        reads: Reads,
+        arranges: Collection[KernelKind],
+        reads_padding: ReadsPadding,
     ) -> None:
         self.ops = ops
         self.reads = reads
         self.arranges = arranges
+        self.reads_padding = reads_padding
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -148,9 +175,30 @@ class _Fusion:
             group.ops.update(dict.fromkeys(following))
             self.epilogues.update(following)
         while is_widening(group.last) and self._is_read_inline(group.outputs[0]):
-            self.epilogues.remove(group.last)
-            del group.ops[group.last]
-            group.outputs = group.last.operands
+            self._leave(group, (group.last,))
+        self._leave(group, self._dequantisation(group) if self._is_read_inline(group.outputs[0]) else ())
+
+    def _leave(self, group: Group, ops: Sequence[Op]) -> None:
+        """Leaves the last ops of an epilogue, the last one first, to those that read the result."""
+        for op in ops:
+            self.epilogues.remove(op)
+            del group.ops[op]
+            group.outputs = (next(operand for operand in op.operands if not _is_number(operand)),)
+
+    def _dequantisation(self, group: Group) -> tuple[Op, ...]:
+        """What makes floats of bytes at the end of an epilogue, the last op first, where it may be done again."""
+        ops: list[Op] = []
+        value, cost = group.outputs[0], 0
+        while value.op in self.epilogues and value.op in group.ops and cost + element_cost(value.op) <= REPEAT_LIMIT:
+            op = value.op
+            varying = [operand for operand in op.operands if not _is_number(operand)]
+            if len(varying) != 1:
+                break
+            ops.append(op)
+            cost, value = cost + element_cost(op), varying[0]
+            if op.name == "cast" and value.dtype.bits <= BYTE < op.dtype().bits:
+                return tuple(ops)
+        return ()
 
     def _arrange(self, group: Group) -> None:
         """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes."""
@@ -203,7 +251,9 @@ class _Fusion:
                 # What is narrow is kept in memory, and widened by all that read it.
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
-            if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
+            if op.name != "constant" and (
+                value in self.buffered or (not _is_number(value) and self._is_repeated(value))
+            ):
                 self.buffered.add(value)
                 self._write(op, value)
             else:
@@ -306,6 +356,10 @@ class _Fusion:
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
+        ordinals = [ordinal for ordinal, value in enumerate(group.anchor.operands) if value == operand]
+        if operand.op in self.inside and all(self.reads_padding(group.anchor, ordinal) for ordinal in ordinals):
+            self._join(group, operand.op)
+            operand = operand.op.operands[0]
         value, chain = self._movements(operand)
         while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
             value = chain.pop().results[0]

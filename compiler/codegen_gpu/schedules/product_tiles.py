@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxc.compiler.codegen_gpu.schedules.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cards import Unit, card_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, Work
 from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, only_atom
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.planning.matrix_products import Problem, gathered_problem
 from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
 from onnxc.compiler.planning.size_ranges import sample_sizes
+from onnxc.compiler.target import Target
 
 __all__ = [
     "NARROW_SHARE",
@@ -25,6 +26,7 @@ __all__ = [
     "WARP_GROUP_ROWS",
     "Products",
     "arithmetic_of",
+    "multiplies",
     "product_seconds",
     "samples_of",
     "splits",
@@ -32,8 +34,11 @@ __all__ = [
     "typical_size",
 ]
 
-TILED_DTYPES = frozenset((F32, F16, BF16, I8))
+TILED_DTYPES = frozenset((F32, F16, BF16, I8, F8E4M3FN, F8E5M2))
 """Element types that tensor cores multiply; f32 in three products of its parts, or in one less exact."""
+
+UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8", F8E4M3FN: "fp8", F8E5M2: "fp8"}
+"""Which of its units multiplies them."""
 
 MOST_PARTS = 16
 """How many programs share a tile at most."""
@@ -49,8 +54,6 @@ MOST_SAMPLED, MOST_SAMPLED_TIMES = 1 << 17, 1 << 7
 
 GATHERED_BELOW = 256
 """So many rows in one stride fill tiles of their own, which block copies read; fewer are gathered with the others."""
-
-UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
 
 _ITERATION_BYTES = 4096
 """What could be loaded while an iteration of the pipeline is synchronised."""
@@ -81,6 +84,11 @@ class Products:
     def iterations(self, depth: int) -> int:
         """How often `depth` products are made at a time along k."""
         return self.segments * -(-self.depth // depth)
+
+
+def multiplies(dtype: DType, target: Target) -> bool:
+    """Whether the tensor cores of a target multiply a type."""
+    return dtype in TILED_DTYPES and UNITS[dtype] in card_of(target).peak
 
 
 def arithmetic_of(dtype: DType, sums: DType, f32_operands: str) -> Arithmetic:
