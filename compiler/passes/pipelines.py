@@ -6,7 +6,6 @@ from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
-from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
@@ -70,7 +69,7 @@ CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, recognize_i
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)
+GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_trees, count_non_zero)
 """For the GPU; attention stays whole."""
 
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)

@@ -297,9 +297,12 @@ class AttentionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class SuppressionSchedule(Schedule):
-    """`heap`: each class of each image by one thread, which takes its boxes from a heap."""
+    """`heap`: each class of each image by one thread, which takes its boxes from a heap; `rounds`: by one program, that
+    looks for the best of all boxes as often as one stays, `block` boxes at a time.
+    """
 
-    algorithm: Literal["heap"]
+    algorithm: Literal["heap", "rounds"]
+    block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,6 +94,9 @@ KINDS: Mapping[str, Kind] = {
     "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
     "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
     "ordering": Kind(("T[16, 1000]",), lambda ir, x: ir.top_k(x, 5, 1, True)),
+    "suppress_boxes": Kind(
+        ("T[2, S, 4]", "T[2, 3, S]", "f32[]"), lambda ir, b, s, o: ir.suppress_boxes(b, s, [o], 100), dtypes=("f32",)
+    ),
     "random": Kind((), lambda ir: ir.random_bits((64, 64), 7), dtypes=("u32",)),
 }
 
