@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
     convolution_measures,
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
+from onnxc.compiler.codegen_gpu.schedules.recurrences import recurrence_schedule
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
 from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
@@ -49,6 +50,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return attention_candidates(problem, case, target, f32_operands)
             case "reduction":
                 return reduction_candidates(problem, case, target)
+            case "recurrence":
+                return (recurrence_schedule(problem, target, f32_operands),)
         return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:

@@ -4,6 +4,9 @@ from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.write_planes import write_planes
+from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
+from onnxc.compiler.passes.loops.take_bounds import take_bounds
+from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
@@ -69,7 +72,7 @@ CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, recognize_i
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_trees, count_non_zero)
+GPU_KERNELS: tuple[Pass, ...] = (take_bounds, decompose_rotary, decompose_trees, count_non_zero)
 """For the GPU; attention stays whole."""
 
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)
@@ -101,4 +104,4 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_IMAGES)
-    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH)
+    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, unroll_loops, *_FINISH, fuse_recurrences)

@@ -22,6 +22,7 @@ __all__ = [
     "OrderingSchedule",
     "Packing",
     "PointwiseSchedule",
+    "RecurrenceSchedule",
     "ReductionSchedule",
     "ScanSchedule",
     "ScatterSchedule",
@@ -293,6 +294,22 @@ class AttentionSchedule(Schedule):
     split: int = 1
     slice_bytes: Dim = 0
     algorithm: Literal["tiles", "panels", "lines"] = "tiles"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrenceSchedule(Schedule):
+    """`whole`: a program computes all units of some rows; `shared`: so many `parts` of them are computed by a program
+    each, and these wait for each other in every round.
+
+    tile: rows by units of a program, `depth` products at a time. groups: of how many tiles of rows the programs run at
+    the same time, 0 for all.
+    """
+
+    algorithm: Literal["whole", "shared"]
+    tile: Tile
+    arithmetic: Arithmetic
+    parts: int = 1
+    groups: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
