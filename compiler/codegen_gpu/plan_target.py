@@ -26,6 +26,7 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
 from onnxc.compiler.codegen_gpu.schedules.orderings import ordering_candidates, ordering_measures
+from onnxc.compiler.codegen_gpu.schedules.recurrences import recurrence_schedule
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
 from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
 from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
@@ -67,6 +68,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return scatter_candidates(problem, case)
             case "scan":
                 return scan_candidates(problem, case)
+            case "recurrence":
+                return (recurrence_schedule(problem, target, f32_operands),)
         return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:

@@ -4,10 +4,12 @@ from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.write_planes import write_planes
+from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
+from onnxc.compiler.passes.loops.take_bounds import take_bounds
+from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_block_products import decompose_block_products
-from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.depth_last import depth_last
@@ -89,7 +91,13 @@ GPU_FLOAT8_OPTIMIZE: tuple[Pass, ...] = _optimize(
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees, decompose_block_products)
+GPU_KERNELS: tuple[Pass, ...] = (
+    take_bounds,
+    decompose_rotary,
+    decompose_trees,
+    decompose_block_products,
+    count_non_zero,
+)
 """For the GPU; attention stays whole."""
 
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)
@@ -121,4 +129,5 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_OPERANDS)
-    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH, depth_last)
+    finish = (*_FINISH, depth_last, fuse_recurrences)
+    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, unroll_loops, *finish)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_90, Device, make
 
@@ -48,6 +50,21 @@ def _depthwise(ir: Builder, x: Value, w: Value) -> Value:
 
 def _attention(ir: Builder, q: Value, k: Value, v: Value) -> Value:
     return ir.attention(q, k, v, None, 0.125, False, 0.0)
+
+
+def _recurrence(ir: Builder, x: Value, first: Value, w: Value) -> Sequence[Value]:
+    """Two loops of h = tanh(x[t] + h w), one of them from the last row of x to the first."""
+    blocks = []
+    for backwards in (False, True):
+        nested = ir.nested()
+        iteration = nested.parameter("iteration", TensorType(I64, ()))
+        h, rows, weights = (nested.parameter(name, value.type) for name, value in (("h", first), ("x", x), ("w", w)))
+        ordinal = nested.sub(nested.size(x.shape[0] - 1), iteration) if backwards else iteration
+        after = nested.tanh(nested.add(nested.gather(rows, ordinal, 0), nested.dot(h, weights, "bk,ku->bu")))
+        blocks.append(nested.block((iteration, h, rows, weights), (after, after)))
+    stacked = TensorType(first.dtype, (x.shape[0], *first.shape))
+    attributes = {"trips": x.shape[0], "carried": 1, "scans": 1}
+    return ir.op("recurrence", (first, first, x, w), attributes, blocks, (first.type, stacked) * 2)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -104,6 +121,11 @@ KINDS: Mapping[str, Kind] = {
     "ordering": Kind(("T[16, 1000]",), lambda ir, x: ir.top_k(x, 5, 1, True)),
     "ordering_digits": Kind(("T[4, 5000]",), lambda ir, x: ir.sort(x, 1, False), dtypes=("f32", "i64")),
     "ordering_rounds": Kind(("T[4, 128256]",), lambda ir, x: ir.top_k(x, 50, 1, True), dtypes=("f32",)),
+    "recurrence": Kind(("T[L, B, 64]", "T[B, 64]", "T[64, 64]"), _recurrence, ("ATOMG", "HMMA")),
+    "recurrence_small": Kind(("T[L, B, 20]", "T[B, 20]", "T[20, 20]"), _recurrence, ("HMMA",), ("f32",)),
+    "suppress_boxes": Kind(
+        ("T[2, S, 4]", "T[2, 3, S]", "f32[]"), lambda ir, b, s, o: ir.suppress_boxes(b, s, [o], 100), dtypes=("f32",)
+    ),
     "random": Kind((), lambda ir: ir.random_bits((64, 64), 7), dtypes=("u32",)),
 }
 
