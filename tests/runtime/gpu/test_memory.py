@@ -19,7 +19,7 @@ def device(fake: FakeDriver) -> Device:
 @pytest.mark.parametrize(
     ("nbytes", "rounded"),
     [(0, 512), (1, 512), (512, 512), (513, 1024), ((1 << 20) - 1, 1 << 20), (1 << 20, 1 << 20),
-     ((1 << 20) + 1, 2 << 20), (5 << 20, 5 << 20)],
+     ((1 << 20) + 1, 9 << 17), (5 << 20, 5 << 20), ((5 << 20) + 1, 11 << 19), ((9 << 30) + 1, (9 << 30) + (64 << 20))],
 )  # fmt: skip
 def test_sizes_of_blocks(nbytes: int, rounded: int) -> None:
     assert rounded_bytes(nbytes) == rounded
