@@ -1,4 +1,4 @@
-"""Measures what tiles/calibration.json of the GPU back end says of a card: bandwidth, peaks, what launches cost."""
+"""Measures what schedules/calibration.json of the GPU back end says of a card: bandwidth, peaks, what launches cost."""
 
 import ctypes
 import json
@@ -24,7 +24,7 @@ from tests.codegen_gpu.support import make
 
 __all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "write_calibration"]
 
-CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "tiles" / "calibration.json"
+CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "schedules" / "calibration.json"
 
 COPY_BYTES = {"full": 1 << 30, "quick": 1 << 28, "tiny": 1 << 12}
 PRODUCT_SIZES = {"full": 8192, "quick": 4096, "tiny": 16}
