@@ -8,21 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.gpu.bench import Bench, Row, attempt
+from benchmarks.gpu.bench import Bench, Row, Size, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.others import cublas_of_cupy, torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
+from benchmarks.gpu.planned_kernels import planned
 from onnxc.compiler.codegen_gpu.emit import emit
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.module import Value
-from onnxc.compiler.target import parse_target
+from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import load_image
 from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, FRAME_SYMBOLS, Launch
-from tests.codegen_gpu.support import make
+from tests.codegen_cpu.support import make
 
-__all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "write_calibration"]
+__all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "needed_kernels", "write_calibration"]
 
 CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "schedules" / "calibration.json"
 
@@ -30,6 +32,10 @@ COPY_BYTES = {"full": 1 << 30, "quick": 1 << 28, "tiny": 1 << 12}
 PRODUCT_SIZES = {"full": 8192, "quick": 4096, "tiny": 16}
 LAUNCHES = {"full": 64, "quick": 64, "tiny": 3}
 HOST_ROUNDS = {"full": 50, "quick": 20, "tiny": 1}
+
+# Beyond what the L2 cache of any card holds; a stride that is odd, and longer than a page of 2 MiB.
+CHAIN_BYTES = {"full": 1 << 30, "quick": 1 << 30, "tiny": 1 << 12}
+CHAIN_STRIDE, CHAIN_LOADS = (3 << 20) + 33, 64
 
 PRODUCTS: Sequence[tuple[str, str, Unit]] = (
     ("bf16", "fp32", "bf16"), ("f16", "fp32", "fp16"), ("f32", "tf32", "tf32"), ("f32", "fp32", "tf32"),
@@ -42,9 +48,19 @@ _ONE_LOAD = KernelSource(
 )
 
 
+_CHAIN = KernelSource(
+    "@triton.jit\ndef kernel(a0, a1):\n    index = tl.load(a0)\n"
+    f"    for _ in range({CHAIN_LOADS}):\n        index = tl.load(a1 + index)\n    tl.store(a0, index)\n",
+    (KernelParameter("a0", "*i32"), KernelParameter("a1", "*i32")),
+    warps=1,
+)
+
+
 def calibration(bench: Bench) -> Iterator[Row]:
     """Rows of what was measured, then one that says in "entry" what they make of the table."""
     rows = [attempt("copy", lambda: {"bytes_per_second": copy_bandwidth(bench)})]
+    rows.append(attempt("copy in the cache", lambda: {"bytes_per_second": _cache_bandwidth(bench)}))
+    rows.append(attempt("chain of loads", lambda: {"step_seconds": _step_seconds(bench)}))
     rows.append(attempt("launches", lambda: _launch_costs(bench)))
     rows.append(attempt("bare launches", lambda: _bare_launches(bench)))
     for dtype, precision, unit in PRODUCTS:
@@ -55,15 +71,42 @@ def calibration(bench: Bench) -> Iterator[Row]:
     yield attempt("calibration", lambda: {"architecture": bench.target.name, "entry": entry_of(bench, rows)})
 
 
+def needed_kernels(target: Target, size: Size) -> Iterator[KernelSource]:
+    """The sources of all kernels that are launched."""
+    yield from (_EMPTY, _ONE_LOAD, _CHAIN)
+    yield from planned(_exponentials(size), target).sources
+    for dtype, precision, _ in PRODUCTS:
+        yield from planned(_square_product(dtype, size), target, precision).sources
+
+
 def copy_bandwidth(bench: Bench) -> float:
     """Bytes read and written in a second by a copy within the memory of the device."""
-    nbytes = COPY_BYTES[bench.size]
+    return _copy_bandwidth(bench, COPY_BYTES[bench.size])
+
+
+def _cache_bandwidth(bench: Bench) -> float:
+    """The same of a copy that fits into the L2 cache several times."""
+    return _copy_bandwidth(bench, min(bench.card.l2_bytes // 8, COPY_BYTES[bench.size]))
+
+
+def _copy_bandwidth(bench: Bench, nbytes: int) -> float:
     origin, to = bench.buffer(nbytes), bench.buffer(nbytes)
 
     def copy(stream: int) -> None:
         bench.driver.call("to copy", "cuMemcpyDtoDAsync_v2", to.address, origin.address, nbytes, stream)
 
     return 2 * nbytes / bench.seconds(copy)
+
+
+def _step_seconds(bench: Bench) -> float:
+    """The seconds of one of many loads, each of which says where the next one is, no two of them in a page."""
+    words = CHAIN_BYTES[bench.size] // 4
+    ring = ((np.arange(words, dtype=np.int64) + CHAIN_STRIDE) % words).astype(np.int32)
+    (kernel,), memory, start = bench.compile([_CHAIN]), bench.uploaded(ring), bench.uploaded(np.zeros(64, np.int32))
+    loaded = bench.load([kernel])
+    bench.kept += [loaded, memory, start]
+    launch = PlanRunner.bare_launch(bench, kernel, loaded.functions[0], start.address, memory.address)
+    return bench.seconds(launch) / CHAIN_LOADS
 
 
 def entry_of(bench: Bench, rows: Sequence[Row]) -> dict[str, object]:
@@ -73,14 +116,20 @@ def entry_of(bench: Bench, rows: Sequence[Row]) -> dict[str, object]:
     shares = [float(str(row["share_of_peak"])) for row in products]
     if not shares:
         raise LookupError("no product was measured")
-    bare = found["bare launches"]
+    bare, kept = found["bare launches"], cost_model(bench.target).calibration
+    copied = float(str(found["copy"]["bytes_per_second"]))
     return {
         "measured_on": bench.device.properties.name,
-        "bandwidth": round(float(str(found["copy"]["bytes_per_second"])) / bench.card.bandwidth, 3),
+        "bandwidth": round(copied / bench.card.bandwidth, 3),
         "peak": round(max(shares), 3),
         "launch_seconds": _rounded(found["launches"]["native_seconds"]),
         "graph_launch_seconds": _rounded(bare["empty_seconds"]),
         "start_seconds": _rounded(max(0.0, float(str(bare["one_load_seconds"])) - float(str(bare["empty_seconds"])))),
+        "step_seconds": _rounded(found["chain of loads"]["step_seconds"]),
+        "l2_ratio": round(float(str(found["copy in the cache"]["bytes_per_second"])) / copied, 2),
+        # These two follow from the times of tiles (fit_costs.py); until then they stay.
+        "iteration_bytes": kept.iteration_bytes,
+        "narrow_share": kept.narrow_share,
     }
 
 
@@ -97,12 +146,7 @@ def _rounded(seconds: object) -> float:
 
 def _launch_costs(bench: Bench) -> Row:
     """The time of the host for a launch from Python and from a native function, and of the device within a graph."""
-    count = LAUNCHES[bench.size]
-
-    def build(ir: Builder, *values: Value) -> list[Value]:
-        return [ir.exp(value) for value in values]
-
-    module = make(["f32[256]"] * count, build)
+    module = _exponentials(bench.size)
     runner = PlanRunner(bench, module, draw(module, {}))
     native = _native(bench, runner)
     rounds = HOST_ROUNDS[bench.size]
@@ -112,6 +156,20 @@ def _launch_costs(bench: Bench) -> Row:
         "native_seconds": _host_seconds(bench, native, rounds) / runner.launch_count,
         "graph_seconds": bench.seconds(runner.enqueue) / runner.launch_count,
     }
+
+
+def _exponentials(size: Size) -> Module:
+    """Small launches that do not wait for each other."""
+
+    def build(ir: Builder, *values: Value) -> list[Value]:
+        return [ir.exp(value) for value in values]
+
+    return make(["f32[256]"] * LAUNCHES[size], build)
+
+
+def _square_product(dtype: str, size: Size) -> Module:
+    side = PRODUCT_SIZES[size]
+    return make([f"{dtype}[{side}, {side}]"] * 2, lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
 
 
 def _native(bench: Bench, runner: PlanRunner) -> Callable[[], None]:
@@ -171,9 +229,7 @@ def _bare_launches(bench: Bench) -> Row:
 
 def _product(bench: Bench, dtype: str, precision: str, unit: Unit) -> Row:
     """A large square product, beside cuBLAS where torch is there."""
-    side = PRODUCT_SIZES[bench.size]
-    types = [f"{dtype}[{side}, {side}]"] * 2
-    module = make(types, lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
+    side, module = PRODUCT_SIZES[bench.size], _square_product(dtype, bench.size)
     inputs = draw(module, {})
     runner = PlanRunner(bench, module, inputs, precision)
     works = {"ours": runner.enqueue}
