@@ -4,7 +4,7 @@ Rows say of each candidate what the cost model was told, so that it can be fitte
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks.gpu.bench import Bench, Row, Size, rows_in_time
@@ -17,7 +17,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.planning.choose_schedules import KernelProblem, cases_of, rank_schedules
 from onnxc.compiler.planning.plan import plan_kernels
-from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule, Warps
+from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, Schedule, Tile, Warps
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import make
 
@@ -44,6 +44,9 @@ _PRODUCTS = (
 )  # fmt: skip
 _CONVOLUTIONS = ((32, 56, 64, 64), (32, 14, 256, 256), (1, 28, 128, 128), (32, 28, 128, 128))
 _ATTENTIONS = ((96, 512, 512, 64), (12, 128, 128, 64), (32, 2048, 2048, 128))
+
+# Queries, keys and warps.
+_ATTENTION_TILES = ((128, 128, 8), (64, 64, 4), (128, 32, 4), (128, 64, 8), (64, 128, 4), (64, 32, 4))
 
 SWEEPS = {
     "full": (
@@ -97,11 +100,26 @@ def _ranked(module: Module, target: Target, count: int) -> list[tuple[float, Sch
     kernel = plan_kernels(module, plan_target).kernels[0]
     problem = KernelProblem(kernel.kind, kernel.block)
     *_, (_, case) = cases_of(problem, plan_target)
-    ranked = rank_schedules(problem, plan_target, case, plan_target.candidates(problem, case))
+    candidates = plan_target.candidates(problem, case)
+    # A candidate that is alone has no cost: what else could be chosen is not expected to take anything.
+    ranked = (
+        rank_schedules(problem, plan_target, case, candidates)
+        if len(candidates) > 1
+        else [(0.0, schedule) for schedule in _attention_tiles(candidates[0])]
+    )
     by_text: dict[str, tuple[float, Schedule]] = {}
     for seconds, schedule in ranked:
         by_text.setdefault(schedule.brief, (seconds, schedule))
     return list(by_text.values())[:count]
+
+
+def _attention_tiles(schedule: Schedule) -> list[Schedule]:
+    """The schedule, then the same with other tiles."""
+    if not isinstance(schedule, AttentionSchedule) or not isinstance(schedule.workers, Warps):
+        return [schedule]
+    stages = schedule.workers.stages
+    others = [replace(schedule, tile=Tile(q, k), workers=Warps(w, stages)) for q, k, w in _ATTENTION_TILES]
+    return [schedule, *others]
 
 
 def _row(bench: Bench, sweep: Sweep) -> Row:
