@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.gpu import calibration, kernel_times, kernel_values, smoke, sweeps
 from benchmarks.gpu.bench import Size
 from benchmarks.gpu.pack_file import PackIndex, write_pack
-from benchmarks.gpu.pack_models import Choice, checked_models, choice_of, skeletons
+from benchmarks.gpu.pack_models import Choice, checked_models, choice_of, official_models, official_sample, skeletons
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels, triton_version
 from onnxc.compiler.codegen_gpu.emit import CompileKernels
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
@@ -25,6 +25,7 @@ from onnxc.compiler.options import make_options
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import UnsupportedError
+from tests.conformance.cases import Case
 
 __all__ = ["LARGEST_BYTES", "NEEDED", "make_pack"]
 
@@ -55,7 +56,8 @@ def main() -> int:
     def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
         return compile_kernels(sources, target, cache)
 
-    make_pack(options.out, target, options.triton, options.size, choice_of(options.only), options.models, compiled)
+    choice, official = choice_of(options.only), () if options.only else official_sample()
+    make_pack(options.out, target, options.triton, options.size, choice, options.models, compiled, official)
     nbytes = options.out.stat().st_size
     print(f"{options.out}: {nbytes / (1 << 20):.1f} MiB")
     return 1 if nbytes > LARGEST_BYTES else 0
@@ -84,17 +86,21 @@ def make_pack(
     choice: Choice,
     models: Path | None,
     compile_kernels: CompileKernels,
+    official: Sequence[Case] = (),
 ) -> None:
-    """Writes a pack."""
+    """Writes a pack; `official` are cases of onnx that are checked with the models."""
     kernels: list[DeviceKernel] = []
     for name, needed in NEEDED.items():
         made = compiled_each(list(dict.fromkeys(needed(target, size))), compile_kernels)
         print(f"{name}: {len(made)} kernels", flush=True)
         kernels += made
     checked, feeds = checked_models(choice, target.name, compile_kernels)
+    cases, case_feeds = official_models(official, target.name, compile_kernels)
     # Hundreds of megabytes of marks each: they are written, and compressed, one after another.
     exported = skeletons(choice, models, target.name, compile_kernels)
-    write_pack(out, PackIndex(target.name, triton, size, ()), kernels, chain(checked, exported), feeds)
+    write_pack(
+        out, PackIndex(target.name, triton, size, ()), kernels, chain(checked, cases, exported), feeds | case_feeds
+    )
 
 
 def compiled_each(sources: Sequence[KernelSource], compile_kernels: CompileKernels) -> list[DeviceKernel]:

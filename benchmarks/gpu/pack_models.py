@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from onnx import GraphProto
 
 import onnxc
 from benchmarks.gpu.kernel_values import worst_error
@@ -17,10 +18,15 @@ from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import ModelSource, make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.runtime.artifact import Artifact, artifact_bytes
+from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.executable import Executable
+from tests.conformance.cases import Case, all_cases, draws_numbers
 from tests.models.builders import Built, decoder, encoder, llama, mlp, mobile, resnet, unet
 
-__all__ = ["CHECKED", "EXPORTED", "PRECISIONS", "Choice", "checked_models", "choice_of", "skeletons"]
+__all__ = [
+    "CHECKED", "EXPORTED", "PRECISIONS", "Choice", "checked_models", "choice_of", "official_models", "official_sample",
+    "skeletons",
+]  # fmt: skip
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 
@@ -33,6 +39,9 @@ EXPORTED = ("bert_tiny", "mnist_cnn", "resnet50", "bert_base", "gpt2_decode", "m
 
 # Sizes of the sheets of others: many images or rows, long sentences and caches.
 _MANY = {"batch": 32, "sequence": 128, "past": 1024}
+
+OFFICIAL = 60
+"""About so many of the official node cases, of which most are a kernel or two."""
 
 FLOORS = {"fp32": 1e-4, "bf16": 2e-2, "fp16": 2e-3}
 """Errors that are never wrong, as parts of the largest magnitude: as in kernel_values.py."""
@@ -123,3 +132,43 @@ def _bound(source: bytes, precision: str, feeds: Sequence[Feed]) -> float:
         worst_error(np.asarray(y), wanted[name]) for given, wanted in feeds for name, y in rounded.run(given).items()
     ]
     return max(FLOORS[precision], ALLOWED * max(lost))
+
+
+def official_sample() -> list[Case]:
+    """Some of the official node cases, the same each time; all of them are loaded for that, which takes a while."""
+    cases = [case for case in all_cases() if case.kind == "node"]
+    return cases[:: len(cases) // OFFICIAL]
+
+
+def official_models(
+    cases: Sequence[Case], architecture: str, compile_kernels: CompileKernels
+) -> tuple[list[Emitted], dict[str, list[Feed]]]:
+    """Cases as models in f32 whose values are checked: those of tensors of numbers that are not drawn."""
+    found: list[Emitted] = []
+    feeds: dict[str, list[Feed]] = {}
+    for case in cases:
+        model, data = case.load()
+        given = [_named(model.graph, *pair) for pair in data]
+        if draws_numbers(model.graph) or not all(map(_is_of_numbers, given)):
+            continue
+        try:
+            artifact = _compiled(model.SerializeToString(), "fp32", architecture, compile_kernels, lambda plan: plan)
+        except UnsupportedError:
+            continue
+        packed = PackedModel(f"case_{case.name}", "fp32", bound=max(FLOORS["fp32"], case.rtol))
+        feeds[packed.name] = given
+        found.append((packed, artifact))
+    return found, feeds
+
+
+def _named(graph: GraphProto, inputs: Sequence[object], outputs: Sequence[object]) -> Feed:
+    """Values by the names of inputs and outputs."""
+    names = [[value.name for value in side] for side in (graph.input, graph.output)]
+    given, wanted = (
+        dict(zip(side, values, strict=False)) for side, values in zip(names, (inputs, outputs), strict=True)
+    )
+    return given, wanted  # type: ignore[return-value]
+
+
+def _is_of_numbers(feed: Feed) -> bool:
+    return all(isinstance(x, np.ndarray) and x.dtype.kind in "biuf" for side in feed for x in side.values())

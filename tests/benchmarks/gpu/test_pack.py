@@ -15,7 +15,7 @@ from benchmarks.gpu import pack as pack_module
 from benchmarks.gpu.model_values import model_values
 from benchmarks.gpu.pack import compiled_each, make_pack
 from benchmarks.gpu.pack_file import Pack
-from benchmarks.gpu.pack_models import PRECISIONS, Choice, choice_of
+from benchmarks.gpu.pack_models import CHECKED, EXPORTED, PRECISIONS, Choice, choice_of
 from benchmarks.gpu.skeletons import LEAST_ELEMENTS, emptied, filled
 from benchmarks.gpu.suite import SECTIONS, bench_of
 from onnxc.compiler.codegen_gpu.compile.kernel_cache import kernel_key
@@ -26,12 +26,18 @@ from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import UnsupportedError
 from tests.codegen_cpu.support import make
 from tests.codegen_gpu.kinds import SM_90
+from tests.conformance.cases import Case
 from tests.models.builders import mlp
 from tests.support.fake_driver import FakeDriver
 from tests.support.fake_gpu import fake_kernels, interpret_launch
+from tests.support.models import model_from_text
 
 ROOT = Path(__file__).parents[3]
 TRITON = "3.6.0"
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21]>'
+ADD = "add (float[2] x) => (float[2] y) { y = Add (x, x) }"
+TEXTS = "texts (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }"
 
 
 def keyed_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
@@ -52,7 +58,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     entry = {"inputs": inputs, "outputs": ["y"], "sizes": built.sizes, "files": {"dynamo": "small.onnx"}}
     (folder / "manifest.json").write_text(json.dumps({"small": entry}))
     choice = Choice(("mlp",), ("small",), ("bf16",))
-    make_pack(folder / "PACK", SM_90, TRITON, "tiny", choice, folder, keyed_kernels)
+    x = np.array([1.0, 2.0], np.float32)
+    texts = [(model_from_text(f"{HEADER}{text}"), [([x], [y])]) for text, y in ((ADD, x + x), (TEXTS, x.astype(str)))]
+    cases = [Case(f"case{k}", "node", 1e-3, 1e-7, lambda found=found: found) for k, found in enumerate(texts)]
+    make_pack(folder / "PACK", SM_90, TRITON, "tiny", choice, folder, keyed_kernels, cases)
     return folder / "PACK"
 
 
@@ -68,7 +77,7 @@ def test_every_section_runs_where_nothing_can_be_compiled(made: Path, tmp_path: 
     assert all(len(rows) >= 1 for rows in sections.values())
     names = {name: [row["name"] for row in rows] for name, rows in sections.items()}
     assert names["model_times"] == ["small/bf16/one", "small/bf16/many"]
-    assert names["model_values"] == ["mlp/bf16", "distribution"]
+    assert names["model_values"] == ["mlp/bf16", "case_case0/fp32", "distribution"]
     (profile, *_) = sections["launch_profiles"]
     assert [set(launch) for launch in profile["launches"]] == [
         {"seconds", "kernel", "kind", "ops", "expected_seconds", "bound"}
@@ -82,8 +91,8 @@ def test_values_of_models_out_of_a_pack_are_right(made: Path) -> None:
     of_models = [pack.artifact(model).device for model in pack.index.models]
     fake.kernels = tuple(kernel for code in of_models if code for kernel in code.kernels)
     *rows, told = model_values(bench_of(fake.driver, pack, 600))
-    assert [row.get("ok") for row in rows] == [True]
-    assert set(told) == {"name", "bf16"}
+    assert [row.get("ok") for row in rows] == [True, True]
+    assert set(told) == {"name", "bf16", "fp32"}
     fake.check()
 
 
@@ -132,3 +141,4 @@ def test_a_pack_is_of_the_triton_that_was_asked_for(
 def test_names_choose_models_and_precisions() -> None:
     assert choice_of(("mlp", "bf16")) == Choice(("mlp",), (), ("bf16",))
     assert choice_of(("resnet50",)) == Choice((), ("resnet50",), PRECISIONS)
+    assert choice_of(("fp16",)) == Choice(tuple(CHECKED), EXPORTED, ("fp16",))
