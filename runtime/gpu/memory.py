@@ -18,7 +18,7 @@ from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.driver import read_pointer
 from onnxc.runtime.gpu.driver_errors import OUT_OF_MEMORY
 
-__all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "rounded_bytes"]
+__all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "roomy_buffer", "rounded_bytes"]
 
 _PORTABLE, _DEVICE_MAP = 1, 2
 
@@ -48,6 +48,17 @@ class Buffer:
     def free(self) -> None:
         """Gives the memory back now; the driver waits for the device first."""
         self._finalizer()
+
+
+def roomy_buffer(device: Device, nbytes: int, roomy_bytes: int, purpose: str) -> Buffer:
+    """An allocation of at least so many bytes, and of `roomy_bytes` where there is memory for that."""
+    if roomy_bytes > nbytes:
+        try:
+            return Buffer(device, rounded_bytes(roomy_bytes), purpose)
+        except DeviceError as problem:
+            if problem.code != "out-of-device-memory":
+                raise
+    return Buffer(device, rounded_bytes(nbytes), purpose)
 
 
 class PinnedMemory:

@@ -18,7 +18,7 @@ from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
-from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
+from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, roomy_buffer, rounded_bytes
 from onnxc.runtime.gpu.status_words import StatusWords
 from onnxc.runtime.native.faults import illegal_data
 from onnxc.runtime.native.launch import NativeLaunch
@@ -140,20 +140,9 @@ class DeviceWorkspace:
                 self.device.driver.call("in a call", "cuStreamSynchronize", self.table[DEVICE_STREAM])
                 self.arena.free()
                 self.arena = None
-            self.arena = self._new_arena(arena_bytes, least)
+            self.arena = roomy_buffer(self.device, arena_bytes, least, "the arena of this call")
             self.words[FRAME_ARENA] = self.arena.address
         self.sizes = sizes
-
-    def _new_arena(self, nbytes: int, least: int) -> Buffer:
-        """An arena of so many bytes, and of `least` where there is memory for that."""
-        purpose = "the arena of this call"
-        if least > nbytes:
-            try:
-                return Buffer(self.device, rounded_bytes(least), purpose)
-            except DeviceError as problem:
-                if problem.code != "out-of-device-memory":
-                    raise
-        return Buffer(self.device, rounded_bytes(nbytes), purpose)
 
     def reserve(self, staging: Staging, nbytes: int) -> None:
         """Makes room in a staging memory, in which nothing is on its way afterwards."""
