@@ -27,6 +27,7 @@ __all__ = [
     "distribution",
     "draw",
     "kernel_values",
+    "launch_kind",
     "module_of",
     "needed_kernels",
     "value_row",
@@ -125,13 +126,23 @@ def worst_error(found: np.ndarray, wanted: np.ndarray) -> float:
 
 def value_row(bench: Bench, name: str, dtype: str) -> Row:
     """The largest error of a kind in an element type on the device, and whether it is within the bound."""
-    module = module_of(name, dtype)
-    inputs = draw(module, TINY_SIZES if bench.size == "tiny" else SIZES)
-    runner = PlanRunner(bench, module, inputs)
+    module, inputs, runner = _prepared(bench, name, dtype)
     found, meant, exact = runner.results(), _meaning(module, inputs), _exact(name, inputs)
     errors, bounds = zip(*map(_error_and_bound, found, meant, exact), strict=True)
     is_ok = all(error <= bound for error, bound in zip(errors, bounds, strict=True))
     return {"error_ratio": max(errors), "bound": max(bounds), "ok": is_ok, "launches": runner.launch_count}
+
+
+def launch_kind(bench: Bench, name: str, dtype: str) -> None:
+    """Launches the kernels of a kind in an element type, and waits for them."""
+    _, _, runner = _prepared(bench, name, dtype)
+    runner.results()
+
+
+def _prepared(bench: Bench, name: str, dtype: str) -> tuple[Module, list[np.ndarray], PlanRunner]:
+    module = module_of(name, dtype)
+    inputs = draw(module, TINY_SIZES if bench.size == "tiny" else SIZES)
+    return module, inputs, PlanRunner(bench, module, inputs)
 
 
 def _error_and_bound(found: np.ndarray, meant: np.ndarray, exact: np.ndarray) -> tuple[float, float]:

@@ -98,9 +98,11 @@ class PlanRunner:
         return [buffer.address for buffer in (*self._inputs, *self._outputs)]
 
     @staticmethod
-    def bare_launch(bench: Bench, kernel: DeviceKernel, function: int, *addresses: int) -> Callable[[int], None]:
-        """A launch of one program of a kernel that takes addresses alone."""
-        config, _, places = _configured(kernel, function, (1, 1, 1), [*addresses, 0], bench.kept)
+    def bare_launch(
+        bench: Bench, kernel: DeviceKernel, function: int, *addresses: int, programs: int = 1
+    ) -> Callable[[int], None]:
+        """A launch of a kernel that takes addresses alone."""
+        config, _, places = _configured(kernel, function, (programs, 1, 1), [*addresses, 0], bench.kept)
         launch = bench.driver.functions["cuLaunchKernelEx"]
 
         def enqueue(stream: int) -> None:

@@ -18,15 +18,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.gpu.bench import SKIPPED, Bench, Row, Size, attempt
+from benchmarks.gpu.bench import SKIPPED, Bench, Row, Size
 from benchmarks.gpu.calibration import calibration
 from benchmarks.gpu.environment import environment
 from benchmarks.gpu.kernel_times import kernel_times
-from benchmarks.gpu.kernel_values import kernel_values, value_row
+from benchmarks.gpu.kernel_values import kernel_values, launch_kind
 from benchmarks.gpu.model_times import launch_profiles, model_times
 from benchmarks.gpu.model_values import model_values
 from benchmarks.gpu.pack_file import Pack
-from benchmarks.gpu.racecheck import FOUND, racecheck
+from benchmarks.gpu.racecheck import racecheck
 from benchmarks.gpu.smoke import smoke
 from benchmarks.gpu.sweeps import sweeps
 from benchmarks.gpu.torch_times import torch_times
@@ -152,11 +152,8 @@ def run_here(name: str, pack: str, limit_s: str) -> None:
 
 
 def run_kind(pack: str, name: str, dtype: str) -> None:
-    """Launches a kind once, for a tool that watches this process, whose exit code must not be taken for ours."""
-    bench = bench_of(load_driver(), Pack(Path(pack)), float("inf"))
-    row = attempt(name, lambda: value_row(bench, name, dtype))
-    assert FOUND != 1
-    raise SystemExit(str(row["error"]) if "error" in row else 0)
+    """Launches a kind once, for a tool that watches this process."""
+    launch_kind(bench_of(load_driver(), Pack(Path(pack)), float("inf")), name, dtype)
 
 
 def bench_of(driver: Driver, pack: Pack, limit_s: float) -> Bench:
