@@ -95,7 +95,6 @@ _EFFECTS: Mapping[str, str] = {
     "cuStreamEndCapture": _counted_up("@next_handle", "1", parameter=1),
     "cuMemHostAlloc": "  %memory = call ptr @aligned_alloc(i64 64, i64 %p1)\n  store ptr %memory, ptr %p0\n",
     "cuMemFreeHost": "  call void @free(ptr %p0)\n",
-    "cuMemHostGetDevicePointer_v2": "  store ptr %p1, ptr %p0\n",
     "cuDeviceGetName": "  store i8 0, ptr %p0\n",
     "cuMemGetInfo_v2": f"  store i64 {_MEMORY_BYTES}, ptr %p0\n  store i64 {_MEMORY_BYTES}, ptr %p1\n",
     "cuPointerGetAttribute": "  store i32 0, ptr %p0\n",

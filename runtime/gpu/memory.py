@@ -20,7 +20,8 @@ from onnxc.runtime.gpu.driver_errors import OUT_OF_MEMORY
 
 __all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "roomy_buffer", "rounded_bytes"]
 
-_PORTABLE, _DEVICE_MAP = 1, 2
+# CU_MEMHOSTALLOC_PORTABLE: pinned for all contexts of the process.
+_PORTABLE = 1
 
 _SMALLEST_BYTES = 512
 _MEBIBYTE = 1 << 20
@@ -62,18 +63,15 @@ def roomy_buffer(device: Device, nbytes: int, roomy_bytes: int, purpose: str) ->
 
 
 class PinnedMemory:
-    """Host memory that a device can read and write; `bytes` is a view of it, which must not outlive this."""
+    """Host memory that copies to and from a device do not wait for; `bytes` is a view of it, not to outlive this."""
 
     def __init__(self, device: Device, nbytes: int) -> None:
-        pointer, seen = ctypes.c_void_p(), ctypes.c_void_p()
+        pointer = ctypes.c_void_p()
         purpose = f"to pin {nbytes} bytes of host memory"
-        flags = _PORTABLE | _DEVICE_MAP
         self._finalizer = weakref.finalize(self, _free, device, "cuMemFreeHost", pointer)
         self._finalizer.atexit = False
-        device.driver.call(purpose, "cuMemHostAlloc", ctypes.byref(pointer), nbytes, flags)
+        device.driver.call(purpose, "cuMemHostAlloc", ctypes.byref(pointer), nbytes, _PORTABLE)
         self.address = read_pointer(pointer)
-        device.driver.call(purpose, "cuMemHostGetDevicePointer_v2", ctypes.byref(seen), pointer, 0)
-        self.device_address = read_pointer(seen)
         self.nbytes = nbytes
         self.bytes = np.frombuffer(memoryview((ctypes.c_uint8 * nbytes).from_address(self.address)), np.uint8)
 

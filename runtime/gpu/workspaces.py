@@ -132,7 +132,7 @@ class DeviceWorkspace:
         """
         self.words[FRAME_SYMBOLS : FRAME_SYMBOLS + len(symbols)] = symbols
         if arena_bytes > self.arena_bytes:
-            least, self.sizes = self.arena_bytes + self.arena_bytes // 2, None
+            roomy, self.sizes = self.arena_bytes + self.arena_bytes // 2, None
             self.graphs.clear(self.settle)
             self.settle()
             if self.arena is not None:
@@ -140,7 +140,7 @@ class DeviceWorkspace:
                 self.device.driver.call("in a call", "cuStreamSynchronize", self.table[DEVICE_STREAM])
                 self.arena.free()
                 self.arena = None
-            self.arena = roomy_buffer(self.device, arena_bytes, least, "the arena of this call")
+            self.arena = roomy_buffer(self.device, arena_bytes, roomy, "the arena of this call")
             self.words[FRAME_ARENA] = self.arena.address
         self.sizes = sizes
 

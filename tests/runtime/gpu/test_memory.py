@@ -80,18 +80,17 @@ def test_a_buffer_is_freed_once(fake: FakeDriver, device: Device) -> None:
     assert fake.calls.count("cuMemFree_v2") == 1
 
 
-def test_pinned_memory_is_seen_by_both_sides(fake: FakeDriver, device: Device) -> None:
+def test_pinned_memory_is_given_back(fake: FakeDriver, device: Device) -> None:
     pinned = PinnedMemory(device, 64)
     pinned.bytes[:] = 3
-    assert np.all(fake.view(pinned.device_address, np.uint8, (64,)) == 3)
+    assert np.all(fake.view(pinned.address, np.uint8, (64,)) == 3)
     del pinned
     assert fake.memory.live == 0
 
 
-def test_pinned_memory_that_has_no_address_on_the_device_is_freed(fake: FakeDriver, device: Device) -> None:
-    fake.fail("cuMemHostGetDevicePointer_v2", 801)
+def test_memory_that_cannot_be_pinned_says_how_much(fake: FakeDriver, device: Device) -> None:
+    fake.fail("cuMemHostAlloc", 801)
     with pytest.raises(DeviceError, match="to pin 64 bytes") as refused:
         PinnedMemory(device, 64)
     assert refused.value.code == "not-supported"
-    del refused
     assert fake.memory.live == 0
