@@ -7,16 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.target import Target
-from tests.codegen_gpu.support import SM_90, Device, make
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.target import Target, parse_target
+
+# Not by tests/codegen_gpu/support.py: where a pack is measured there is no Triton.
+from tests.codegen_cpu.support import make
 
 __all__ = ["FOLDER", "KINDS", "Kind", "golden_text", "sources_of"]
 
+SM_90 = parse_target("cuda:sm_90")
 FOLDER = Path(__file__).with_name("golden")
 
 
@@ -134,10 +142,11 @@ def sources_of(name: str, dtype: str, target: Target = SM_90) -> list[KernelSour
     """The sources of a kind in one element type, each once."""
     kind = KINDS[name]
     types = [text.replace("T[", f"{dtype}[", 1) if text.startswith("T[") else text for text in kind.types]
-    device = Device(make(types, kind.build), target)
-    assert len(device.plan.body.steps) == 1, device.plan
-    steps = [step for number in range(len(device.plan.kernels)) for step in device.code(number).steps]
-    return list(dict.fromkeys(step.source for step in steps))
+    plan = plan_kernels(make(types, kind.build), gpu_plan_target(target))
+    check_plan(plan)
+    assert len(plan.body.steps) == 1, plan
+    codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels]
+    return list(dict.fromkeys(step.source for code in codes for step in code.steps))
 
 
 def golden_text(name: str) -> str:
