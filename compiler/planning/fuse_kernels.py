@@ -6,7 +6,7 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.dims import at_least, product
@@ -48,6 +48,11 @@ Indices = frozenset[int]
 Reads = Callable[[Op, int, View], bool]
 """Whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer."""
 
+Computes = Mapping[KernelKind, Sequence[int]]
+"""For kinds beyond `INLINES_OPERANDS`: how much work for an element of each operand kernels do as they read it."""
+
+NOTHING: Computes = {}
+
 
 @dataclass(eq=False)
 class Group:
@@ -69,14 +74,18 @@ class Group:
 
 
 def fuse_kernels(
-    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind] = ()
+    ops: Sequence[Op],
+    outputs: Sequence[Value],
+    reads: Reads,
+    arranges: Collection[KernelKind] = (),
+    computes: Computes = NOTHING,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
     write their result with its axes in any order and shape.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges)
+    fusion = _Fusion(ops, outputs, reads, arranges, computes)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -101,11 +110,17 @@ _ONE_INDEX: Indices = frozenset((0,))
 
 class _Fusion:
     def __init__(
-        self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind]
+        self,
+        ops: Sequence[Op],
+        outputs: Sequence[Value],
+        reads: Reads,
+        arranges: Collection[KernelKind],
+        computes: Computes,
     ) -> None:
         self.ops = ops
         self.reads = reads
         self.arranges = arranges
+        self.computes = computes
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -299,7 +314,16 @@ class _Fusion:
         if group.kind == "scatter":
             # The data is read once, every update perhaps by several threads.
             return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= INDEX_LIMIT
+        if group.kind in self.computes:
+            return self._is_light(group, operand)
         return group.kind in INLINES_OPERANDS
+
+    def _is_light(self, group: Group, operand: Value) -> bool:
+        """Whether an operand is computed, and not only moved, by so little work that the target's kernel does it."""
+        op = self._movements(operand)[0].op
+        is_computed = op is not None and op in self.inside and _is_recomputable(op) and op.name != "constant"
+        limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
+        return is_computed and self.costs[operand] <= min(limit for value, limit in limits if value == operand)
 
     def _need_view(self, group: Group, operand: Value) -> None:
         """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.

@@ -126,7 +126,8 @@ class _Planner:
 
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena."""
-        groups, aliases = fuse_kernels(ops, outputs, self.target.reads, self.target.arranges)
+        target = self.target
+        groups, aliases = fuse_kernels(ops, outputs, target.reads, target.arranges, target.computes)
         bound = [build_kernel(group) for group in groups]
         variants = [self.variants(kernel) for kernel in bound]
         made = {value for kernel in bound for value in kernel.outputs}

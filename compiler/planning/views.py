@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,17 @@ def operand_views(op: Op) -> tuple[View, ...]:
     known = tuple(view for view in views if view is not None)
     assert len(known) == len(views), op
     return known
+
+
+def written_strides(block: Block, value: Value) -> tuple[Dim, ...]:
+    """The strides along the axes of `value` in the memory of the result, which is the same or has its axes turned.
+
+    What a kernel arranges is a transpose of what it computes, and any reshape of that, which memory does not show.
+    """
+    turns = (op for op in block.ops if op.name == "transpose" and op.operands == (value,))
+    order = next((op.ints("permutation") for op in turns), tuple(range(value.rank)))
+    strides = row_major([value.shape[axis] for axis in order])
+    return tuple(strides[order.index(axis)] for axis in range(value.rank))
 
 
 def _broadcast(view: View, op: Op) -> View | None:

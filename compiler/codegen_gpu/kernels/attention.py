@@ -21,7 +21,7 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import AttentionSchedule
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.views import written_strides
 from onnxc.compiler.target import Target
 
 ROW, COLUMN = 0, 1
@@ -259,5 +259,5 @@ class _Attention:
         frame, b = self.frame, self.frame.b
         inner = b.lanes(COLUMN, self.value_padded)
         e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
-        strides = [e.size(stride) for stride in row_major(frame.root.shape)]
+        strides = [e.size(stride) for stride in written_strides(frame.kernel.block, self.op.result)]
         e.store(result, frame.root.dtype, frame.output(), e.linear((*place, inner), strides))
