@@ -9,11 +9,13 @@ from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
+from onnxc.compiler.passes.lower.join_products import join_products
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
+from onnxc.compiler.passes.lower.split_slices import split_slices
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
@@ -73,6 +75,9 @@ CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_no
 GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)
 """For the GPU; attention stays whole."""
 
+GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices)
+"""For the GPU, where what is small takes as long as its launches; behind all that gives equal things one form."""
+
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 """For convolutions, which read channels last."""
 
@@ -102,4 +107,4 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_IMAGES)
-    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH)
+    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH, *GPU_LAUNCHES)
