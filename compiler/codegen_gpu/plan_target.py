@@ -69,10 +69,11 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         residency="device",
         arranges=_ARRANGES,
         computes=_COMPUTES,
+        inlines_movements=True,
     )
 
 
-_ARRANGES: tuple[KernelKind, ...] = ("attention",)
+_ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution")
 
 # A program reads its queries once: a rotary embedding of them takes less time than to write and read them. Keys, values
 # and masks are read again by the programs of all queries, so that only what narrows or scales them is done there.

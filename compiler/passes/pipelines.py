@@ -4,6 +4,7 @@ from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.write_planes import write_planes
+from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
@@ -75,7 +76,7 @@ CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_no
 GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)
 """For the GPU; attention stays whole."""
 
-GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices)
+GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices, add_before_moving)
 """For the GPU, where what is small takes as long as its launches; behind all that gives equal things one form."""
 
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)

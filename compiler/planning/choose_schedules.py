@@ -86,7 +86,8 @@ class PlanTarget:
     preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
     write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
-    operands as they read them, up to how much work for an element.
+    operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
+    concatenations, and reshapes that join axes, where they read them.
     """
 
     name: str
@@ -99,6 +100,7 @@ class PlanTarget:
     compiles_steps: bool = False
     arranges: Collection[KernelKind] = ()
     computes: Computes = field(default_factory=dict)
+    inlines_movements: bool = False
 
 
 def choose_schedules(

@@ -14,7 +14,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.planning.kernel_plan import KernelKind
-from onnxc.compiler.planning.views import View, move, whole
+from onnxc.compiler.planning.views import View, move, split_axes, whole
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
@@ -53,6 +53,11 @@ Computes = Mapping[KernelKind, Sequence[int]]
 
 NOTHING: Computes = {}
 
+INLINED_PARTS = 4
+"""The most parts of a concatenation that is computed where it is read: each is looked for at every element.
+
+An estimate: rolled images have two parts, merged patches four; a masked load costs less than a launch does."""
+
 
 @dataclass(eq=False)
 class Group:
@@ -79,13 +84,16 @@ def fuse_kernels(
     reads: Reads,
     arranges: Collection[KernelKind] = (),
     computes: Computes = NOTHING,
+    *,
+    inlines_movements: bool = False,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape.
+    write their result with its axes in any order and shape. inlines_movements: whether concatenations of
+    a few parts, and reshapes that join axes, are computed where they are read.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges, computes)
+    fusion = _Fusion(ops, outputs, reads, arranges, computes, inlines_movements=inlines_movements)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -101,10 +109,6 @@ def element_cost(op: Op) -> int:
     return 1 if cost is None else cost
 
 
-def _is_recomputable(op: Op) -> bool:
-    return PRIMITIVES[op.name].recomputable
-
-
 _ONE_INDEX: Indices = frozenset((0,))
 
 
@@ -116,6 +120,8 @@ class _Fusion:
         reads: Reads,
         arranges: Collection[KernelKind],
         computes: Computes,
+        *,
+        inlines_movements: bool,
     ) -> None:
         self.ops = ops
         self.reads = reads
@@ -125,6 +131,9 @@ class _Fusion:
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
         self.outputs = frozenset(outputs)
+        joins = (op for op in ops if op.name == "concatenate" and len(op.operands) <= INLINED_PARTS)
+        self.inlines_movements = inlines_movements
+        self.inlined_joins = {op for op in joins if inlines_movements and op.results[0] not in self.outputs}
         self.as_outputs: set[Value] = set()
         self.aliases: dict[Value, Value] = {}
         self.groups: list[Group] = []
@@ -136,8 +145,12 @@ class _Fusion:
                 self.uses.setdefault(operand, []).append(op)
         self.costs: dict[Value, int] = {}
         for op in ops:
-            above = op.operands if _is_recomputable(op) else ()
-            self.costs[op.results[0]] = element_cost(op) + sum(self.costs.get(operand, 0) for operand in above)
+            above = op.operands if self._is_recomputable(op) else ()
+            own = len(op.operands) if op in self.inlined_joins else element_cost(op)
+            self.costs[op.results[0]] = own + sum(self.costs.get(operand, 0) for operand in above)
+
+    def _is_recomputable(self, op: Op) -> bool:
+        return PRIMITIVES[op.name].recomputable or op in self.inlined_joins
 
     # Anchors and what follows them
 
@@ -145,7 +158,7 @@ class _Fusion:
         """Makes a group of each anchor, with the pointwise ops that alone use its result."""
         for op in self.ops:
             kind = PRIMITIVES[op.name].anchor
-            if kind is None:
+            if kind is None or op in self.inlined_joins:
                 continue
             group = Group(kind, op, op.results, {op: None})
             if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
@@ -168,13 +181,27 @@ class _Fusion:
             group.outputs = group.last.operands
 
     def _arrange(self, group: Group) -> None:
-        """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes."""
-        for name in ("transpose", "reshape"):
-            users = self.uses.get(group.outputs[0], [])
-            if group.outputs[0] not in self.outputs and [user.name for user in users] == [name]:
-                group.outputs = users[0].results
-                group.ops[users[0]] = None
-                self.epilogues.add(users[0])
+        """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes.
+
+        A product's rows may be split into axes before they are turned.
+        """
+        split = None if group.kind == "attention" else self._moved_by("reshape", group.outputs[0])
+        if split is not None and split_axes(group.outputs[0].shape, split.result.shape) is None:
+            return
+        turn = self._moved_by("transpose", group.outputs[0] if split is None else split.result)
+        if split is not None and turn is None:
+            return
+        last = self._moved_by("reshape", group.outputs[0] if turn is None else turn.result)
+        for op in (op for op in (split, turn, last) if op is not None):
+            group.outputs = op.results
+            group.ops[op] = None
+            self.epilogues.add(op)
+
+    def _moved_by(self, name: str, value: Value) -> Op | None:
+        """The movement of this name that alone uses a value."""
+        users = self.uses.get(value, [])
+        is_alone = value not in self.outputs and [user.name for user in users] == [name]
+        return users[0] if is_alone else None
 
     def _following(self, group: Group) -> tuple[Op, ...]:
         """The pointwise ops that alone use what the group writes, up to the first result that all the others lead to.
@@ -212,7 +239,7 @@ class _Fusion:
 
     def place(self, op: Op) -> None:
         """Settles where a recomputable op is computed, then what its groups need of its operands."""
-        if _is_recomputable(op) and op not in self.epilogues:
+        if self._is_recomputable(op) and op not in self.epilogues:
             value = op.results[0]
             if is_widening(op) and value not in self.buffered and self._is_repeated(value):
                 # What is narrow is kept in memory, and widened by all that read it.
@@ -279,7 +306,8 @@ class _Fusion:
             self.aliases[value] = op.operands[0]
             self.buffered.add(op.operands[0])
             return
-        group = Group("pointwise", op, (value,), {op: None})
+        kind: KernelKind = "concatenate" if op in self.inlined_joins else "pointwise"
+        group = Group(kind, op, (value,), {op: None})
         self.groups.append(group)
         self.members[op].append(group)
 
@@ -298,16 +326,21 @@ class _Fusion:
         producer = operand.op
         if producer is None or producer not in self.inside or producer in group.ops:
             return
-        # What a pointwise kernel writes is dense: it has the memory of every shape.
-        mixes_axes = (
-            op.name == "reshape" and not keeps_axes(op) and not (group.kind == "pointwise" and op is group.last)
-        )
-        if not _is_recomputable(producer) or mixes_axes:
+        if not self._is_recomputable(producer) or self._mixes_axes(group, op):
             self.buffered.add(operand)
         elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)
         elif op is group.anchor and not self._steps_through(op, operand):
             self.buffered.add(operand)
+
+    def _mixes_axes(self, group: Group, op: Op) -> bool:
+        """Whether a kernel would take apart the offset of each element to find its operand."""
+        if op.name != "reshape" or keeps_axes(op):
+            return False
+        # What a pointwise kernel writes is dense: it has the memory of every shape.
+        if group.kind == "pointwise" and op is group.last:
+            return False
+        return not self.inlines_movements or split_axes(op.result.shape, op.operands[0].shape) is None
 
     def _inlines(self, group: Group, operand: Value) -> bool:
         """Whether an anchor computes an operand as it reads it."""
@@ -321,7 +354,7 @@ class _Fusion:
     def _is_light(self, group: Group, operand: Value) -> bool:
         """Whether an operand is computed, and not only moved, by so little work that the target's kernel does it."""
         op = self._movements(operand)[0].op
-        is_computed = op is not None and op in self.inside and _is_recomputable(op) and op.name != "constant"
+        is_computed = op is not None and op in self.inside and self._is_recomputable(op) and op.name != "constant"
         limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
         return is_computed and self.costs[operand] <= min(limit for value, limit in limits if value == operand)
 

@@ -127,7 +127,9 @@ class _Planner:
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena."""
         target = self.target
-        groups, aliases = fuse_kernels(ops, outputs, target.reads, target.arranges, target.computes)
+        groups, aliases = fuse_kernels(
+            *(ops, outputs, target.reads, target.arranges, target.computes), inlines_movements=target.inlines_movements
+        )
         bound = [build_kernel(group) for group in groups]
         variants = [self.variants(kernel) for kernel in bound]
         made = {value for kernel in bound for value in kernel.outputs}

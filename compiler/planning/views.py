@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.module import Op, Value
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,19 @@ def operand_views(op: Op) -> tuple[View, ...]:
     return known
 
 
-def written_strides(block: Block, value: Value) -> tuple[Dim, ...]:
-    """The strides along the axes of `value` in the memory of the result, which is the same or has its axes turned.
-
-    What a kernel arranges is a transpose of what it computes, and any reshape of that, which memory does not show.
-    """
-    turns = (op for op in block.ops if op.name == "transpose" and op.operands == (value,))
-    order = next((op.ints("permutation") for op in turns), tuple(range(value.rank)))
-    strides = row_major([value.shape[axis] for axis in order])
-    return tuple(strides[order.index(axis)] for axis in range(value.rank))
+def split_axes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[tuple[int, ...], ...] | None:
+    """For a reshape that only splits axes: the new axes that each old one becomes, one or more; None for any other."""
+    runs: list[tuple[int, ...]] = []
+    start = 0
+    for size in before:
+        stop = start + 1
+        while stop < len(after) and product(after[start:stop]) != size:
+            stop += 1
+        if product(after[start:stop]) != size or start == len(after):
+            return None
+        runs.append(tuple(range(start, stop)))
+        start = stop
+    return tuple(runs) if start == len(after) else None
 
 
 def _broadcast(view: View, op: Op) -> View | None:
