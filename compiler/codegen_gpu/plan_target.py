@@ -70,8 +70,11 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         arranges=_ARRANGES,
         computes=_COMPUTES,
         inlines_movements=True,
+        writes_several=_WRITES_SEVERAL,
     )
 
+
+_WRITES_SEVERAL: tuple[KernelKind, ...] = ("pointwise", "concatenate")
 
 _ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution")
 

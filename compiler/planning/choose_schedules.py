@@ -87,7 +87,8 @@ class PlanTarget:
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
     write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
     operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
-    concatenations, and reshapes that join axes, where they read them.
+    concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
+    several values of one shape.
     """
 
     name: str
@@ -101,6 +102,7 @@ class PlanTarget:
     arranges: Collection[KernelKind] = ()
     computes: Computes = field(default_factory=dict)
     inlines_movements: bool = False
+    writes_several: Collection[KernelKind] = ()
 
 
 def choose_schedules(

@@ -241,8 +241,8 @@ class _Fusion:
         """Settles where a recomputable op is computed, then what its groups need of its operands."""
         if self._is_recomputable(op) and op not in self.epilogues:
             value = op.results[0]
-            if is_widening(op) and value not in self.buffered and self._is_repeated(value):
-                # What is narrow is kept in memory, and widened by all that read it.
+            if self._is_made_larger(op) and value not in self.buffered and self._is_repeated(value):
+                # What is narrow is kept in memory, and widened by all that read it; so is what is repeated.
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
             if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
@@ -254,6 +254,10 @@ class _Fusion:
         for group in self.members[op]:
             for operand in op.operands:
                 self._need(group, op, operand)
+
+    def _is_made_larger(self, op: Op) -> bool:
+        """Whether an operand takes less memory than the result, and the result nearly no work beyond it."""
+        return is_widening(op) or (op.name == "broadcast" and self.inlines_movements)
 
     def _join(self, group: Group, op: Op) -> None:
         if op not in group.ops:
@@ -356,7 +360,17 @@ class _Fusion:
         op = self._movements(operand)[0].op
         is_computed = op is not None and op in self.inside and self._is_recomputable(op) and op.name != "constant"
         limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
-        return is_computed and self.costs[operand] <= min(limit for value, limit in limits if value == operand)
+        return is_computed and self._own_cost(operand) <= min(limit for value, limit in limits if value == operand)
+
+    def _own_cost(self, value: Value) -> int:
+        """The work for an element of `value`, reading what is used by others as well, and costs more than that."""
+        op = value.op
+        if op not in self.inside or value in self.buffered or not self._is_recomputable(op):
+            return 1
+        if len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT:
+            return 1
+        own = len(op.operands) if op in self.inlined_joins else element_cost(op)
+        return own + sum(map(self._own_cost, op.operands))
 
     def _need_view(self, group: Group, operand: Value) -> None:
         """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.

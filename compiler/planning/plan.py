@@ -37,6 +37,7 @@ from onnxc.compiler.planning.kernel_plan import (
     is_constant,
 )
 from onnxc.compiler.planning.layouts import Layout
+from onnxc.compiler.planning.merge_groups import merge_groups
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
 from onnxc.compiler.planning.release_values import release_values
 from onnxc.compiler.planning.residency import with_transfers
@@ -130,6 +131,7 @@ class _Planner:
         groups, aliases = fuse_kernels(
             *(ops, outputs, target.reads, target.arranges, target.computes), inlines_movements=target.inlines_movements
         )
+        groups = merge_groups(groups, aliases, target.writes_several)
         bound = [build_kernel(group) for group in groups]
         variants = [self.variants(kernel) for kernel in bound]
         made = {value for kernel in bound for value in kernel.outputs}

@@ -1,4 +1,4 @@
-"""What shares a kernel on a GPU: results in another order, sums before that, parts that are joined where they are read."""
+"""What shares a kernel on a GPU: results in another order, sums before that, parts joined where they are read."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F16, F32, F64, I32, DType
 from onnxc.compiler.ir.module import Value
+from tests.codegen_cpu.support import segments_of
 from tests.codegen_gpu.support import Device, make, precision, sample
 
 S = Size.symbol("S")
@@ -126,3 +127,46 @@ def test_many_parts_are_joined_in_memory() -> None:
     device = Device(make(["f32[9, S]"], build))
     assert device.kernels() == ["concatenate", "pointwise"]
     device.check(sample(F32, 9, 3), bound=1e-5)
+
+
+def test_a_cache_of_keys_and_values_grows_in_one_launch() -> None:
+    def build(ir: Builder, k: Value, v: Value, new: Value) -> tuple[Value, Value]:
+        joined = [ir.concatenate([old, ir.slice_axis(new, 1, start, 2)], 0) for old, start in ((k, 0), (v, 2))]
+        return joined[0], joined[1]
+
+    device = Device(make(["f32[S, 2, 3]", "f32[S, 2, 3]", "f32[T, 4, 3]"], build))
+    assert device.kernels() == ["concatenate"]
+    for past in (0, 5):
+        device.check(sample(F32, past, 2, 3), sample(F32, past, 2, 3, seed=1), sample(F32, 1, 4, 3), bound=0)
+
+
+def test_cosines_and_sines_are_of_one_launch_that_turned_halves_read() -> None:
+    def build(ir: Builder, x: Value, angle: Value) -> tuple[Value, Value]:
+        cos, sin = (ir.broadcast(ir.op(name, [angle], {})[0], (1, 2), (2, S, 4)) for name in ("cos", "sin"))
+        a, b = (ir.slice_axis(x, 2, start, 4) for start in (0, 4))
+        turned = ir.concatenate([ir.sub(ir.mul(a, cos), ir.mul(b, sin)), ir.add(ir.mul(a, sin), ir.mul(b, cos))], 2)
+        return ir.reduce(turned, "sum", (2,)), ir.reduce(ir.mul(turned, turned), "max", (1,))
+
+    device = Device(make(["f32[2, S, 8]", "f32[S, 4]"], build))
+    assert device.kernels() == ["pointwise", "concatenate", "reduction", "reduction"]
+    assert device.plan.kernels[0].block.results[0].rank == 2
+    device.check(sample(F32, 2, 5, 8), sample(F32, 5, 4, seed=1), bound=1e-5)
+
+
+def test_values_of_one_shape_stay_apart_where_one_is_made_of_the_other() -> None:
+    def build(ir: Builder, x: Value) -> tuple[Value, Value]:
+        y = ir.exp(x)
+        return y, ir.exp(ir.mul(y, ir.exp(y)))
+
+    device = Device(make(["f32[S]"], build))
+    assert device.kernels() == ["pointwise", "pointwise"]
+    device.check(sample(F32, 5), bound=1e-5)
+
+
+def test_indices_of_two_nodes_are_looked_up_in_a_launch_each() -> None:
+    def build(ir: Builder, x: Value, i: Value, j: Value) -> tuple[Value, Value]:
+        return ir.gather(x, i, 0), ir.gather(x, j, 0)
+
+    device = Device(make(["f32[7, S]", "i64[3]", "i64[3]"], build))
+    assert sum(len(segment.launches) for segment in segments_of(device.plan.body.steps)) == 2
+    device.check(sample(F32, 7, 2), np.array([0, 6, 3]), np.array([1, 1, 5]), bound=0)

@@ -17,6 +17,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
 
     def write(e: Evaluator, place: Int) -> None:
         index = unravel(frame.b, place, [frame.size(size) for size in shape])
-        e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), place)
+        for number, result in enumerate(frame.kernel.block.results):
+            e.store(e.value(result, index), result.dtype, frame.output(number), place)
 
     return frame.flat(product(shape), write, kernel.scheduled(ConcatenateSchedule).block)
