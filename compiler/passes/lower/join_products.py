@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxc.compiler.ir.dtypes import F32, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -23,6 +23,9 @@ from onnxc.compiler.passes.analysis.matching import constant_of, unbroadcast
 
 PIECE_BYTES = 16
 """Each result begins at a multiple of so much of a row: a thread loads that at once, and block copies want it."""
+
+STORED_TYPES = (F16, BF16)
+"""What results are rounded to: of types of 8 bits, casts saturate or not."""
 
 NO_BIAS, NO_SCALE = -0.0, 1.0
 """What changes no float, zeros of either sign included."""
@@ -123,7 +126,7 @@ def _longer(branch: _Branch, users: Sequence[Op]) -> _Branch | None:
     if len(users) != 1 or branch.end.dtype != branch.dot.result.dtype:
         return None
     (op,) = users
-    if op.name == "cast" and op.result.dtype.is_float:
+    if op.name == "cast" and op.result.dtype in STORED_TYPES:
         return replace(branch, end=op.result)
     if op.name not in ("add", "mul") or Counter(op.operands)[branch.end] != 1:
         return None
@@ -139,13 +142,10 @@ def _per_column(value: Value) -> np.ndarray | None:
     """A constant that is repeated over all axes but perhaps the last."""
     source, axes = unbroadcast(value)
     array = constant_of(source)
-    if (
-        array is None
-        or array.size == 0
-        or any(axis != value.rank - 1 and size != 1 for axis, size in zip(axes, array.shape, strict=True))
-    ):
+    if array is None or array.size == 0:
         return None
-    return array.reshape(-1)
+    is_of_columns = all(axis == value.rank - 1 or size == 1 for axis, size in zip(axes, array.shape, strict=True))
+    return array.reshape(-1) if is_of_columns else None
 
 
 def _is_only_moved(value: Value, users: Mapping[Value, Sequence[Op]]) -> bool:

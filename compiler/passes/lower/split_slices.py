@@ -4,6 +4,7 @@ Splitting an axis of a slice goes through the elements of the slice one after an
 the slice is cut from is dense already: under a shape with one more axis, the slice is a view of it.
 """
 
+from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Module, Op
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
@@ -16,25 +17,29 @@ def split_slices(module: Module) -> Module:
 
 @rule("reshape")
 def split_before_slicing(op: Op, build: Rewriter) -> Outcome:
-    """reshape(slice(x)) = slice(reshape(x)) where the slice is of whole parts into which its last axis is split"""
+    """reshape(slice(x)) = slice(reshape(x)) where the slice is of whole parts into which its last axis is split
+
+    x is read by others too, so that it is in memory anyway.
+    """
     cut = made_by(op.operands[0], "slice")
-    if cut is None or not _cuts_last_axis(cut):
+    if cut is None or not _cuts_last_axis(cut) or build.uses(cut.operands[0]) == 1:
         return None
     whole, shape = cut.operands[0].shape, op.result.shape
     groups = axis_groups(cut.result.shape, shape)
-    if not groups or groups[-1][0] != (len(whole) - 1,):
+    if not groups or groups[-1][0] != (len(whole) - 1,) or len(groups[-1][1]) == 1:
         return None
     first, *others = groups[-1][1]
-    inner, start = 1, cut.dims("starts")[-1]
-    for axis in others:
-        size = shape[axis]
-        if not isinstance(size, int):
-            return None
-        inner *= size
-    if not others or not isinstance(start, int) or not isinstance(whole[-1], int) or start % inner or whole[-1] % inner:
+    part, start, end = product(shape[axis] for axis in others), cut.dims("starts")[-1], whole[-1]
+    if (
+        not isinstance(part, int)
+        or not isinstance(start, int)
+        or not isinstance(end, int)
+        or start % part
+        or end % part
+    ):
         return None
-    split = build.with_shape(cut.operands[0], (*shape[:first], whole[-1] // inner, *shape[first + 1 :]))
-    return build.slice(split, [start // inner if axis == first else 0 for axis in range(len(shape))], shape)
+    split = build.with_shape(cut.operands[0], (*shape[:first], end // part, *shape[first + 1 :]))
+    return build.slice(split, [start // part if axis == first else 0 for axis in range(len(shape))], shape)
 
 
 def _cuts_last_axis(cut: Op) -> bool:
