@@ -20,7 +20,8 @@ from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates
 from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
-from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT, Computes, reads_any_view
+from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT, reads_any_view
+from onnxc.compiler.planning.fusion.groups import Computes
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import (

@@ -10,7 +10,7 @@ from itertools import product
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import Computes, Reads
+from onnxc.compiler.planning.fusion.groups import Computes, Reads
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule
 

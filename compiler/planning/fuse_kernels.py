@@ -6,13 +6,13 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
+from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Computes, Group, Indices, Reads
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.views import View, move, split_axes, whole
 
@@ -30,12 +30,6 @@ INDEX_LIMIT = 8
 
 An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
-GROUP_LIMIT = 96
-"""The most ops in a group: beyond it code grows faster than memory traffic shrinks.
-
-An estimate: models that people export have up to some thirty elementwise ops in a row, and compiling takes time that
-grows faster than a kernel does."""
-
 EVALUATION_LIMIT = 512
 """The most that a group evaluates its ops: once for each index at which one is wanted, which movements multiply.
 
@@ -43,39 +37,12 @@ Beyond it values are written instead. Of x[:-1] + x[1:] and the like 2^n evaluat
 took 10 s.
 """
 
-Indices = frozenset[int]
-
-Reads = Callable[[Op, int, View], bool]
-"""Whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer."""
-
-Computes = Mapping[KernelKind, Sequence[int]]
-"""For kinds beyond `INLINES_OPERANDS`: how much work for an element of each operand kernels do as they read it."""
-
 NOTHING: Computes = {}
 
 INLINED_PARTS = 4
 """The most parts of a concatenation that is computed where it is read: each is looked for at every element.
 
 An estimate: rolled images have two parts, merged patches four; a masked load costs less than a launch does."""
-
-
-@dataclass(eq=False)
-class Group:
-    """The ops of one kernel, in program order; `outputs` is what it writes."""
-
-    kind: KernelKind
-    anchor: Op
-    outputs: tuple[Value, ...]
-    ops: dict[Op, None] = field(default_factory=dict)
-    indices: dict[Op, Indices] = field(default_factory=dict)
-    """For each op the different indices at which it is evaluated, as hashes of the movements that lead to it."""
-
-    @property
-    def last(self) -> Op:
-        """The op whose results the group writes."""
-        op = self.outputs[0].op
-        assert op is not None, self.outputs
-        return op
 
 
 def fuse_kernels(
@@ -90,8 +57,8 @@ def fuse_kernels(
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape. inlines_movements: whether concatenations of
-    a few parts, and reshapes that join axes, are computed where they are read.
+    write their result with its axes in any order and shape. inlines_movements: whether concatenations of a few parts,
+    and reshapes that join axes, are computed where they are read.
     """
     fusion = _Fusion(ops, outputs, reads, arranges, computes, inlines_movements=inlines_movements)
     fusion.grow_epilogues()

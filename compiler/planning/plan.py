@@ -16,6 +16,7 @@ from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fusion.merge_groups import merge_groups
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Branch,
@@ -37,7 +38,6 @@ from onnxc.compiler.planning.kernel_plan import (
     is_constant,
 )
 from onnxc.compiler.planning.layouts import Layout
-from onnxc.compiler.planning.merge_groups import merge_groups
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
 from onnxc.compiler.planning.release_values import release_values
 from onnxc.compiler.planning.residency import with_transfers

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.planning.fuse_kernels import GROUP_LIMIT, Group
+from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group
 from onnxc.compiler.planning.kernel_plan import KernelKind
 
 REACH = 4
