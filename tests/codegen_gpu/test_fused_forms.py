@@ -170,3 +170,13 @@ def test_indices_of_two_nodes_are_looked_up_in_a_launch_each() -> None:
     device = Device(make(["f32[7, S]", "i64[3]", "i64[3]"], build))
     assert sum(len(segment.launches) for segment in segments_of(device.plan.body.steps)) == 2
     device.check(sample(F32, 7, 2), np.array([0, 6, 3]), np.array([1, 1, 5]), bound=0)
+
+
+def test_turned_matrices_are_written_by_one_launch() -> None:
+    def build(ir: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+        return ir.transpose(ir.neg(x), (1, 0)), ir.add(ir.transpose(y, (1, 0)), ir.exp(ir.transpose(x, (1, 0))))
+
+    device = Device(make(["f32[S, 40]", "f32[S, 40]"], build))
+    assert device.kernels() == ["pointwise"]
+    for size in (0, 1, 37):
+        device.check(sample(F32, size, 40), sample(F32, size, 40, seed=1), bound=1e-5)
