@@ -466,6 +466,27 @@ CALLS: Rows = {
     "transform-length": ("a transform has no length", "ONNX DFT"),
 }
 
+DECODING: Rows = {
+    "decoder-cache": (
+        "no output is the concatenation of an input with new rows, or an input named as a cache has none",
+        "onnxc.compile_decoder",
+    ),
+    "decoder-roles": ("the model has no tokens or no logits, or several that could be", "onnxc.compile_decoder"),
+    "unsupported-decoder-target": ("decoders are for CPUs", "onnxc.compile_decoder, target"),
+    "unsupported-decoder-cache": ("a cache has a size that nobody says", "onnxc.compile_decoder"),
+    "decoder-file": ("the file holds a decoder, whose calls write into what they are passed", "onnxc.load"),
+    "decoder-damaged": ("what a file says of its decoder does not fit its program", "onnxc.load_decoder"),
+    "no-decoder": ("the file holds no decoder", "onnxc.load_decoder"),
+    "session-tokens": ("tokens are none, or not those of as many sequences as there are", "Session.feed"),
+    "session-mask": ("a mask is not for these tokens, or the model has none", "Session.feed, mask"),
+    "session-inputs": ("a session lacks an input of the model, or is given another", "Decoder.session, inputs"),
+    "session-option": ("a batch, capacity, length, count or rows that there cannot be", "Decoder, Session"),
+    "token-range": ("a token is not in the vocabulary", "Session.feed"),
+    "sequence-length": ("there are more tokens than the model has positions for", "Session.feed"),
+    "sampling-option": ("an option of sampling has no such value", "Decoder.generate"),
+    "logits-not-finite": ("no token can be drawn, as logits are not finite", "Sampler.pick"),
+}
+
 ARTIFACTS: Rows = {
     "artifact-changed": ("the file of a pickled executable holds another artifact by now", "pickle"),
     "artifact-malformed": ("the artifact breaks its own format", "onnxc.load"),
@@ -558,6 +579,7 @@ SERVING: Rows = {
     "load-parameter": ("a request to load a model brings what may not come with it", "Triton, model repository"),
     "log-setting": ("a setting of the log does not exist, or takes no such value", "Triton, logging"),
     "malformed-json": ("the body is no JSON object", "the protocol"),
+    "no-generation": ("the model is no decoder", "the protocol, generate"),
     "malformed-request": ("the body lacks what the protocol asks for, or has it in another type", "the protocol"),
     "model-config": ("a configuration cannot be read, or says what is none", "Triton, config.pbtxt"),
     "no-repository": ("the folder of models is none", "onnxc serve"),
@@ -597,6 +619,7 @@ SECTIONS: Mapping[str, Rows] = {
     "Limits": LIMITS,
     "Options": OPTIONS,
     "Calls": CALLS,
+    "Decoding": DECODING,
     "Artifacts": ARTIFACTS,
     "Comparing and reducing": COMPARING,
     "Serving": SERVING,

@@ -31,14 +31,19 @@ if TYPE_CHECKING:
     from onnxc.runtime.gpu.driver import Driver
 
 __all__ = [
+    "DECODER",
     "load",
     "load_again",
     "make_compiled",
     "make_executable",
     "read_artifact",
+    "read_bytes",
     "signature_of",
     "verify_artifact",
 ]
+
+DECODER = "decoder"
+"""Under this name the provenance of an artifact says that it is a decoder, and what its inputs are for."""
 
 WeightsMode = Literal["mapped", "resident"]
 
@@ -64,6 +69,10 @@ def load(
         made: Executable = load_in_ranks(path, weights, threads)
         return made
     artifact = read_artifact(path, weights)
+    if DECODER in artifact.provenance:
+        # Its calls write into what they are passed.
+        message = "the file holds a decoder; onnxc.load_decoder reads it"
+        raise InputError(message, code="decoder-file")
     return make_executable(
         artifact, threads, device=device, graphs=graphs, driver=driver, weights=weights, devices=devices
     )
@@ -144,7 +153,7 @@ def load_again(
             source, threads, compilations=0, weights=weights, device=device, graphs=graphs, devices=devices
         )
     if isinstance(source, bytes):
-        artifact = _read_bytes(source, weights)
+        artifact = read_bytes(source, weights)
     else:
         artifact = read_artifact(source.path, weights)
         if artifact.file != source:
@@ -194,7 +203,7 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
         return replace(_read(archive, weights), file=file)
 
 
-def _read_bytes(data: bytes, weights: WeightsMode) -> Artifact:
+def read_bytes(data: bytes, weights: WeightsMode) -> Artifact:
     """The artifact whose file would hold these bytes; they are in memory as a file, so that weights are mapped."""
     with open(os.memfd_create("onnxc", os.MFD_CLOEXEC), "w+b") as file:
         file.write(data)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.codegen_cpu.schedules import attention, trees
+from onnxc.compiler.codegen_cpu.schedules import attention, block_products, trees
 from onnxc.compiler.codegen_cpu.schedules.attention import attention_candidates, attention_measures
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
@@ -23,7 +23,7 @@ from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measur
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
-from onnxc.compiler.planning.views import View, crosses
+from onnxc.compiler.planning.views import View, crosses, is_dense
 from onnxc.compiler.target import Target
 
 
@@ -34,6 +34,8 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         match problem.kind:
             case "attention":
                 return attention_candidates(problem, case, target)
+            case "block_product":
+                return (block_products.block_schedule(problem, target),)
             case "contraction":
                 return contraction_candidates(problem, target)
             case "convolution":
@@ -74,6 +76,8 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
             return reads_bytes(anchor, ordinal, view)
         case "convolution":
             return ordinal != 0 or reads_image(anchor, view)
+        case "block_product":
+            return is_dense(view)
         case "reduction" | "concatenate":
             return not crosses(view, SMALLEST_CROSSED)
     return True
@@ -92,6 +96,7 @@ def _sets_or_combines(op: Op) -> bool:
 
 _CHECKS = {
     "attention": attention.is_native,
+    "block_product": block_products.is_native,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "tree_ensemble": trees.is_native,

@@ -10,7 +10,7 @@ from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dims import render
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Launch, Variant
-from onnxc.compiler.planning.kernel_work import work_of
+from onnxc.compiler.planning.kernel_work import KernelWork, work_of
 from onnxc.compiler.planning.reported_launches import (
     ReportedLaunch,
     TypicalSizes,
@@ -86,15 +86,15 @@ def _variants(launch: Launch, plan: KernelPlan) -> Iterator[JsonValue]:
             "kernel": f"k{variant.kernel}",
             "algorithm": str(getattr(schedule, "algorithm", "")),
             "schedule": schedule.brief if hasattr(schedule, "tile") else str(schedule.workers),
-            "work": _work_texts(kernel, variant, symbols),
+            "work": _work_texts(work_of(kernel, in_place=launch.is_in_place), kernel, variant, symbols),
             **({"when": when} if when else {}),
             **({"why": schedule.why} if schedule.why else {}),
         }
 
 
-def _work_texts(kernel: Kernel, variant: Variant, symbols: Sequence[str]) -> JsonValue:
+def _work_texts(work: KernelWork, kernel: Kernel, variant: Variant, symbols: Sequence[str]) -> JsonValue:
     """Bytes and operations as the runtime evaluates sizes, in the symbols of the report; None where data decides."""
-    own, work = dict(zip(kernel.symbols, variant.sizes, strict=True)), work_of(kernel)
+    own = dict(zip(kernel.symbols, variant.sizes, strict=True))
     sizes = {
         "read_bytes": substitute(work.read_bytes, own),
         "written_bytes": substitute(work.written_bytes, own),

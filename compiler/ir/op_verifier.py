@@ -95,6 +95,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "gelu": "approximate: str",
     "attention": "scale: float, causal: bool, softcap: float",
     "rotary": "interleaved: bool",
+    "block_product": "bits: int, block: int",
     "suppress_boxes": "count: dim",
     "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",
     "host": "function: str, ...",

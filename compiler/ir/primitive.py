@@ -38,6 +38,7 @@ AnchorKind = Literal[
     "scan",
     "ordering",
     "attention",
+    "block_product",
     "suppress_boxes",
     "tree_ensemble",
 ]

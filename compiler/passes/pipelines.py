@@ -7,9 +7,11 @@ from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
+from onnxc.compiler.passes.lower.decompose_block_products import decompose_block_products
 from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
+from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
 from onnxc.compiler.passes.lower.join_products import join_products
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
@@ -20,6 +22,7 @@ from onnxc.compiler.passes.lower.split_slices import split_slices
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
+from onnxc.compiler.passes.recognize.recognize_block_products import recognize_block_products
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
 from onnxc.compiler.passes.recognize.recognize_integer_products import recognize_integer_products
 from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
@@ -67,13 +70,15 @@ def _optimize(*on_integers: Pass) -> tuple[Pass, ...]:
 OPTIMIZE: tuple[Pass, ...] = _optimize()
 """The same for every target."""
 
-CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, recognize_integer_products)
-"""For the CPU, which multiplies integers of 8 bits faster than floats."""
+CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(
+    recognize_requantization, recognize_integer_products, recognize_block_products
+)
+"""For the CPU, which multiplies integers of 8 bits faster than floats, and reads weights of few bits as they lie."""
 
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees)
+GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees, decompose_block_products)
 """For the GPU; attention stays whole."""
 
 GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices, add_before_moving)
@@ -85,8 +90,8 @@ LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 CPU_TYPES: tuple[Pass, ...] = (widen_convolutions, phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too."""
 
-CPU_IMAGES: tuple[Pass, ...] = (write_planes, pad_few_channels)
-"""Behind all that would put padding back into convolutions."""
+CPU_OPERANDS: tuple[Pass, ...] = (write_planes, pad_few_channels, hold_block_weights)
+"""Behind all that would put padding back into convolutions, or constants back into their smallest form."""
 
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)
 
@@ -107,5 +112,5 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     What is taken apart is lowered in its parts; layouts come last, as casts move with what they cast.
     """
     if kind == "cpu":
-        return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_IMAGES)
+        return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_OPERANDS)
     return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH, *GPU_LAUNCHES)

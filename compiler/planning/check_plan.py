@@ -4,8 +4,11 @@ An offset is 0 or the end of another slot: walking from slot to slot, each as la
 the largest, must end exactly at the end of the arena. Slots are then disjoint, and within one, lifetimes must be.
 """
 
+from collections.abc import Sequence
+
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.check_routine import check_routine
 from onnxc.compiler.planning.kernel_plan import (
     Buffer,
@@ -20,6 +23,7 @@ from onnxc.compiler.planning.kernel_plan import (
 from onnxc.compiler.planning.place_buffers import aligned
 from onnxc.compiler.planning.release_values import check_releases
 from onnxc.compiler.planning.residency import check_transfers
+from onnxc.compiler.planning.views import operand_view, stays
 
 
 def check_plan(plan: KernelPlan) -> None:
@@ -55,8 +59,22 @@ def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Laun
         for parameter, buffer in enumerate(launch.inputs):
             if buffer.kind == "weight":
                 assert plan.weights[buffer.index].layout == kernel.schedule.layout_of(parameter), (kernel, buffer)
+        for output, buffer in zip(kernel.block.results, launch.outputs, strict=True):
+            written = [p for p, i in zip(kernel.block.parameters, launch.inputs, strict=True) if i == buffer]
+            if buffer.kind == "input":
+                assert _keeps(output, written), f"launch {ordinal} writes over what it reads in {buffer}"
         sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
         _check_scratch(segment, ordinal, launch.scratch, substitute(kernel.schedule.scratch_bytes, sizes))
+
+
+def _keeps(output: Value, written: Sequence[Value]) -> bool:
+    """Whether a result that is written into parameters is a concatenation that finds what it has of them in place."""
+    op = output.op
+    if op is None or op.name != "concatenate":
+        return False
+    views = [(ordinal, operand_view(operand)) for ordinal, operand in enumerate(op.operands)]
+    read = [ordinal for ordinal, view in views if view is not None and view.base in written]
+    return bool(read) and all(stays(op, ordinal) for ordinal in read)
 
 
 def _lives(segment: Segment, buffer: Buffer, ordinal: int) -> bool:

@@ -18,7 +18,7 @@ from onnxc.compiler.planning.views import View, move, split_axes, whole
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
-TAKES_EPILOGUE = ("contraction", "convolution", "reduction", "window")
+TAKES_EPILOGUE = ("contraction", "block_product", "convolution", "reduction", "window")
 
 REPEAT_LIMIT = 3
 """The most work that is done again in a second group rather than read from memory.

@@ -118,6 +118,11 @@ class Launch:
     nodes: tuple[Location, ...] = ()
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether it writes into what it reads."""
+        return any(buffer in self.inputs for buffer in self.outputs)
+
+    @property
     def general(self) -> Variant:
         """The variant that serves every call."""
         return self.variants[-1]

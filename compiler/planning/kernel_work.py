@@ -12,7 +12,9 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
+from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.views import operand_view, stays
 
 __all__ = ["KernelWork", "work_of"]
 
@@ -31,14 +33,26 @@ class KernelWork:
     flops: Dim
 
 
-def work_of(kernel: Kernel) -> KernelWork:
-    """The work of one launch of a kernel."""
+def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
+    """The work of one launch of a kernel; one that writes into what it reads leaves alone what stays there."""
     block = kernel.block
+    staying = _staying(block.results[0].op) if in_place else {}
     return KernelWork(
-        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters),
-        written_bytes=_total(map(_bytes, block.results)),
+        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying),
+        written_bytes=_total(map(_bytes, block.results)) - _total(staying.values()),
         flops=_total(map(_flops, block.ops)),
     )
+
+
+def _staying(op: Op | None) -> dict[Value, Dim]:
+    """The buffers of which parts stay where they are in a concatenation, with the bytes that do."""
+    found: dict[Value, Dim] = {}
+    if op is not None and op.name == "concatenate":
+        for ordinal, operand in enumerate(op.operands):
+            view = operand_view(operand)
+            if view is not None and stays(op, ordinal):
+                found[view.base] = found.get(view.base, 0) + _bytes(operand)
+    return found
 
 
 def _total(sizes: Iterable[Dim]) -> Dim:
@@ -53,7 +67,10 @@ def _bytes(value: Value) -> Dim:
 
 
 def _read_bytes(kernel: Kernel, value: Value) -> Dim:
-    """All of a parameter, or what is picked from it where nothing else reads it."""
+    """All of a parameter, or what is picked from it where nothing else reads it; codes of few bits packed."""
+    layout = kernel.schedule.layout_of(kernel.block.parameters.index(value))
+    if isinstance(layout, PackedCodes):
+        return product(layout.shape)
     users = [op for op in kernel.block.ops if value in op.operands]
     if users and all(op.name in _PICKING and op.operands[0] == value for op in users):
         picked = _total(op.result.tensor.elements * value.dtype.itemsize for op in users)
@@ -73,6 +90,8 @@ def _flops(op: Op) -> Dim:
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])
+        case "block_product":
+            return 2 * elements * op.operands[0].shape[-1]
         case "reduce_window" | "arg_reduce_window":
             return elements * product(op.dims("window"))
     kind = PRIMITIVES[op.name].kind

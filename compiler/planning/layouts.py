@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.views import row_major
 
@@ -132,7 +133,14 @@ class PermutedPanels:
 
 
 Layout = (
-    PackedPanels | PermutedPanels | PackedFilters | PackedPhases | TransformedFilters | FiltersInTwoForms | Permuted
+    PackedPanels
+    | PermutedPanels
+    | PackedCodes
+    | PackedFilters
+    | PackedPhases
+    | TransformedFilters
+    | FiltersInTwoForms
+    | Permuted
 )
 
 

@@ -49,12 +49,21 @@ Specialize = Mapping[str, Sequence[int]]
 """Sizes of symbols that get kernels of their own."""
 
 
-def plan_kernels(module: Module, target: PlanTarget, specialize: Specialize | None = None) -> KernelPlan:
+def plan_kernels(
+    module: Module,
+    target: PlanTarget,
+    specialize: Specialize | None = None,
+    in_place: Mapping[Value, Value] | None = None,
+) -> KernelPlan:
     """The plan of the main function; calls are inlined before planning.
+
+    in_place: values that are written into the memory of parameters. Whoever asks for that knows that what else reads
+    such a parameter reads elements that stay what they are.
 
     A call in which all symbols of a kernel that `specialize` names have sizes that are listed runs a kernel for these.
     """
-    planner = _Planner(target, module.main.symbols, _with_equal_sizes(specialize or {}, module.main.body))
+    sizes = _with_equal_sizes(specialize or {}, module.main.body)
+    planner = _Planner(target, module.main.symbols, sizes, in_place or {})
     body = planner.region(module.main.body, frozenset())
     if target.compiles_steps:
         body = with_routines(body, frozenset(), lambda value: planner.weight(value, None).index)
@@ -86,10 +95,13 @@ def _with_equal_sizes(specialize: Specialize, body: Block) -> Specialize:
 class _Planner:
     """Collects the kernels and weights of a whole function, so that equal ones are shared."""
 
-    def __init__(self, target: PlanTarget, bounds: Bounds, specialize: Specialize) -> None:
+    def __init__(
+        self, target: PlanTarget, bounds: Bounds, specialize: Specialize, in_place: Mapping[Value, Value]
+    ) -> None:
         self.target = target
         self.bounds = bounds
         self.specialize = specialize
+        self.in_place = in_place
         self.kernels: list[Kernel] = []
         self.kernel_ordinals: dict[tuple[str, Schedule], int] = {}
         self.chosen: dict[tuple[str, bool, Packing | None], tuple[tuple[Guard, Schedule], ...]] = {}
@@ -100,7 +112,7 @@ class _Planner:
     def region(self, block: Block, bound: frozenset[str]) -> Region:
         """The plan of one block, whose symbols from outside are `bound`."""
         steps = split_steps(block, self.target.is_native, bound)
-        needed = _needed_after(steps, block)
+        needed = _needed_after(steps, (*block.results, *self.in_place))
         planned: list[PlanStep] = []
         known = bound.union(*(type_symbols(parameter.type) for parameter in block.parameters))
         for step, outputs in zip(steps, needed, strict=True):
@@ -126,12 +138,14 @@ class _Planner:
         return Collective(op) if PRIMITIVES[op.name].kind == "collective" else HostStep(op)
 
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
-        """One native call: `outputs` leave it, whatever else is written lives in its arena."""
+        """One native call: `outputs` leave it, whatever else is written lives in its arena, or in place."""
         target = self.target
         groups, aliases = fuse_kernels(
             *(ops, outputs, target.reads, target.arranges, target.computes), inlines_movements=target.inlines_movements
         )
         groups = merge_groups(groups, aliases, target.writes_several)
+        aliases |= self.in_place
+        outputs = [value for value in outputs if value not in self.in_place]
         bound = [build_kernel(group) for group in groups]
         variants = [self.variants(kernel) for kernel in bound]
         made = {value for kernel in bound for value in kernel.outputs}
@@ -144,7 +158,8 @@ class _Planner:
             )
         )
         given = [_resolve(value, aliases) for value in outputs]
-        lives = _lifetimes(bound, [self.scratch_bytes(each) for each in variants], aliases, given)
+        scratch = [self.scratch_bytes(each) for each in variants]
+        lives = _lifetimes(bound, scratch, aliases, (*given, *self.in_place))
         placement = place_buffers(lives, self.bounds)
         buffers: dict[Tenant, Buffer] = {value: Buffer("input", index) for index, value in enumerate(inputs)}
         buffers |= {value: Buffer("output", index) for index, value in enumerate(given)}
@@ -169,7 +184,7 @@ class _Planner:
             self.weight(value, schedule.layout_of(index)) if is_constant(value) else buffers[value]
             for index, value in enumerate(resolved)
         )
-        outputs = tuple(buffers[value] for value in bound.outputs)
+        outputs = tuple(buffers[self.in_place.get(value, value)] for value in bound.outputs)
         return Launch(variants, inputs, outputs, buffers.get(ordinal), bound.location, bound.nodes)
 
     def variants(self, bound: BoundProblem) -> tuple[Variant, ...]:
@@ -246,10 +261,10 @@ def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:
     return value
 
 
-def _needed_after(steps: Sequence[tuple[Op, ...] | Op], block: Block) -> list[tuple[Value, ...]]:
-    """For each native step the values that later steps, or the block, read; nothing for the others."""
+def _needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:
+    """For each native step the values that later steps read, or `wanted` at the end; nothing for the others."""
     needed: list[tuple[Value, ...]] = []
-    read = dict.fromkeys(block.results)
+    read = dict.fromkeys(wanted)
     for step in reversed(steps):
         ops = step if isinstance(step, tuple) else (step,)
         made = [result for op in ops for result in op.results if op.name != "constant"]

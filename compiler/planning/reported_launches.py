@@ -81,7 +81,7 @@ class ReportedLaunch:
 
     def json(self, sizes: TypicalSizes) -> dict[str, JsonValue]:
         """What it computes, reads and writes."""
-        kernel, work = self.kernel, work_of(self.kernel)
+        kernel, work = self.kernel, work_of(self.kernel, in_place=self.launch.is_in_place)
         read, written, flops = (
             substitute(size, self.own) for size in (work.read_bytes, work.written_bytes, work.flops)
         )

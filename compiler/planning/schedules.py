@@ -15,6 +15,7 @@ __all__ = [
     "PROGRAM_ALIGNMENT",
     "Arithmetic",
     "AttentionSchedule",
+    "BlockProductSchedule",
     "ConcatenateSchedule",
     "ContractionSchedule",
     "ConvolutionSchedule",
@@ -210,6 +211,31 @@ class ContractionSchedule(Schedule):
     unit_rows: int = 0
     split: int = 1
     block_copies: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockProductSchedule(Schedule):
+    """`panels`: rows against panels of columns, whose codes become floats in registers.
+
+    tile: of a unit of work; for many rows weights are written out as floats, `depth` of k at a time. registers: the
+    most rows that are multiplied at once, by the columns that are then. spreads: how the scales lie, and the zero
+    points where there are any.
+    """
+
+    algorithm: Literal["panels"]
+    tile: Tile
+    registers: Tile
+    spreads: tuple[Packing, ...]
+
+    def layout_of(self, parameter: int) -> Layout | None:
+        """The layout of a parameter that is a constant; None for row-major."""
+        spread = next((each.layout for each in self.spreads if each.parameter == parameter), None)
+        return super().layout_of(parameter) if spread is None else spread
+
+    def __str__(self) -> str:
+        packings = ", ".join(map(str, (self.packing, *self.spreads)))
+        own = f"algorithm = {self.algorithm}, tile = {self.tile}, registers = {self.registers}"
+        return f"workers = {self.workers}, packing = {packings}, {own}; {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -152,3 +152,15 @@ def crosses(view: View, least: int) -> bool:
         stride == 1 and not (isinstance(size, int) and size < least)
         for size, stride in zip(view.shape, view.strides, strict=True)
     )
+
+
+def stays(op: Op, ordinal: int) -> bool:
+    """Whether a part of a concatenation is a view of elements that are in their buffer where the result has them.
+
+    Where the result is written into that buffer, they need no work.
+    """
+    view, axis, shape = operand_view(op.operands[ordinal]), op.int("axis"), op.result.shape
+    if view is None or view.base.shape != shape or view.strides != row_major(shape):
+        return False
+    before = sum((operand.shape[axis] for operand in op.operands[:ordinal]), start=0)
+    return view.offset == before * row_major(shape)[axis]

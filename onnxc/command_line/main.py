@@ -24,6 +24,7 @@ COMMANDS = {
     "diff": ("diff", "Compare two runs of a model, B being the one that is right."),
     "doctor": ("doctor", "List what onnxc uses, and what is missing."),
     "extract": ("rewrite", "Write the part of MODEL that computes some values of its graph from others."),
+    "generate": ("generate", "Print the tokens that a decoder puts behind a prompt."),
     "infer": ("infer", "Print the type of every value of MODEL."),
     "inline": ("rewrite", "Write MODEL with its functions expanded where they are called."),
     "inspect": ("inspect", "Say what is in a model or an artifact."),

@@ -21,9 +21,10 @@ from onnxc.runtime.cache_folder import default_cache_folder
 from onnxc.runtime.cpu import host_features
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
 
-__all__ = ["compiled_model", "main", "stop_compiling"]
+__all__ = ["GENERATES", "compiled_model", "main", "stop_compiling"]
 
 KINDS = {kind.__name__: kind for kind in (ModelError, InputError, UnsupportedError, DeviceError)}
+GENERATES = "generates"
 _KEPT_SECONDS = 30 * 24 * 3600
 _READ_BYTES = 1 << 20
 _MAX_SECONDS = 3600
@@ -36,7 +37,8 @@ _running: set["subprocess.Popen[str]"] = set()
 def compiled_model(model: Path, options: Mapping[str, object]) -> Path:
     """The artifact of the model, from the folder of those that were compiled before if it is there.
 
-    options: of `onnxc.compile`, in JSON's types. Raises what compiling raises, DeviceError where its process dies.
+    options: of `onnxc.compile`, in JSON's types; "generates" makes it a decoder. Raises what compiling raises,
+    DeviceError where its process dies.
     """
     folder = _folder()
     artifact = folder / f"{_digest(model, options)}.onnxc"
@@ -131,7 +133,9 @@ def main() -> int:
     """The process: a job from standard input; on standard output the error, if there is one."""
     job = json.load(sys.stdin)
     try:
-        onnxc.compile(job["model"], **job["options"]).save(job["artifact"])
+        generates = job["options"].pop(GENERATES, False)
+        compile_model = onnxc.compile_decoder if generates else onnxc.compile
+        compile_model(job["model"], **job["options"]).save(job["artifact"])
     except OnnxcError as problem:
         kind = next((name for name, kind in KINDS.items() if isinstance(problem, kind)), "ModelError")
         json.dump({"kind": kind, "code": problem.code, "message": str(problem)}, sys.stdout)

@@ -14,6 +14,7 @@ __all__ = ["EXTENSIONS", "index", "model_config", "model_metadata", "server_meta
 
 EXTENSIONS = (
     "binary_tensor_data", "model_configuration", "model_repository", "statistics", "system_shared_memory", "logging",
+    "generate",
 )  # fmt: skip
 _TYPES = {"BYTES": "TYPE_STRING"}
 

@@ -36,6 +36,11 @@ class Configuration:
         return self.options.get("dynamic_batching", "on").lower() not in _OFF
 
     @property
+    def generates(self) -> bool:
+        """Whether the model is to be compiled as a decoder."""
+        return self.options.get("generates", "off").lower() not in _OFF
+
+    @property
     def instances(self) -> int:
         return max(1, sum(max(group.count, 1) for group in self.message.instance_group))
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -12,11 +13,13 @@ from urllib.parse import urlsplit
 import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from onnxc.runtime.errors import InputError, OnnxcError
 from onnxc.serving import descriptions, settings
+from onnxc.serving.generation import read_generate_request
 from onnxc.serving.grpc_service import TRACE_HEADERS, device_register, load_configuration
 from onnxc.serving.http_body import compressed, read_body
 from onnxc.serving.inference import answer
@@ -100,6 +103,21 @@ def _infer(service: Service, call: Call) -> Body:
     return write_infer_response(answer(model, request, service.memory, lambda: True), service.memory)
 
 
+def _generate(service: Service, call: Call) -> object:
+    tokens, shared = _generation(service, call)
+    return {**shared, "tokens": list(tokens)}
+
+
+def _generation(service: Service, call: Call) -> tuple[Iterator[int], Mapping[str, str]]:
+    """The tokens that a request asks for, and what all answers to it have."""
+    model = service.registry.find(call.model, call.version)
+    if model.decoder is None:
+        raise InputError(f"model {model.name!r} does not generate; it answers infer", code="no-generation")
+    request = read_generate_request(call.json)
+    shared = {"model_name": model.name, "model_version": str(model.version)}
+    return request.tokens(model.decoder, model.statistics), shared | ({"id": request.id} if request.id else {})
+
+
 def _memory_status(service: Service, call: Call) -> object:
     regions = service.memory.status(call.path.get("region", "")).values()
     return [
@@ -144,6 +162,7 @@ ROUTES: tuple[tuple[str, tuple[str, ...], str, Handler], ...] = (
     ("GET", MODEL, "/config", _model_config),
     ("GET", MODEL, "/stats", _statistics),
     ("POST", MODEL, "/infer", _infer),
+    ("POST", MODEL, "/generate", _generate),
     ("POST", ("/v2/repository",), "/index", _index),
     ("POST", ("/v2/repository/models/{model}",), "/load", _load),
     ("POST", ("/v2/repository/models/{model}",), "/unload", _unload),
@@ -175,6 +194,8 @@ def rest_app(service: Service, threads: Executor) -> Starlette:
         for path in paths
     ]
     routes += [Route(path, _open_endpoint(service, handler), methods=["GET"]) for path, handler in OPEN_ROUTES]
+    streams = _generate_stream(service, threads)
+    routes += [Route(f"{path}/generate_stream", streams, methods=["POST"]) for path in MODEL]
     page = resources.files("onnxc.serving").joinpath("page.html").read_bytes()
     routes += [Route("/", _page(page)), Route("/metrics", _metrics(service))]
     failures = {404: _refusal("unknown-path", "there is no such path"), 405: _refusal("wrong-method", "wrong method")}
@@ -201,6 +222,66 @@ def _endpoint(service: Service, threads: Executor, handler: Handler) -> Endpoint
         return _traced(request, response)
 
     return respond
+
+
+class _Events(StreamingResponse):
+    """Server-sent events; `close` is called when they have ended, however that came."""
+
+    def __init__(self, events: AsyncIterator[bytes], close: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._close()
+
+
+def _generate_stream(service: Service, threads: Executor) -> Endpoint:
+    """Each token as an event, as soon as it is there; what is wrong before the first is an ordinary answer."""
+
+    async def respond(request: Request) -> Response:
+        admission = ExitStack()
+        response: Response
+        try:
+            _expect_same_origin(request)
+            service.expect_token(request.headers.get("authorization", ""))
+            admission.enter_context(service.streaming())
+            call = Call(request.path_params, request.headers, await read_body(request, service.max_body))
+            tokens, shared = await asyncio.get_running_loop().run_in_executor(threads, _generation, service, call)
+            first = await _next_token(threads, tokens)
+            response = _Events(_events(threads, tokens, first, shared), admission.close)
+        except OnnxcError as problem:
+            admission.close()
+            response = _failure(problem)
+        except BaseException:
+            admission.close()
+            raise
+        return _traced(request, response)
+
+    return respond
+
+
+async def _next_token(threads: Executor, tokens: Iterator[int]) -> int | None:
+    return await asyncio.get_running_loop().run_in_executor(threads, next, tokens, None)
+
+
+async def _events(
+    threads: Executor, tokens: Iterator[int], first: int | None, shared: Mapping[str, str]
+) -> AsyncIterator[bytes]:
+    token = first
+    while token is not None:
+        yield _event({**shared, "token": token})
+        try:
+            token = await _next_token(threads, tokens)
+        except OnnxcError as problem:
+            yield _event({"error": str(problem)})
+            return
+
+
+def _event(told: Mapping[str, object]) -> bytes:
+    return b"data: " + orjson.dumps(told) + b"\n\n"
 
 
 def _open_endpoint(service: Service, handler: Handler) -> Endpoint:

@@ -4,18 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from onnxc.runtime.decoding.decoder import Decoder
+from onnxc.runtime.decoding.load_decoder import make_decoder
 from onnxc.runtime.dtypes import STRING
 from onnxc.runtime.errors import InputError, OnnxcError
-from onnxc.runtime.executable import Executable
-from onnxc.runtime.load import make_executable, read_artifact, signature_of, verify_artifact
+from onnxc.runtime.load import DECODER, make_executable, read_artifact, signature_of, verify_artifact
 from onnxc.runtime.program import Symbol, compile_sizes
-from onnxc.runtime.signature import Signature
+from onnxc.runtime.signature import Signature, TensorInfo
 from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
-from onnxc.serving.compile_apart import compiled_model
+from onnxc.serving.compile_apart import GENERATES, compiled_model
 from onnxc.serving.datatypes import datatype_of
+from onnxc.serving.generation import MOST_TOKENS, TokensFace
 from onnxc.serving.model_config import Configuration
 from onnxc.serving.statistics import Statistics
 
@@ -41,20 +44,39 @@ class WireTensor:
     array: np.ndarray
 
 
+class Callee(Protocol):
+    """What answers calls: an executable, or a decoder behind the face of one."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs in order."""
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs in order."""
+
+    def run(self, inputs: Feed, /) -> Mapping[str, object]:
+        """The outputs by name for inputs by name."""
+
+
 class ServedModel:
-    """A version of a model. `batch` is the symbol along which its requests may be joined, empty if they may not."""
+    """A version of a model. `batch` is the symbol along which its requests may be joined, empty if they may not.
+
+    decoder: what generates, for a model that does.
+    """
 
     def __init__(
         self,
         name: str,
         version: int,
-        executable: Executable,
+        executable: Callee,
         signature: Signature,
         batch: str,
         configuration: Configuration,
         limits: ServingLimits,
+        decoder: Decoder | None = None,
     ) -> None:
-        self.name, self.version, self.batch = name, version, batch
+        self.name, self.version, self.batch, self.decoder = name, version, batch, decoder
         self.inputs, self.outputs = executable.inputs, executable.outputs
         self.configuration, self.statistics = configuration, Statistics()
         self._executable, self._signature = executable, signature
@@ -173,7 +195,12 @@ def open_version(
     threads = configuration.options.get("threads")
     if threads is not None and not threads.isdecimal():
         raise InputError(f"threads of {name} is {threads!r}, expected an integer", code="model-config")
-    executable = make_executable(artifact, int(threads) if threads else limits.threads)
+    count = int(threads) if threads else limits.threads
+    if DECODER in artifact.provenance:
+        decoder = make_decoder(artifact, count, MOST_TOKENS)
+        face = TokensFace(decoder)
+        return ServedModel(name, version, face, face.signature, "", configuration, limits, decoder)
+    executable = make_executable(artifact, count)
     batch = artifact.provenance.get("independent_batch")
     signature = signature_of(artifact)
     return ServedModel(
@@ -181,6 +208,8 @@ def open_version(
     )
 
 
-def _compile_options(configuration: Configuration) -> Mapping[str, str]:
+def _compile_options(configuration: Configuration) -> Mapping[str, object]:
     """What of a configuration is for compiling."""
-    return {name: configuration.options[name] for name in ("target", "precision") if name in configuration.options}
+    options = configuration.options
+    chosen: dict[str, object] = {name: options[name] for name in ("target", "precision") if name in options}
+    return {**chosen, GENERATES: True} if configuration.generates else chosen

@@ -22,6 +22,11 @@ def _windows(ir: Builder, x: Value, kind: str) -> Value:
     return ir.reduce_window(x, kind, (1, 1, 3, 3), (1, 1, 1, 1), (0, 0, 1, 1), (0, 0, 1, 1), (1, 1, 1, 1))
 
 
+def _few_bits(ir: Builder, x: Value) -> Value:
+    codes = np.random.default_rng(0).integers(-8, 8, (900, 256)).astype(np.int8)
+    return ir.block_product(x, ir.constant(codes), ir.constant(sample(F32, 900, 8, seed=1)), None, 4, 32)
+
+
 def _scattered(ir: Builder, x: Value) -> list[Value]:
     rows = np.random.default_rng(0).integers(0, 3000, (50, 1))
     columns = np.random.default_rng(1).integers(0, 3000, (60, 40))
@@ -48,6 +53,7 @@ CASES: dict[str, tuple[list[tuple[int, ...]], Build]] = {
     "panels": ([(4, 16, 40, 40)], lambda ir, x: _convolved(ir, x, (40, 16, 3, 3), 1)),
     "depthwise": ([(4, 32, 60, 60)], lambda ir, x: _convolved(ir, x, (32, 1, 3, 3), 32)),
     "window": ([(4, 32, 60, 60)], lambda ir, x: [_windows(ir, x, "sum"), _windows(ir, x, "max")]),
+    "weights of few bits": ([(70, 256)], _few_bits),
     "scan": ([(100, 40, 50)], lambda ir, x: [ir.scan_axis(x, "sum", axis) for axis in range(3)]),
     "sort": ([(400, 120)], lambda ir, x: [*ir.sort(x, 1), *ir.sort(x, 0), *ir.top_k(x, 9, 1)]),
     "scatter": ([(3000, 40)], _scattered),

@@ -16,6 +16,8 @@ from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import make_options
 from onnxc.runtime.artifact import Artifact
+from tests.decoding.models import summing
+from tests.support.models import model_from_text
 
 
 @pytest.fixture(scope="module")
@@ -402,3 +404,15 @@ def test_convert_tells_where_a_text_is_wrong(tmp_path: Path) -> None:
         1,
         "error[text-syntax]: line 2, column 1: expected a name, got the end of the text",
     )
+
+
+def test_generate_prints_tokens_and_saves_the_decoder(tmp_path: Path) -> None:
+    model, saved = tmp_path / "sums.onnx", tmp_path / "sums.onnxc"
+    model.write_bytes(model_from_text(summing()).SerializeToString())
+    written = onnxc("generate", model, "--tokens", "0,1", "--max-new", "3", "--save", saved)
+    assert (written.exit_code, written.output) == (0, "2,2,2\n")
+    sampled = ("--temperature", "1.5", "--seed", "2", "--max-new", "5", "--stop", "0")
+    first, again = (onnxc("generate", saved, "--tokens", "0,1", *sampled).output for _ in range(2))
+    assert first == again
+    refused = onnxc("generate", saved, "--tokens", "0,x")
+    assert (refused.exit_code, "session-tokens" in refused.stderr) == (1, True)

@@ -328,6 +328,18 @@ _TABLE: tuple[Case, ...] = (
     ),
     Case("rotary", (_fractions(N, 3, 4), _fractions(N, 3, 2), _fractions(N, 3, 2)), {"interleaved": True}, exact=False),
     Case("rotary", (_fractions(N, 4), _fractions(N, 2), _fractions(N, 2)), {"interleaved": False}, exact=False),
+    Case(
+        "block_product",
+        (_fractions(N, M, 7), tensor(I8, 5, 7), _fractions(5, 2)),
+        {"bits": 4, "block": 4},
+        exact=False,
+    ),
+    Case(
+        "block_product",
+        (_fractions(N, 8), tensor(I8, 3, 8), _fractions(3, 1), _fractions(3, 1)),
+        {"bits": 8, "block": 8},
+        exact=False,
+    ),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.25)), {"count": 4}),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.0), _number(0.5)), {"count": N}),
     Case("suppress_boxes", (_boxes(1, 40), _few(1, 1, 40), _number(0.5)), {"count": 30}),

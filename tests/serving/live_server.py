@@ -50,6 +50,13 @@ def write_version(repository: Path, name: str, version: int, text: str) -> None:
     onnxc.compile(model_from_text(text), threads=1).save(folder / "model.onnxc")
 
 
+def write_decoder(repository: Path, name: str, text: str) -> None:
+    """Puts a model that generates into the repository."""
+    folder = repository / name / "1"
+    folder.mkdir(parents=True)
+    onnxc.compile_decoder(model_from_text(text), threads=1).save(folder / "model.onnxc")
+
+
 @dataclass(frozen=True)
 class LiveServer:
     """The ports of a server, its repository and its process."""

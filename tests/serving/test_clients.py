@@ -119,12 +119,12 @@ def test_models_are_loaded_unloaded_and_counted(call: Caller) -> None:
     index = call("get_model_repository_index")
     index = index["models"] if call.is_grpc else index
     assert {(entry["name"], entry["state"]) for entry in index} == {
-        ("centred", "READY"), ("scaled", "READY"), ("types", "READY"),
+        ("centred", "READY"), ("scaled", "READY"), ("summing", "READY"), ("types", "READY"),
     }  # fmt: skip
     call("infer", "centred", call.inputs("x", ROWS))
     (counted,) = call("get_inference_statistics", "centred")["model_stats"]
     assert int(counted["inference_stats"]["success"]["count"]) == int(counted["execution_count"]) == 1
-    assert len(call("get_inference_statistics")["model_stats"]) == 3
+    assert len(call("get_inference_statistics")["model_stats"]) == 4
 
 
 def test_settings_are_read_and_changed(call: Caller) -> None:

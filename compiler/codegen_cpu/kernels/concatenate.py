@@ -1,7 +1,8 @@
-"""Concatenation: each operand is computed straight into its part of the result."""
+"""Concatenation: each operand is computed straight into its part of the result, unless it is there already."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
@@ -15,7 +16,7 @@ from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.merged_axes import merged_axes
-from onnxc.compiler.planning.views import operand_view, row_major
+from onnxc.compiler.planning.views import operand_view, row_major, stays
 from onnxc.compiler.target import Target
 
 
@@ -33,36 +34,52 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     def unit(number: Reg) -> None:
         coordinates = frame.split(number, outer)
         for part in parts:
-            _write_part(frame, part, axis, coordinates, strides)
+            if part.elsewhere is None:
+                _write_part(frame, part, axis, coordinates, strides)
+            else:
+                frame.f.if_(part.elsewhere, partial(_write_part, frame, part, axis, coordinates, strides))
 
     frame.f.loop(frame.begin, frame.end, 1, unit)
     frame.f.ret()
-    inner = product(op.results[0].shape[axis:])
+    written = (part.operand.shape[axis:] for part in parts if part.elsewhere is None)
+    inner = sum((product(shape) for shape in written), start=0)
     return KernelCode(name, (frame.f,), product(outer), frame.grain(inner))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """An operand, where it begins within a row of the result, and its rows, along so many `merged` axes."""
+    """An operand, where it begins within a row of the result, and its rows, along so many `merged` axes.
+
+    elsewhere: for one that would stay where it is if the result is written into its buffer, whether it is not.
+    """
 
     operand: Value
     merged: int
     offset: Int
     rows: Int
     columns: Int
+    elsewhere: Reg | None
 
 
 def _parts(frame: KernelFrame, op: Op, stride: Int, known: Known) -> tuple[_Part, ...]:
     """The operands of `op`; their sizes are computed here, once, before the loops."""
     f, axis, parts = frame.f, op.int("axis"), list[_Part]()
     offset: Int = 0
-    for operand in op.operands:
+    for ordinal, operand in enumerate(op.operands):
         merged = merged_axes([operand], axis)
         sizes = operand.shape[axis], product(operand.shape[axis:-merged]), product(operand.shape[-merged:])
         extent, rows, columns = (emit_size(size, frame.symbols, f, known) for size in sizes)
-        parts.append(_Part(operand, merged, *(_kept(size, f) for size in (offset, rows, columns))))
+        kept = _kept(offset, f), _kept(rows, f), _kept(columns, f)
+        parts.append(_Part(operand, merged, *kept, _is_elsewhere(frame, op, ordinal)))
         offset = f.add(offset, f.mul(extent, stride))
     return tuple(parts)
+
+
+def _is_elsewhere(frame: KernelFrame, op: Op, ordinal: int) -> Reg | None:
+    view = operand_view(op.operands[ordinal])
+    if view is None or not stays(op, ordinal):
+        return None
+    return frame.f.icmp("ne", frame.inputs[frame.kernel.block.parameters.index(view.base)], frame.output)
 
 
 def _kept(size: Int, f: FunctionBuilder) -> Int:

@@ -58,6 +58,17 @@ class ContractionBuilder(PointwiseBuilder):
         dropped = [len(batch)] * (a.rank == 1) + [len(batch) + 1] * (b.rank == 1)
         return self.squeeze(result, dropped) if dropped else result
 
+    def block_product(self, x: Value, codes: Value, scales: Value, zeros: Value | None, bits: int, block: int) -> Value:
+        """x: [d..., K] times (codes - zeros) * scales -> [d..., N]; scales and zeros are of blocks of K."""
+        if x.rank == 0:
+            self.fail(
+                "matmul-rank", "an operand has rank 0", [str(x.type), str(codes.type)], "ONNX MatMul, numpy.matmul"
+            )
+        depth = self.require_equal(x.shape[-1], codes.shape[1], "contracted or shared sizes differ", "inner-dimensions")
+        x = self.with_shape(x, (*x.shape[:-1], depth))
+        operands = [x, codes, scales] if zeros is None else [x, codes, scales, zeros]
+        return self.op("block_product", operands, {"bits": bits, "block": block})[0]
+
     def _batched(self, x: Value, batch: Sequence[Dim], letters: str) -> tuple[Value, str]:
         """`x` without leading axes of size 1 that broadcast, and the letters of those that it keeps."""
         own = x.rank - 2

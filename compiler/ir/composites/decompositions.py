@@ -116,6 +116,24 @@ def _rotary(op: Op, build: Builder) -> tuple[Value, ...]:
     return (build.concatenate(turned, last),)
 
 
+def _block_product(op: Op, build: Builder) -> tuple[Value, ...]:
+    """x wᵀ, with w = (codes - zeros) * scales"""
+    x, codes, *spreads = op.operands
+    rows = _wide(x, build)
+    (columns, depth), blocks, block = codes.shape, spreads[0].shape[1], op.int("block")
+
+    def spread(each: Value) -> Value:
+        repeated = build.broadcast(build.cast(each, rows.dtype), (0, 1), (columns, blocks, block))
+        return build.slice(build.reshape(repeated, (columns, blocks * block)), (0, 0), (columns, depth))
+
+    scales, *zeros = map(spread, spreads)
+    weights = build.cast(codes, rows.dtype)
+    for each in zeros:
+        weights = build.sub(weights, each)
+    weights = build.mul(weights, scales)
+    return (build.cast(build.matmul(rows, build.transpose(weights, (1, 0))), x.dtype),)
+
+
 def _wide(x: Value, build: Builder) -> Value:
     """`x` as composites compute: 16-bit floats in f32."""
     return build.cast(x, F32) if x.dtype in (F16, BF16) else x
@@ -130,6 +148,7 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "gelu": _gelu,
     "attention": _attention,
     "rotary": _rotary,
+    "block_product": _block_product,
     "suppress_boxes": rounds_of_boxes,
     "tree_ensemble": walked_trees,
 }

@@ -81,6 +81,18 @@ def test_matmul_n_bits_with_groups() -> None:
     assert_agrees("MatMulNBits", inputs, constants=["b", "scales", "groups"], K=64, N=5, bits=4, block_size=32)
 
 
+def test_matmul_n_bits_with_groups_as_large_as_blocks_in_any_order() -> None:
+    inputs = {
+        "a": normal(3, 48),
+        "b": integers(0, 256, 5, 3, 8),
+        "scales": normal(5, 3, seed=1),
+        "zeros": None,
+        "groups": np.random.default_rng(3).permutation(np.arange(48, dtype=np.int32) // 16),
+    }
+    constants = ["b", "scales", "groups"]
+    assert_agrees("MatMulNBits", inputs, constants=constants, K=48, N=5, bits=4, block_size=16)
+
+
 def test_matmul_n_bits_of_no_known_form_is_refused() -> None:
     inputs = {"a": normal(3, 64), "b": integers(0, 256, 5, 2, 16), "scales": normal(5, 2)}
     with pytest.raises(UnsupportedError, match="bits is 3"):

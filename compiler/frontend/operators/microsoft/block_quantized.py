@@ -5,6 +5,8 @@ Elements of fewer than 8 bits lie packed in bytes, the first in the lowest bits.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.operator_helpers.linear_quantization import granular
@@ -19,11 +21,6 @@ from onnxc.compiler.ir.module import Value
 
 CODE = "quantization-blocks"
 BYTE = 8
-
-FEW_ROWS = 2
-"""So many rows are multiplied while weights are unpacked, once for each row: one row by 2816x1024 of 4 bits took 0.8 ms
-so and 2.1 ms by a product, which reads unpacked weights from memory.
-"""
 
 
 def unpacked(x: Value, bits: int, ir: Builder) -> Value:
@@ -66,11 +63,6 @@ class _Blocks:
         """How many bytes the zero points of a column take."""
         return -(-self.count * self.bits // BYTE)
 
-    @property
-    def per_byte(self) -> int:
-        """How many elements a byte has."""
-        return BYTE // self.bits
-
 
 @operator("MatMulNBits", since=(1,), domain=MICROSOFT)
 def matmul_n_bits(node: Node, ir: Builder) -> Value:
@@ -86,39 +78,91 @@ def matmul_n_bits(node: Node, ir: Builder) -> Value:
     if min(n, k, size) < 1:
         node.fail("attribute-range", f"N, K and block_size are {n}, {k}, {size}", rule="ONNX Runtime MatMulNBits")
     blocks = _Blocks(n, k, size, -(-k // size), _expect_bits(node))
-    if k % size == 0 and node.optional("g_idx") is None:
-        product_ = _product_by_parts(a, blocks, node, ir)
+    known = _known_weights(blocks, node, ir)
+    if known is not None:
+        product_ = _product_of_codes(ir.cast(a, F32), blocks, known, ir)
     else:
         weights = ir.cast(_weights(blocks, node, ir), a.dtype)
         product_ = ir.matmul(a, ir.transpose(weights, (1, 0)), wide_type(a.dtype))
     return ir.cast(with_last_axis_bias(product_, "bias", node, ir), a.dtype)
 
 
-def _product_by_parts(a: Value, blocks: _Blocks, node: Node, ir: Builder) -> Value:
-    """A B' of whole blocks, in an order of K in which the bytes of a block are read in rows, once for each part."""
-    outer, parts = a.shape[:-1], (blocks.count, blocks.per_byte, blocks.size // blocks.per_byte)
-    apart = ir.reshape(a, (*outer, blocks.count, parts[2], blocks.per_byte))
-    a = ir.transpose(apart, (*range(len(outer) + 1), apart.rank - 1, apart.rank - 2))
-    weights, wide = ir.cast(_weights_by_parts(blocks, node, ir), a.dtype), wide_type(a.dtype)
-    rows = product(outer)
-    if isinstance(rows, int) and rows <= FEW_ROWS:
-        row, factor = ir.broadcast_together(ir.reshape(a, (rows, 1, *parts)), weights)
-        sums = ir.reduce(ir.mul(ir.cast(row, wide), ir.cast(factor, wide)), "sum", (2, 3, 4))
-        return ir.reshape(sums, (*outer, blocks.n))
-    matrix = ir.reshape(weights, (blocks.n, blocks.k))
-    return ir.matmul(ir.reshape(a, (*outer, blocks.k)), ir.transpose(matrix, (1, 0)), wide)
+@dataclass(frozen=True)
+class _Weights:
+    """Weights that the model holds: signed codes i8[N, K], scales and zero points f32[N, blocks].
+
+    order: the elements of K, those of a block side by side.
+    """
+
+    codes: np.ndarray
+    scales: np.ndarray
+    zeros: np.ndarray
+    order: np.ndarray
 
 
-def _weights_by_parts(blocks: _Blocks, node: Node, ir: Builder) -> Value:
-    """f32[N, blocks, parts of a byte, bytes]"""
-    shape = (blocks.n, blocks.count, blocks.size // blocks.per_byte)
-    bytes_ = ir.unsqueeze(_sized(node.input("B"), "B", shape, node, ir), (2,))
-    offsets = ir.unsqueeze(ir.mul(ir.iota((blocks.per_byte,), 0, U8), blocks.bits), (1,))
-    bytes_, offsets = ir.broadcast_together(bytes_, offsets)
-    elements = ir.cast(_part(bytes_, offsets, blocks.bits, ir), F32)
-    scales = ir.cast(_sized(node.input("scales"), "scales", shape[:2], node, ir), F32)
-    shifted = ir.sub(elements, ir.unsqueeze(_zero_points(blocks, node, ir), (2, 3)))
-    return ir.mul(shifted, ir.unsqueeze(scales, (2, 3)))
+def _known_weights(blocks: _Blocks, node: Node, ir: Builder) -> _Weights | None:
+    """The weights where the model holds them; None where it does not, scales are not finite, or groups no blocks."""
+    shape, middle = (blocks.n, blocks.count), 1 << blocks.bits - 1
+    packed = _known("B", (*shape, blocks.size * blocks.bits // BYTE), node, ir)
+    scales, zeros, order = (
+        _known("scales", shape, node, ir),
+        _known_zero_points(blocks, node, ir),
+        _order(blocks, node, ir),
+    )
+    if packed is None or scales is None or zeros is None or order is None:
+        return None
+    if not (np.isfinite(scales).all() and np.isfinite(zeros).all()):
+        return None
+    elements = _elements(packed, blocks.bits).reshape(blocks.n, -1)[:, : blocks.k] - np.uint8(middle)
+    return _Weights(elements.view(np.int8), scales.astype(np.float32), zeros - np.float32(middle), order)
+
+
+def _known(name: str, shape: tuple[int, ...], node: Node, ir: Builder) -> np.ndarray | None:
+    """The elements of an input at `shape`, where the model holds them."""
+    _sized(node.input(name), name, shape, node, ir)
+    array = ir.known_array(node.input(name))
+    return None if array is None else array.reshape(shape)
+
+
+def _known_zero_points(blocks: _Blocks, node: Node, ir: Builder) -> np.ndarray | None:
+    """f32[N, blocks]"""
+    given, shape = node.optional("zero_points"), (blocks.n, blocks.count)
+    if given is None:
+        return np.full(shape, 1 << blocks.bits - 1, np.float32)
+    if given.dtype != U8:
+        zeros = _known("zero_points", shape, node, ir)
+        return None if zeros is None else zeros.astype(np.float32)
+    packed = _known("zero_points", (blocks.n, blocks.packed_count), node, ir)
+    return None if packed is None else _elements(packed, blocks.bits)[:, : blocks.count].astype(np.float32)
+
+
+def _order(blocks: _Blocks, node: Node, ir: Builder) -> np.ndarray | None:
+    """The elements of K, those of a block side by side; None where a group is not as large as its block."""
+    if node.optional("g_idx") is None:
+        return np.arange(blocks.k)
+    groups = _known("g_idx", (blocks.k,), node, ir)
+    if groups is None:
+        return None
+    order = np.argsort(groups, kind="stable")
+    return order if np.array_equal(groups[order], np.arange(blocks.k) // blocks.size) else None
+
+
+def _elements(packed: np.ndarray, bits: int) -> np.ndarray:
+    """u8[..., n] -> u8[..., n * 8 / bits]"""
+    parts = np.empty((*packed.shape, BYTE // bits), np.uint8)
+    for ordinal in range(BYTE // bits):
+        np.bitwise_and(packed >> np.uint8(ordinal * bits), np.uint8((1 << bits) - 1), out=parts[..., ordinal])
+    return parts.reshape(*packed.shape[:-1], -1)
+
+
+def _product_of_codes(a: Value, blocks: _Blocks, weights: _Weights, ir: Builder) -> Value:
+    """A B' of weights that the model holds."""
+    codes = weights.codes
+    if not np.array_equal(weights.order, np.arange(blocks.k)):
+        a, codes = ir.gather(a, ir.constant(weights.order), a.rank - 1), codes[:, weights.order]
+    zeros = ir.constant(weights.zeros) if weights.zeros.any() else None
+    held = ir.constant(np.ascontiguousarray(codes)), ir.constant(weights.scales)
+    return ir.block_product(a, *held, zeros, blocks.bits, blocks.size)
 
 
 def _weights(blocks: _Blocks, node: Node, ir: Builder) -> Value:

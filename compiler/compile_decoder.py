@@ -1,0 +1,112 @@
+"""A model that generates, to a decoder: its program with caches that stay in place, and what picks the next token."""
+
+from dataclasses import replace
+from importlib.resources import files
+
+from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.decoding.keep_caches import Cache, find_caches, keep_caches
+from onnxc.compiler.decoding.last_rows import keep_last_rows
+from onnxc.compiler.decoding.roles import find_roles
+from onnxc.compiler.driver import compile_model, optimize, with_provenance
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.module import Function
+from onnxc.compiler.limits import limited_to
+from onnxc.compiler.model_symbols import expect_known_dims
+from onnxc.compiler.model_texts import model_of_text
+from onnxc.compiler.options import CompileOptions, ModelSource
+from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.decoding.decoder import Decoder
+from onnxc.runtime.decoding.description import Description
+from onnxc.runtime.decoding.load_decoder import make_decoder, with_decoder
+from onnxc.runtime.errors import InputError, UnsupportedError
+
+__all__ = ["compile_decoder", "decoder_artifact", "plan_decoder"]
+
+SAMPLER = "sampler.onnxtxt"
+
+
+def compile_decoder(source: ModelSource, options: CompileOptions, max_length: int | None) -> Decoder:
+    """The decoder of a model whose outputs continue inputs.
+
+    Raises ModelError, UnsupportedError, InputError.
+    """
+    return make_decoder(decoder_artifact(source, options), options.threads, max_length)
+
+
+def decoder_artifact(source: ModelSource, options: CompileOptions) -> Artifact:
+    """The artifact of a decoder: its program, what its inputs are for, and the sampler."""
+    end, checked = back_end(_for_cpu(options)), _checked(source, options)
+    plan, description = _planned(checked, options, end)
+    with limited_to(options.limits):
+        artifact = with_provenance(end.emit(plan), checked, options, end)
+    return with_decoder(artifact, description, _sampler(options))
+
+
+def plan_decoder(source: ModelSource, options: CompileOptions) -> tuple[KernelPlan, Description]:
+    """The plan of a decoder whose caches stay in place, and what its inputs are for."""
+    return _planned(_checked(source, options), options, back_end(_for_cpu(options)))
+
+
+def _for_cpu(options: CompileOptions) -> CompileOptions:
+    if options.target.kind != "cpu":
+        message = f"decoders are for a CPU, the target is {options.target}"
+        raise UnsupportedError(message, code="unsupported-decoder-target")
+    return options
+
+
+def _checked(source: ModelSource, options: CompileOptions) -> CheckedModel:
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    expect_known_dims(checked, options.inputs)
+    return checked
+
+
+def _planned(checked: CheckedModel, options: CompileOptions, end: BackEnd) -> tuple[KernelPlan, Description]:
+    with limited_to(options.limits):
+        lowered = lower_model(checked, options.inputs)
+    module = optimize(lowered, end.passes, options.limits)
+    caches = _expected_caches(module.main)
+    roles = find_roles(module.main, caches)
+    kept = keep_caches(keep_last_rows(module.main, roles.logits), caches)
+    plan = plan_kernels(replace(module, functions=(kept.function,)), end.plan_target, None, kept.in_place)
+    return plan, Description(
+        tokens=roles.tokens,
+        logits=roles.logits,
+        mask=roles.mask,
+        positions=roles.positions,
+        row_positions=roles.row_positions,
+        length=kept.length_name,
+        lengths=kept.lengths,
+        caches={cache.past.producer.name: cache.axis for cache in caches},
+        others=roles.others,
+        vocabulary=roles.vocabulary,
+        longest=roles.longest,
+    )
+
+
+def _expected_caches(function: Function) -> tuple[Cache, ...]:
+    """The caches, of which there is one; inputs that look like one are all among them."""
+    caches = find_caches(function)
+    names = {cache.past.producer.name for cache in caches}
+    missing = [
+        f'"{name}"'
+        for name in (value.producer.name for value in function.body.parameters)
+        if name.startswith("past") and name not in names
+    ]
+    if caches and not missing:
+        return caches
+    what = f"of input {', '.join(missing)}" if missing else "of any input"
+    message = f"no output is the concatenation {what} with new rows, so that there is no cache to keep"
+    raise InputError(message, code="decoder-cache")
+
+
+def _sampler(options: CompileOptions) -> Artifact:
+    """What picks tokens, compiled for the same processor."""
+    text = files("onnxc.compiler.decoding").joinpath(SAMPLER).read_text()
+    own = CompileOptions(options.target, threads=options.threads, cache=options.cache)
+    return compile_model(model_of_text(text, "onnxtxt"), own)

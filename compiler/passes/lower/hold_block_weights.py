@@ -1,0 +1,30 @@
+"""Scales and zero points of weights of few bits as constants, which kernels pack, where all of them are one number."""
+
+import numpy as np
+
+from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
+
+
+def hold_block_weights(module: Module) -> Module:
+    """Makes constants of the broadcasts that canonicalisation makes of uniform scales and zero points."""
+    return rewrite(module, [hold])
+
+
+@rule("block_product")
+def hold(op: Op, build: Rewriter) -> Outcome:
+    """block_product(x, codes, broadcast(constant)) = block_product(x, codes, constant)"""
+    x, codes, *spreads = op.operands
+    if not any(made_by(each, "broadcast") for each in spreads):
+        return None
+    return build.op(op.name, [x, codes, *(_held(each, build) for each in spreads)], op.attributes)
+
+
+def _held(value: Value, build: Rewriter) -> Value:
+    """`value` as a constant; as it is where it is no broadcast of one number."""
+    number = constant_of(unbroadcast(value)[0])
+    shape = [size for size in value.shape if isinstance(size, int)]
+    if number is None or number.ndim or len(shape) < value.rank:
+        return value
+    return build.constant(np.full(shape, number))

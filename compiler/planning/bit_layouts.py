@@ -1,0 +1,81 @@
+"""The layout of weights of few bits: codes packed into words, side by side for the lanes of a vector."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["PackedCodes", "word_bits"]
+
+
+def word_bits(bits: int) -> int:
+    """How wide the words are that codes of so many bits are packed into: that of a lane, or a byte where codes fill it.
+
+    Bytes are widened as they are loaded, which takes one instruction; shifting them out of wider words takes two.
+    """
+    return 8 if bits == 8 else 32
+
+
+@dataclass(frozen=True)
+class PackedCodes:
+    """Codes i8[columns, depth] of `bits` bits as words [panel, word, width]; the last panel is filled up with zeros.
+
+    A word has neighbours along k, the first in the lowest bits. Each block of k begins with a word of its own, and the
+    last word of a block is filled up with zeros.
+    """
+
+    width: int
+    columns: int
+    depth: int
+    bits: int
+    block: int
+
+    def __str__(self) -> str:
+        return f"panels of {self.width} columns, {self.depth} deep, {self.bits} bits in blocks of {self.block}"
+
+    @property
+    def codes(self) -> int:
+        """How many codes a word has."""
+        return word_bits(self.bits) // self.bits
+
+    @property
+    def block_words(self) -> int:
+        """How many words of a column a block has."""
+        return -(-self.block // self.codes)
+
+    @property
+    def words(self) -> int:
+        """How many words a column has."""
+        whole, rest = divmod(self.depth, self.block)
+        return whole * self.block_words + -(-rest // self.codes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array, of bytes."""
+        return (-(-self.columns // self.width), self.words, self.width, word_bits(self.bits) // 8)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        out[...] = 0
+        for panel in range(len(out)):
+            words = self._words(array[panel * self.width : (panel + 1) * self.width])
+            out[panel].view(words.dtype)[:, : len(words), 0] = words.T
+
+    def _words(self, codes: np.ndarray) -> np.ndarray:
+        """[columns, words], of the codes of one panel."""
+        blocks = -(-self.depth // self.block)
+        whole = np.zeros((len(codes), blocks * self.block), np.uint8)
+        whole[:, : self.depth] = codes.view(np.uint8) & np.uint8((1 << self.bits) - 1)
+        if self.block % self.codes:
+            apart = np.zeros((len(codes), blocks, self.block_words * self.codes), np.uint8)
+            apart[:, :, : self.block] = whole.reshape(len(codes), blocks, self.block)
+            whole = apart.reshape(len(codes), -1)
+        words = _joined(whole, self.bits).view(f"<u{word_bits(self.bits) // 8}")
+        return words[:, : self.words]
+
+
+def _joined(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Codes of so many bits, a byte each, in full bytes; neighbours are joined again and again."""
+    while bits < 8:
+        pairs = codes.view("<u2")
+        codes, bits = (pairs | pairs >> (8 - bits)).astype(np.uint8), 2 * bits
+    return codes

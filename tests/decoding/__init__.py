@@ -1,0 +1,1 @@
+"""Decoders: caches in place, sessions, sampling."""

@@ -1,0 +1,41 @@
+"""Codes of few bits as kernels read them: words side by side, each block from a word of its own on."""
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.planning.bit_layouts import PackedCodes
+
+
+def packed(layout: PackedCodes, codes: np.ndarray) -> np.ndarray:
+    out = np.full(layout.shape, 0x55, np.int8)
+    layout.pack(codes.astype(np.int8), out)
+    return out
+
+
+def test_a_word_has_neighbours_the_first_in_the_lowest_bits() -> None:
+    codes = np.array([[1, 2, 3, 4, 5, 6, 7, -8], [-1, 0, 0, 0, 0, 0, 0, 0]])
+    out = packed(PackedCodes(width=4, columns=2, depth=8, bits=4, block=8), codes)
+    assert out.view(np.uint32).reshape(1, 1, 4).tolist() == [[[0x87654321, 0x0000000F, 0, 0]]]
+
+
+def test_blocks_begin_with_words() -> None:
+    """Blocks of 10 codes of 4 bits have two words; the last one, of 3, has one."""
+    layout = PackedCodes(width=1, columns=1, depth=13, bits=4, block=10)
+    out = packed(layout, np.arange(1, 14).reshape(1, 13) % 8)
+    assert layout.words == 3
+    assert out.view(np.uint32).ravel().tolist() == [0x07654321, 0x21, 0x543]
+
+
+@pytest.mark.parametrize(("bits", "words"), [(2, [0x1B]), (8, [3, 2, 1, 0])])
+def test_words_are_as_wide_as_lanes_or_one_code_of_a_byte(bits: int, words: list[int]) -> None:
+    layout = PackedCodes(width=1, columns=1, depth=4, bits=bits, block=4)
+    out = packed(layout, np.array([[3, 2, 1, 0]]))
+    assert out.view(np.uint32 if bits == 2 else np.uint8).ravel().tolist() == words
+
+
+def test_the_last_panel_is_filled_up_with_zeros() -> None:
+    layout = PackedCodes(width=2, columns=3, depth=2, bits=8, block=2)
+    assert packed(layout, np.array([[1, 2], [3, 4], [5, 6]])).tolist() == [
+        [[[1], [3]], [[2], [4]]],
+        [[[5], [0]], [[6], [0]]],
+    ]
