@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import UNITS
 from onnxc.compiler.planning import kernel_work
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, ConvolutionSchedule
@@ -11,7 +11,6 @@ from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSche
 __all__ = ["DeviceWork", "work_of"]
 
 _PRODUCTS = ("dot", "convolution", "attention")
-_UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
 
 _THREE_PRODUCTS = 3
 """f32 as accurate as f32 itself takes so many products of tensor cores."""
@@ -29,7 +28,7 @@ def work_of(kernel: Kernel) -> DeviceWork:
     """The work of one launch of a kernel."""
     work = kernel_work.work_of(kernel)
     products = [op for op in kernel.block.ops if op.name in _PRODUCTS]
-    unit: Unit = _UNITS.get(products[0].operands[0].dtype, "fp32") if products else "fp32"
+    unit: Unit = UNITS.get(products[0].operands[0].dtype, "fp32") if products else "fp32"
     is_exact = unit == "tf32" and _operand_form(kernel) == "tf32x3"
     repeats = _THREE_PRODUCTS if is_exact else 1
     return DeviceWork(work.read_bytes, work.written_bytes, work.flops, unit, repeats)

@@ -16,8 +16,11 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
     convolution_measures,
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
+from onnxc.compiler.codegen_gpu.schedules.orderings import ordering_candidates, ordering_measures
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
-from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
+from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
+from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT, reads_any_view
@@ -51,6 +54,12 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return attention_candidates(problem, case, target, f32_operands)
             case "reduction":
                 return reduction_candidates(problem, case, target)
+            case "ordering":
+                return ordering_candidates(problem, case)
+            case "scatter":
+                return scatter_candidates(problem, case)
+            case "scan":
+                return scan_candidates(problem, case)
         return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -72,6 +81,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         computes=_COMPUTES,
         inlines_movements=True,
         writes_several=_WRITES_SEVERAL,
+        shares_code=True,
+        reads_padding=convolution.reads_padding,
     )
 
 
@@ -89,6 +100,9 @@ _MEASURES = {
     "convolution": convolution_measures,
     "attention": attention_measures,
     "reduction": reduction_measures,
+    "ordering": ordering_measures,
+    "scatter": scatter_measures,
+    "scan": scan_measures,
 }
 
 
@@ -104,5 +118,10 @@ _CHECKS = {
     "scan_axis": scan.is_native,
 }
 
-is_native = native_rule(lambda kind: NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
+TAKE_NARROW = (None, "contraction", "concatenate")
+"""What takes floats of 8 bits: inline ops, and the kernels of anchors that multiply or move elements."""
+
+is_native = native_rule(
+    lambda kind: NATIVE_DTYPES if kind in TAKE_NARROW else COMPUTED_DTYPES, EMITTERS, table_of, _CHECKS
+)
 """Whether an op has a kernel for its element types."""

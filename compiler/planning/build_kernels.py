@@ -1,6 +1,6 @@
 """From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -34,9 +34,12 @@ class BoundProblem:
     nodes: tuple[Location, ...]
 
 
-def build_kernel(group: Group) -> BoundProblem:
-    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance."""
-    inputs = _inputs(group)
+def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
+    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance.
+
+    read: the constants of one element that are read from the weights all the same.
+    """
+    inputs = _inputs(group, read)
     names = _symbol_names([value.tensor for value in inputs], list(group.ops))
     replacements: dict[str, Dim] = {old: Size.symbol(new) for old, new in names.items()}
     inner: dict[Value, Value] = {}
@@ -108,12 +111,12 @@ def _nodes(group: Group) -> tuple[Location, ...]:
     return tuple(dict.fromkeys(op.location for op in ops if op.location is not None))
 
 
-def _inputs(group: Group) -> tuple[Value, ...]:
+def _inputs(group: Group, read: Collection[Op]) -> tuple[Value, ...]:
     """What the group reads from memory, in order of use."""
-    inline = _inline_constants(group)
+    inline = inline_constants(group).difference(read)
     made = {result for op in group.ops if not _is_constant(op) or op in inline for result in op.results}
-    read = (operand for op in group.ops for operand in op.operands)
-    return tuple(dict.fromkeys(value for value in read if value not in made))
+    wanted = (operand for op in group.ops for operand in op.operands)
+    return tuple(dict.fromkeys(value for value in wanted if value not in made))
 
 
 def _is_constant(op: Op) -> bool:
@@ -124,7 +127,7 @@ def _holds_constant(value: Value) -> bool:
     return value.op is not None and _is_constant(value.op)
 
 
-def _inline_constants(group: Group) -> set[Op]:
+def inline_constants(group: Group) -> set[Op]:
     """The constants of one element that only ops read which need no memory: they stay in the code."""
     small = {op for op in group.ops if _is_constant(op) and op.array().size == INLINE_ELEMENTS}
     for op in group.ops:

@@ -10,6 +10,7 @@ from itertools import product
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.planning.fuse_kernels import ReadsPadding, reads_no_padding
 from onnxc.compiler.planning.fusion.groups import Computes, Reads
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule
@@ -88,7 +89,8 @@ class PlanTarget:
     write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
     operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
     concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
-    several values of one shape.
+    several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads these.
+    reads_padding: whether the kernel of an anchor pads an operand as it reads it.
     """
 
     name: str
@@ -103,6 +105,8 @@ class PlanTarget:
     computes: Computes = field(default_factory=dict)
     inlines_movements: bool = False
     writes_several: Collection[KernelKind] = ()
+    shares_code: bool = False
+    reads_padding: ReadsPadding = reads_no_padding
 
 
 def choose_schedules(

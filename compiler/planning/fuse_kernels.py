@@ -6,7 +6,7 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.module import Op, Value
@@ -30,6 +30,9 @@ INDEX_LIMIT = 8
 
 An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
+BYTE = 8
+"""The bits of what is kept in memory rather than the floats that it stands for."""
+
 EVALUATION_LIMIT = 512
 """The most that a group evaluates its ops: once for each index at which one is wanted, which movements multiply.
 
@@ -44,6 +47,14 @@ INLINED_PARTS = 4
 
 An estimate: rolled images have two parts, merged patches four; a masked load costs less than a launch does."""
 
+ReadsPadding = Callable[[Op, int], bool]
+"""Whether the kernel of an anchor reads what an operand, by its ordinal, is padded of, and has the padding itself."""
+
+
+def reads_no_padding(anchor: Op, ordinal: int) -> bool:
+    """The answer of a target whose kernels want padding in memory."""
+    return False
+
 
 def fuse_kernels(
     ops: Sequence[Op],
@@ -51,6 +62,7 @@ def fuse_kernels(
     reads: Reads,
     arranges: Collection[KernelKind] = (),
     computes: Computes = NOTHING,
+    reads_padding: ReadsPadding = reads_no_padding,
     *,
     inlines_movements: bool = False,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
@@ -60,7 +72,7 @@ def fuse_kernels(
     write their result with its axes in any order and shape. inlines_movements: whether concatenations of a few parts,
     and reshapes that join axes, are computed where they are read.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges, computes, inlines_movements=inlines_movements)
+    fusion = _Fusion(ops, outputs, reads, arranges, computes, reads_padding, inlines_movements=inlines_movements)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -76,6 +88,12 @@ def element_cost(op: Op) -> int:
     return 1 if cost is None else cost
 
 
+def _is_number(value: Value) -> bool:
+    """Whether a value is a constant of one element, or one repeated, which no kernel would rather read from memory."""
+    maker = value.op.operands[0].op if value.op is not None and value.op.name == "broadcast" else value.op
+    return maker is not None and maker.name == "constant" and maker.array().size == 1
+
+
 _ONE_INDEX: Indices = frozenset((0,))
 
 
@@ -87,6 +105,7 @@ class _Fusion:
         reads: Reads,
         arranges: Collection[KernelKind],
         computes: Computes,
+        reads_padding: ReadsPadding,
         *,
         inlines_movements: bool,
     ) -> None:
@@ -94,6 +113,7 @@ class _Fusion:
         self.reads = reads
         self.arranges = arranges
         self.computes = computes
+        self.reads_padding = reads_padding
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -143,9 +163,30 @@ class _Fusion:
             group.ops.update(dict.fromkeys(following))
             self.epilogues.update(following)
         while is_widening(group.last) and self._is_read_inline(group.outputs[0]):
-            self.epilogues.remove(group.last)
-            del group.ops[group.last]
-            group.outputs = group.last.operands
+            self._leave(group, (group.last,))
+        self._leave(group, self._dequantisation(group) if self._is_read_inline(group.outputs[0]) else ())
+
+    def _leave(self, group: Group, ops: Sequence[Op]) -> None:
+        """Leaves the last ops of an epilogue, the last one first, to those that read the result."""
+        for op in ops:
+            self.epilogues.remove(op)
+            del group.ops[op]
+            group.outputs = (next(operand for operand in op.operands if not _is_number(operand)),)
+
+    def _dequantisation(self, group: Group) -> tuple[Op, ...]:
+        """What makes floats of bytes at the end of an epilogue, the last op first, where it may be done again."""
+        ops: list[Op] = []
+        value, cost = group.outputs[0], 0
+        while value.op in self.epilogues and value.op in group.ops and cost + element_cost(value.op) <= REPEAT_LIMIT:
+            op = value.op
+            varying = [operand for operand in op.operands if not _is_number(operand)]
+            if len(varying) != 1:
+                break
+            ops.append(op)
+            cost, value = cost + element_cost(op), varying[0]
+            if op.name == "cast" and value.dtype.bits <= BYTE < op.dtype().bits:
+                return tuple(ops)
+        return ()
 
     def _arrange(self, group: Group) -> None:
         """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes.
@@ -212,7 +253,9 @@ class _Fusion:
                 # What is narrow is kept in memory, and widened by all that read it; so is what is repeated.
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
-            if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
+            if op.name != "constant" and (
+                value in self.buffered or (not _is_number(value) and self._is_repeated(value))
+            ):
                 self.buffered.add(value)
                 self._write(op, value)
             else:
@@ -344,6 +387,10 @@ class _Fusion:
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
+        ordinals = [ordinal for ordinal, value in enumerate(group.anchor.operands) if value == operand]
+        if operand.op in self.inside and all(self.reads_padding(group.anchor, ordinal) for ordinal in ordinals):
+            self._join(group, operand.op)
+            operand = operand.op.operands[0]
         value, chain = self._movements(operand)
         while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
             value = chain.pop().results[0]

@@ -57,10 +57,14 @@ def operand_view(value: Value) -> View | None:
 
 def operand_views(op: Op) -> tuple[View, ...]:
     """The strided views that all operands of an op are; asking it of others is a defect of the caller."""
-    views = tuple(map(operand_view, op.operands))
-    known = tuple(view for view in views if view is not None)
-    assert len(known) == len(views), op
-    return known
+    return tuple(map(known_view, op.operands))
+
+
+def known_view(value: Value) -> View:
+    """The strided view that a value is; asking it of another is a defect of the caller."""
+    view = operand_view(value)
+    assert view is not None, value
+    return view
 
 
 def split_axes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[tuple[int, ...], ...] | None:

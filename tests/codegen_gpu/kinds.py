@@ -84,6 +84,7 @@ KINDS: Mapping[str, Kind] = {
     "reduce_all": Kind(("T[1, 10000000]",), lambda ir, x: ir.reduce(x, "sum", (0, 1)), ("LDG.E.128",)),
     "reduce_few": Kind(("T[N, M]",), lambda ir, x: ir.sqrt(ir.reduce(x, "max", (0,)))),
     "arg_reduce": Kind(("T[N, 1000]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False)),
+    "arg_reduce_shared": Kind(("T[1, 128256]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False), dtypes=("f32",)),
     "contraction": Kind(("T[1024, 768]", "T[768, 3072]", "T[3072]"), _linear, ("HGMMA", "LDGSTS|UTMALDG")),
     "contraction_symbolic": Kind(("T[M, 768]", "T[768, 768]", "T[768]"), _linear, ("LDGSTS|UTMALDG",)),
     "contraction_blocks": Kind(
@@ -117,8 +118,17 @@ KINDS: Mapping[str, Kind] = {
     ),
     "contraction_arranged": Kind(("T[64*B, 49, 96]", "T[96, 96]", "T[B, 3136, 96]"), _windows, dtypes=("bf16",)),
     "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
+    "scan_shared": Kind(("T[1, 1000000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False), dtypes=("f32",)),
     "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
+    "scatter_last": Kind(
+        ("T[1000, 64]", "i64[600, 1]", "T[600, 64]"),
+        lambda ir, x, i, u: ir.scatter_nd(x, i, u, "set"),
+        ("RED|ATOM",),
+        ("f32",),
+    ),
     "ordering": Kind(("T[16, 1000]",), lambda ir, x: ir.top_k(x, 5, 1, True)),
+    "ordering_digits": Kind(("T[4, 5000]",), lambda ir, x: ir.sort(x, 1, False), dtypes=("f32", "i64")),
+    "ordering_rounds": Kind(("T[4, 128256]",), lambda ir, x: ir.top_k(x, 50, 1, True), dtypes=("f32",)),
     "random": Kind((), lambda ir: ir.random_bits((64, 64), 7), dtypes=("u32",)),
 }
 

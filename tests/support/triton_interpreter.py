@@ -84,8 +84,11 @@ _NAMES = {"rint": "round", "fmod": "rem"} | {
 _LIBRARY = SimpleNamespace(**{name: _library_function(meaning) for name, meaning in _NAMES.items()})
 
 
+_BYTES = {tl.float8e4nv: ml_dtypes.float8_e4m3fn, tl.float8e5: ml_dtypes.float8_e5m2}
+
+
 def _patch() -> None:
-    """What Triton 3.6 to 3.9 get wrong: bf16, which is kept as bits, conditions that are spread, extrema of NaN."""
+    """What Triton 3.6 to 3.9 get wrong: bf16 and 8-bit floats, kept as bits, conditions spread, extrema of NaN."""
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     original, original_cast = builder.create_dot, builder.cast_impl
 
@@ -103,6 +106,8 @@ def _patch() -> None:
         data: np.ndarray = operand.data
         if operand.dtype.scalar == tl.bfloat16:
             return (data.astype(np.uint32) << 16).view(np.float32)
+        if operand.dtype.scalar in _BYTES:
+            return data.view(_BYTES[operand.dtype.scalar]).astype(np.float32)
         return data
 
     def create_dot(self: object, a: object, b: object, d: interpreter.TensorHandle, *rest: object) -> object:

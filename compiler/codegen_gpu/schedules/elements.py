@@ -13,10 +13,7 @@ from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     Joining,
-    OrderingSchedule,
     PointwiseSchedule,
-    ScanSchedule,
-    ScatterSchedule,
     Schedule,
     Tile,
     Warps,
@@ -49,12 +46,6 @@ SQUARE = 64
 
 SMALLEST_CROSSED = 16
 """Axes of fewer elements are not worth a square tile."""
-
-LONGEST, MOST_LINES, SCAN_TILE = 1024, 16, 2048
-"""Places of a line in a tile of a scan, lines, and elements."""
-
-ORDERING_TILE = Tile(32, 64)
-"""Elements to be placed, by elements that they are compared with."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -97,30 +88,9 @@ def _window(problem: KernelProblem) -> Schedule:
     return WindowSchedule(algorithm="flat", block=block, workers=warps)
 
 
-def _scatter(problem: KernelProblem) -> Schedule:
-    block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    return ScatterSchedule(algorithm="flat", block=block, workers=warps)
-
-
-def _scan(problem: KernelProblem) -> Schedule:
-    op = next(op for op in problem.block.ops if op.name == "scan_axis")
-    length = op.results[0].shape[op.int("axis")]
-    width = max(1, min(LONGEST, power_of_two(length))) if isinstance(length, int) else LONGEST
-    return ScanSchedule(
-        algorithm="tiles", tile=Tile(max(1, min(SCAN_TILE // width, MOST_LINES)), width), workers=Warps(4)
-    )
-
-
-def _ordering(problem: KernelProblem) -> Schedule:
-    return OrderingSchedule(algorithm="counting", tile=ORDERING_TILE, workers=Warps(4))
-
-
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
     "window": _window,
-    "scatter": _scatter,
-    "scan": _scan,
-    "ordering": _ordering,
 }
 """The one way in which each of these kinds is computed."""

@@ -5,23 +5,25 @@ Which tiles there are is not known here: contractions.py and convolutions.py nam
 
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.schedules.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cards import Unit, card_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
+from onnxc.compiler.target import Target
 
-__all__ = ["TILED_DTYPES", "Products", "arithmetic_of", "product_seconds", "splits"]
+__all__ = ["TILED_DTYPES", "UNITS", "Products", "arithmetic_of", "multiplies", "product_seconds", "splits"]
 
-TILED_DTYPES = frozenset((F32, F16, BF16, I8))
+TILED_DTYPES = frozenset((F32, F16, BF16, I8, F8E4M3FN, F8E5M2))
 """Element types that tensor cores multiply; f32 in three products of its parts, or in one less exact."""
+
+UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8", F8E4M3FN: "fp8", F8E5M2: "fp8"}
+"""Which of its units multiplies them."""
 
 MOST_PARTS = 16
 """How many programs share a tile at most."""
 
 LEAST_ITERATIONS = 8
 """What each of the programs that share a tile does at least."""
-
-_UNITS: dict[DType, Unit] = {F32: "tf32", F16: "fp16", BF16: "bf16", I8: "int8"}
 
 _ITERATION_BYTES = 4096
 """What could be loaded while an iteration of the pipeline is synchronised."""
@@ -48,6 +50,11 @@ class Products:
     def iterations(self, depth: int) -> int:
         """How often `depth` products are made at a time along k."""
         return self.segments * -(-self.depth // depth)
+
+
+def multiplies(dtype: DType, target: Target) -> bool:
+    """Whether the tensor cores of a target multiply a type."""
+    return dtype in TILED_DTYPES and UNITS[dtype] in card_of(target).peak
 
 
 def arithmetic_of(dtype: DType, sums: DType, f32_operands: str) -> Arithmetic:
@@ -89,7 +96,7 @@ def _work(products: Products, tile: Tile, warps: Warps, split: int, arithmetic: 
         memory_bytes=products.operand_bytes + products.batch * products.rows * products.columns * item,
         cache_bytes=loaded,
         operations=operations,
-        unit=_UNITS[products.dtype],
+        unit=UNITS[products.dtype],
         programs=programs,
         programs_per_sm=2 if warps.count == 4 else 1,
         steps=max(1, steps // warps.stages),
