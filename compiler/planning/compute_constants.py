@@ -91,7 +91,10 @@ def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
     steps = split_steps(block, target.is_native, symbols)
     for step, outputs in zip(steps, needed_after(steps, block.results), strict=True):
         if isinstance(step, tuple):
-            groups, _ = fuse_kernels(step, outputs, target.reads, target.arranges, target.reads_padding)
+            groups, _ = fuse_kernels(
+                *(step, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
+                inlines_movements=target.inlines_movements,
+            )
             yield from (group.last for group in groups)
         else:
             yield step

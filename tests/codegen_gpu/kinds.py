@@ -75,6 +75,24 @@ def _recurrence(ir: Builder, x: Value, first: Value, w: Value) -> Sequence[Value
     return ir.op("recurrence", (first, first, x, w), attributes, blocks, (first.type, stacked) * 2)
 
 
+def _growing_attention(ir: Builder, q: Value, k: Value, v: Value, cos: Value, sin: Value) -> Value:
+    """Attention of rotary queries to a cache in f32, as models store it: both are computed where they are read."""
+    a, b = (ir.slice_axis(q, 3, start, 32) for start in (0, 32))
+    c, s = (ir.broadcast(factor, (2, 3), a.shape) for factor in (cos, sin))
+    turned = ir.concatenate([ir.sub(ir.mul(a, c), ir.mul(b, s)), ir.add(ir.mul(a, s), ir.mul(b, c))], 3)
+    y = ir.attention(turned, ir.cast(k, q.dtype), ir.cast(v, q.dtype), None, 0.125, False, 0.0)
+    return ir.reshape(ir.transpose(y, (0, 2, 1, 3)), (q.shape[0], q.shape[2], 768))
+
+
+def _windows(ir: Builder, x: Value, w: Value, residual: Value) -> Value:
+    """A product of windows of 7 x 7 pixels that is added to, and written as, an image of 56 x 56."""
+    batch = residual.shape[0]
+    pixels = ir.transpose(ir.reshape(residual, (batch, 8, 7, 8, 7, 96)), (0, 1, 3, 2, 4, 5))
+    total = ir.add(ir.dot(x, w, "amk,kn->amn"), ir.reshape(pixels, (64 * batch, 49, 96)))
+    image = ir.transpose(ir.reshape(total, (batch, 8, 8, 7, 7, 96)), (0, 1, 3, 2, 4, 5))
+    return ir.reshape(image, (batch, 3136, 96))
+
+
 KINDS: Mapping[str, Kind] = {
     "pointwise": Kind(("T[4096, 256]", "T[4096, 256]"), _chain, ("LDG.E.128", "STG.E.128")),
     "pointwise_symbolic": Kind(("T[N]", "T[N]"), _chain, ("LDG.E.128", "STG.E.128")),
@@ -117,6 +135,13 @@ KINDS: Mapping[str, Kind] = {
         lambda ir, q, k, v, mask: ir.attention(q, k, v, mask, 0.1, False, 0.0),
         ("MUFU.EX2",),
     ),
+    "attention_growing": Kind(
+        ("T[B, 12, S, 64]", "f32[B, 4, P, 64]", "f32[B, 4, P, 64]", "T[S, 32]", "T[S, 32]"),
+        _growing_attention,
+        ("MUFU.EX2",),
+        ("bf16",),
+    ),
+    "contraction_arranged": Kind(("T[64*B, 49, 96]", "T[96, 96]", "T[B, 3136, 96]"), _windows, dtypes=("bf16",)),
     "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
     "scan_shared": Kind(("T[1, 1000000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False), dtypes=("f32",)),
     "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
