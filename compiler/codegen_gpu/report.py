@@ -80,7 +80,11 @@ class _Report:
         code = self.codes[reported.variant.kernel]
         return {
             **reported.json(self.sizes),
-            "steps": [step for each in reported.launch.variants for step in self._steps(each)],
+            "steps": [
+                step
+                for each in reported.launch.variants
+                for step in self._steps(each, is_typical=each is reported.variant)
+            ],
             "launches": len(code.steps),
             **self._estimate(work_of(reported.kernel), reported.own, code.steps),
         }
@@ -109,8 +113,11 @@ class _Report:
         seconds = estimate.seconds + (len(steps) - 1) * estimate.fixed
         return {"seconds": float(f"{seconds:.3g}"), "bound": estimate.bound}
 
-    def _steps(self, variant: Variant) -> Iterator[JsonValue]:
-        """The launches of the device that a variant takes; what decided its schedule stands with the first."""
+    def _steps(self, variant: Variant, *, is_typical: bool) -> Iterator[JsonValue]:
+        """The launches of the device that a variant takes; what decided its schedule stands with the first.
+
+        is_typical: whether typical calls take it.
+        """
         kernel = self.plan.kernels[variant.kernel]
         own = dict(zip(kernel.symbols, variant.sizes, strict=True))
         when = " and ".join(map(str, variant.guard))
@@ -120,6 +127,7 @@ class _Report:
                 "kernel": self.kernels[step.source].key[:_SHOWN_KEY],
                 "programs": self.sizes.json(substitute(product(step.grid), own)),
                 "stages": step.source.stages,
+                "is_typical": is_typical,
                 **({"when": when} if when else {}),
                 **({"why": why} if why else {}),
             }

@@ -12,7 +12,8 @@ from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS, Group
+from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS
+from onnxc.compiler.planning.fusion.groups import Group
 
 BEYOND_ALL = 1 << 63
 """So many elements an int64 does not count, and no memory holds."""

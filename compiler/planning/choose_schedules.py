@@ -6,14 +6,15 @@ size that a target names samples of is divided further, so that in each range on
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import Reads, ReadsPadding, reads_no_padding
+from onnxc.compiler.planning.fuse_kernels import ReadsPadding, reads_no_padding
+from onnxc.compiler.planning.fusion.groups import Computes, Reads
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
@@ -116,10 +117,13 @@ class PlanTarget:
     first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
     preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape. sweep: the cost at each number of a case's sweep, infinite
-    where a schedule must not be taken; asked for where a measure has samples.
-    shares_code: whether kernels that differ in numbers alone are one, which reads these. reads_padding: whether the
-    kernel of an anchor pads an operand as it reads it.
+    write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
+    operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
+    concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
+    several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads these.
+    reads_padding: whether the kernel of an anchor pads an operand as it reads it. sweep: the
+    cost at each number of a case's sweep, infinite where a schedule must not be taken; asked for where a measure has
+    samples.
     """
 
     name: str
@@ -132,6 +136,9 @@ class PlanTarget:
     compiles_steps: bool = False
     arranges: Collection[KernelKind] = ()
     sweep: Callable[[KernelProblem, Schedule, Case], np.ndarray] | None = None
+    computes: Computes = field(default_factory=dict)
+    inlines_movements: bool = False
+    writes_several: Collection[KernelKind] = ()
     shares_code: bool = False
     reads_padding: ReadsPadding = reads_no_padding
 

@@ -267,9 +267,6 @@ class FakeDriver:
         problem = self.memory.free(address, on_device=False)
         return self._wrong(problem) if problem else SUCCESS
 
-    def cuMemHostGetDevicePointer(self, out: "ctypes._Pointer[c_void_p]", address: int, flags: int) -> None:
-        out[0] = address
-
     def cuPointerGetAttribute(self, out: int, which: int, address: int) -> int:
         if which != 9 or not self.memory.is_on_device(address):
             return INVALID_VALUE

@@ -8,7 +8,6 @@ import numpy as np
 from onnxc.compiler.codegen_gpu.schedules.cards import card_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, Work, cost_model
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
-    NARROW_SHARE,
     UNITS,
     WARP_GROUP_ROWS,
     arithmetic_of,
@@ -23,6 +22,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import AttentionSchedule, Joining, Tile, Warps
+from onnxc.compiler.planning.views import operand_view
 from onnxc.compiler.target import Target
 
 __all__ = [
@@ -48,6 +48,10 @@ Both are a matter of the time that a second launch takes: fewer keys are a few t
 
 HALVES, MOST_RANGES = 2, 2
 """How often the queries of a tile are halved where there are few programs; the ranges of queries that have tiles."""
+
+COMPUTING_WARPS = 8
+"""Warps of a program that computes what it reads: llama_small_decode, which turns queries and narrows its cache, has
+kernels of 255 registers and stack in 4 warps."""
 
 JOINED = 1024
 """Elements of the result in a program that joins slices."""
@@ -133,7 +137,7 @@ def _tiles_seconds(
     pieces = -(-keys // tile.columns)
     products = programs * pieces * tile.rows * tile.columns * (width + value_width)
     if tile.rows < WARP_GROUP_ROWS:
-        products = products / NARROW_SHARE
+        products = products / cost_model(target).calibration.narrow_share
     work = Work(
         memory_bytes=item * (queries * heads + sequences * keys * groups) * (width + value_width),
         cache_bytes=programs * pieces * tile.columns * (width + value_width) * item,
@@ -177,6 +181,8 @@ def _schedule(op: Op, split: int, case: Case, target: Target, f32_operands: str)
     width, value_width, heads, groups = known_sizes((q.shape[3], v.shape[3], q.shape[1], k.shape[1]))
     widths = max(LEAST_SIZE, power_of_two(width)), max(LEAST_SIZE, power_of_two(value_width))
     rows, keys, warps = _tile(q.dtype, max(widths), target)
+    if any(operand_view(operand) is None for operand in (q, k, v)):
+        warps = max(warps, COMPUTING_WARPS)
     queries = q.shape[2]
     known = power_of_two(queries) if isinstance(queries, int) else rows
     if split > 1:

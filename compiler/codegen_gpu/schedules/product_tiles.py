@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit, card_of
-from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, Work
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, Calibration, CostModel, Work
 from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, only_atom
@@ -20,7 +20,6 @@ from onnxc.compiler.planning.size_ranges import sample_sizes
 from onnxc.compiler.target import Target
 
 __all__ = [
-    "NARROW_SHARE",
     "TILED_DTYPES",
     "UNITS",
     "WARP_GROUP_ROWS",
@@ -55,11 +54,8 @@ MOST_SAMPLED, MOST_SAMPLED_TIMES = 1 << 17, 1 << 7
 GATHERED_BELOW = 256
 """So many rows in one stride fill tiles of their own, which block copies read; fewer are gathered with the others."""
 
-_ITERATION_BYTES = 4096
-"""What could be loaded while an iteration of the pipeline is synchronised."""
-
-WARP_GROUP_ROWS, NARROW_SHARE = 64, 0.6
-"""Tiles of fewer rows are multiplied by single warps, at this share of the peak."""
+WARP_GROUP_ROWS = 64
+"""Tiles of fewer rows are multiplied by single warps."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ def product_seconds(
     products: Products, tile: Tile, warps: Warps, split: int, arithmetic: Arithmetic, model: CostModel
 ) -> Amount:
     """What the launches of tiles take, `split` programs sharing each, with the launch that adds up their parts."""
-    total = model.estimate(_work(products, tile, warps, split, arithmetic)).seconds
+    total = model.estimate(_work(products, tile, warps, split, arithmetic, model.calibration)).seconds
     if split > 1:
         partial = products.batch * products.rows * products.columns * F32.itemsize
         joined = Work(memory_bytes=(split + 1) * partial, programs=np.maximum(1, partial // 4096))
@@ -137,7 +133,9 @@ def product_seconds(
     return total
 
 
-def _work(products: Products, tile: Tile, warps: Warps, split: int, arithmetic: Arithmetic) -> Work:
+def _work(
+    products: Products, tile: Tile, warps: Warps, split: int, arithmetic: Arithmetic, calibration: Calibration
+) -> Work:
     """What the launch of tiles does."""
     item = products.dtype.itemsize
     programs = products.programs(tile, split)
@@ -146,9 +144,9 @@ def _work(products: Products, tile: Tile, warps: Warps, split: int, arithmetic: 
     if arithmetic.operands == "tf32x3":
         operations *= 3
     if tile.rows < WARP_GROUP_ROWS:
-        operations /= NARROW_SHARE
+        operations /= calibration.narrow_share
     # Small tiles load more than tensor cores can multiply meanwhile.
-    loaded = 1.0 * programs * steps * ((tile.rows + tile.columns) * tile.depth * item + _ITERATION_BYTES)
+    loaded = 1.0 * programs * steps * ((tile.rows + tile.columns) * tile.depth * item + calibration.iteration_bytes)
     written = products.batch * products.rows * products.columns * (item if split == 1 else split * F32.itemsize)
     return Work(
         memory_bytes=products.operand_bytes + written,
