@@ -7,12 +7,13 @@ from math import prod
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, Size, lower_bound
-from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS, Group
+from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS
+from onnxc.compiler.planning.fusion.groups import Group
 
 BEYOND_ALL = 1 << 63
 """So many elements an int64 does not count, and no memory holds."""
@@ -53,13 +54,7 @@ def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
 
 def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem | None:
     """The kernel where symbols of its own have these sizes; None where no call gets to it with them."""
-    replacements: dict[str, Dim] = dict(sizes)
-    block = problem.block
-    inner = {
-        value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
-        for value in block.parameters
-    }
-    copied = _copied(block.ops, inner, replacements, block.results)
+    copied = _copied_block(problem.block, dict(sizes))
     return replace(problem, block=copied) if _is_possible(copied) else None
 
 
@@ -87,12 +82,21 @@ def _copied(
             op.name,
             tuple(inner[operand] for operand in op.operands),
             {name: _substitute(value, replacements) for name, value in op.attributes.items()},
-            (),
+            tuple(_copied_block(block, replacements) for block in op.blocks),
             tuple(substitute_type(type, replacements) for type in op.result_types),
         )
         copies.append(copy)
         inner.update(zip(op.results, copy.results, strict=True))
     return Block(parameters, tuple(copies), tuple(inner[value] for value in results))
+
+
+def _copied_block(block: Block, replacements: Mapping[str, Dim]) -> Block:
+    """A block within an op, with sizes in place of symbols."""
+    inner = {
+        value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
+        for value in block.parameters
+    }
+    return _copied(block.ops, inner, replacements, block.results)
 
 
 def _location(group: Group) -> Location | None:
@@ -149,7 +153,8 @@ def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, s
     for type in types:
         for dim in type.known_shape:
             order.update(dict.fromkeys(_ordered_symbols(dim)))
-    for op in ops:
+    nested = [op for outer in ops for block in outer.blocks for op in walk(block)]
+    for op in (*ops, *nested):
         for name in sorted(op.attributes):
             order.update(dict.fromkeys(_attribute_symbols(op.attributes[name])))
         for result in op.results:

@@ -58,7 +58,8 @@ def _wanted(block: Block, target: PlanTarget) -> Iterator[Op]:
     known = _of_constants(block)
     outside = {value for op in block.ops if not known.issuperset(op.results) for value in op.operands}
     outside.update(block.results)
-    cones = {op: _cone(op) for op in block.ops if op.results and op.result in known & outside}
+    read = known & outside
+    cones = {op: _cone(op) for op in block.ops if not read.isdisjoint(op.results)}
     kept = [op for op, cone in cones.items() if not _repeats(op, cone)]
     written = frozenset(_written(block, target) if kept else ())
     for op in kept:
@@ -72,12 +73,13 @@ def _repeats(op: Op, cone: Iterable[Op]) -> bool:
 
 
 def _of_constants(block: Block) -> frozenset[Value]:
-    """The values that ops make of constants alone."""
+    """The values that ops with one result make of constants alone."""
     same: set[Value] = set()
     made: set[Value] = set()
     for op in block.ops:
-        is_static = all(isinstance(type, TensorType) and type.is_static for type in op.result_types)
-        if PRIMITIVES[op.name].kind in COMPUTED and is_static and same.issuperset(op.operands):
+        if len(op.results) != 1 or PRIMITIVES[op.name].kind not in COMPUTED:
+            continue
+        if isinstance(op.result.type, TensorType) and op.result.type.is_static and same.issuperset(op.operands):
             same.update(op.results)
             made.update(op.results if op.operands else ())
     return frozenset(made)
@@ -89,7 +91,10 @@ def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
     steps = split_steps(block, target.is_native, symbols)
     for step, outputs in zip(steps, needed_after(steps, block.results), strict=True):
         if isinstance(step, tuple):
-            groups, _ = fuse_kernels(step, outputs, target.reads, target.arranges, target.reads_padding)
+            groups, _ = fuse_kernels(
+                *(step, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
+                inlines_movements=target.inlines_movements,
+            )
             yield from (group.last for group in groups)
         else:
             yield step

@@ -88,6 +88,8 @@ def _flops(op: Op) -> Dim:
         case "convolution":
             filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
             return 2 * elements * product(filters[:axis] + filters[axis + 1 :])
+        case "recurrence":
+            return op.dim("trips") * _total(_flops(inner) for block in op.blocks for inner in block.ops)
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])

@@ -17,6 +17,7 @@ from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fusion.merge_groups import merge_groups
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Branch,
@@ -141,7 +142,11 @@ class _Planner:
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena, or in place."""
         target = self.target
-        groups, aliases = fuse_kernels(ops, outputs, target.reads, target.arranges, target.reads_padding)
+        groups, aliases = fuse_kernels(
+            *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
+            inlines_movements=target.inlines_movements,
+        )
+        groups = merge_groups(groups, aliases, target.writes_several)
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
         bound = share_code(groups) if target.shares_code else [build_kernel(group) for group in groups]

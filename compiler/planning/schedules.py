@@ -24,6 +24,7 @@ __all__ = [
     "OrderingSchedule",
     "Packing",
     "PointwiseSchedule",
+    "RecurrenceSchedule",
     "ReductionSchedule",
     "ScanSchedule",
     "ScatterSchedule",
@@ -347,10 +348,29 @@ class AttentionSchedule(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressionSchedule(Schedule):
-    """`heap`: each class of each image by one thread, which takes its boxes from a heap."""
+class RecurrenceSchedule(Schedule):
+    """`whole`: a program computes all units of some rows; `shared`: so many `parts` of them are computed by a program
+    each, and these wait for each other in every round.
 
-    algorithm: Literal["heap"]
+    tile: rows by units of a program, `depth` products at a time. groups: of how many tiles of rows the programs run at
+    the same time, 0 for all.
+    """
+
+    algorithm: Literal["whole", "shared"]
+    tile: Tile
+    arithmetic: Arithmetic
+    parts: int = 1
+    groups: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressionSchedule(Schedule):
+    """`heap`: each class of each image by one thread, which takes its boxes from a heap; `rounds`: by one program, that
+    looks for the best of all boxes as often as one stays, `block` boxes at a time.
+    """
+
+    algorithm: Literal["heap", "rounds"]
+    block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

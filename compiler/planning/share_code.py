@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, inline_constants
-from onnxc.compiler.planning.fuse_kernels import Group
+from onnxc.compiler.planning.fusion.groups import Group
 
 __all__ = ["share_code"]
 

@@ -67,6 +67,21 @@ def known_view(value: Value) -> View:
     return view
 
 
+def split_axes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[tuple[int, ...], ...] | None:
+    """For a reshape that only splits axes: the new axes that each old one becomes, one or more; None for any other."""
+    runs: list[tuple[int, ...]] = []
+    start = 0
+    for size in before:
+        stop = start + 1
+        while stop < len(after) and product(after[start:stop]) != size:
+            stop += 1
+        if product(after[start:stop]) != size or start == len(after):
+            return None
+        runs.append(tuple(range(start, stop)))
+        start = stop
+    return tuple(runs) if start == len(after) else None
+
+
 def _broadcast(view: View, op: Op) -> View | None:
     shape = op.dims("shape")
     strides: list[Dim] = [0] * len(shape)

@@ -203,11 +203,11 @@ def test_models_of_kernels_alone_are_one_launch_of_a_graph(name: str) -> None:
 
 
 def test_what_is_copied_inside_of_a_call_is_what_the_report_says() -> None:
-    """At every size: downloads before the step on the host, and uploads of what it has made."""
+    """At every size: the number of what is picked comes down, and nothing else in the middle of the call."""
     model, feeds = middle()
     run = compile_for_fake(model.SerializeToString())
     expected = [transfer for transfer in find_transfers(run.plan) if transfer.is_certain]
-    assert {transfer.direction for transfer in expected} == {"download", "upload"}
+    assert {transfer.direction for transfer in expected} == {"download"}
     for feed in feeds:
         length, found = feed["x"].size, np.count_nonzero(feed["x"] ** 2 > 0.5)
         before = dict(run.driver.copied_bytes)
@@ -220,7 +220,8 @@ def test_what_is_copied_inside_of_a_call_is_what_the_report_says() -> None:
             chosen = (transfer.bytes for transfer in expected if transfer.direction == direction)
             return sum(evaluate(size, {**dict.fromkeys(symbols_of(size), found), **sizes}) for size in chosen)
 
-        assert copied["DtoH"] == total("download") + outputs
+        # The status block is copied before the step on the host and at the end.
+        assert copied["DtoH"] == total("download") + outputs + 2 * 64
         assert copied["HtoD"] == total("upload") + feed["x"].nbytes
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, place_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import MULTIPLIED, register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -208,8 +209,8 @@ def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, inde
     b, value, root = frame.b, anchor.results[0], frame.root
     accumulated = F32 if value.dtype.is_float else value.dtype
     e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
-    place = e.strided(index, row_major(root.shape))
-    e.store(e.value(root, index), root.dtype, frame.output(), place)
+    place = place_in_result(e, root, index)
+    e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place)
 
 
 def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
@@ -255,8 +256,7 @@ def _emit_general(frame: KernelFrame) -> KernelCode:
         result_type = dot.results[0].dtype
         e.bound[dot.results[0]] = emit_cast(total, accumulator, result_type, b)
         root = frame.root
-        where = e.strided(index, row_major(root.shape))
-        e.store(e.value(root, index), root.dtype, frame.output(), where)
+        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place_in_result(e, root, index))
 
     return frame.flat(product(dot.results[0].shape), write, frame.kernel.scheduled(ContractionSchedule).tile.columns)
 

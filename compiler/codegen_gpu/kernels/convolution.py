@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, place_tile, precision_option, write_result
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, place_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -349,7 +350,7 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
         for_each_tap(b, [axis.taps for axis in axes], visit)
         result = op.results[0]
         e.bound[result] = emit_cast(total, summed_in, result.dtype, b)
-        where = e.strided(index, row_major(frame.root.shape))
-        e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
+        root = frame.root
+        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place_in_result(e, root, index))
 
     return frame.flat(product(op.results[0].shape), write, frame.kernel.scheduled(ConvolutionSchedule).tile.columns)

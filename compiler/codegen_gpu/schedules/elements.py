@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.dtypes import F32, DType
+from onnxc.compiler.ir.dtypes import BOOL, F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.domain import affine_domain, crossed_axis
@@ -15,6 +15,7 @@ from onnxc.compiler.planning.schedules import (
     Joining,
     PointwiseSchedule,
     Schedule,
+    SuppressionSchedule,
     Tile,
     Warps,
     WindowSchedule,
@@ -46,6 +47,9 @@ SQUARE = 64
 
 SMALLEST_CROSSED = 16
 """Axes of fewer elements are not worth a square tile."""
+
+BOXES = 2048
+"""Boxes that a program compares at a time, 8 for each thread of 8 warps."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -88,9 +92,19 @@ def _window(problem: KernelProblem) -> Schedule:
     return WindowSchedule(algorithm="flat", block=block, workers=warps)
 
 
+def _suppression(problem: KernelProblem) -> Schedule:
+    """Scratch memory for a mark of each box of each class."""
+    op = next(op for op in problem.block.ops if op.name == "suppress_boxes")
+    marks = product(op.operands[1].shape) * BOOL.itemsize
+    boxes = op.operands[1].shape[2]
+    block = min(BOXES, max(1, power_of_two(boxes))) if isinstance(boxes, int) else BOXES
+    return SuppressionSchedule(algorithm="rounds", block=block, shared_bytes=marks, workers=Warps(8))
+
+
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
     "window": _window,
+    "suppress_boxes": _suppression,
 }
 """The one way in which each of these kinds is computed."""
