@@ -30,7 +30,7 @@ from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.values import HostValue
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.program import Binding, Check, Symbol
-from onnxc.runtime.signature import Signature, TensorInfo
+from onnxc.runtime.signature import Signature, TensorInfo, without_random_state
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.values import is_optional_type, own_values
 
@@ -110,7 +110,7 @@ def function_signature(function: Function, frozen: Sequence[str] = ()) -> Signat
                 later.append((slot, axis, dim))
     checks = [Check(slot, axis, render(dim, lambda name: f"s[{numbers[name]}]")) for slot, axis, dim in later]
     parameters, results = function.body.parameters, function.body.results
-    return Signature(
+    signature = Signature(
         tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in numbers),
         tuple(_info(parameter.producer.name, parameter, function) for parameter in parameters),
         tuple(_info(name, result, function) for name, result in zip(function.result_names, results, strict=True)),
@@ -118,6 +118,7 @@ def function_signature(function: Function, frozen: Sequence[str] = ()) -> Signat
         tuple(checks),
         tuple(frozen),
     )
+    return without_random_state(signature)
 
 
 def _shape(value: Value) -> tuple[Dim, ...]:

@@ -8,11 +8,12 @@ import numpy as np
 
 from onnxc.compiler.frontend.external.save import save_model
 from onnxc.compiler.frontend.read import LoadedModel
-from onnxc.compiler.frontend.training.programs import RANDOM_STATE, Variable
+from onnxc.compiler.frontend.training.programs import Variable
 from onnxc.compiler.frontend.training.write_variables import with_values
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.plain_files import AnyPath
+from onnxc.runtime.random_state import RANDOM_STATE, mixed_words
 from onnxc.runtime.signature import TensorInfo
 from onnxc.runtime.state_program import StateProgram, Variables
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
 __all__ = ["Trainer"]
-
-_WORD = 0xFFFFFFFF
-_LONG_WORD = 0xFFFFFFFFFFFFFFFF
 
 
 class Trainer:
@@ -129,7 +127,7 @@ class Trainer:
 
     def _run(self, program: StateProgram, feed: Mapping[str, object]) -> dict[str, "SlotValue"]:
         """Runs a program that may draw; every one draws other numbers."""
-        outputs = program.run(self._variables, feed, _random_words(*map(int, self._random)))
+        outputs = program.run(self._variables, feed, mixed_words(*map(int, self._random)))
         self._random[1] += 1
         return outputs
 
@@ -139,20 +137,6 @@ class Trainer:
             message = f"algorithm is {ordinal!r}, expected None or an ordinal below {count}"
             raise InputError(message, code="unknown-algorithm")
         return self._algorithms[ordinal]
-
-
-def _random_words(seed: int, count: int) -> np.ndarray:
-    """u32[2]: words that look random, of a state and its count.
-
-    Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014, mix64.
-    """
-    mixed = 0
-    for word in (seed, count):
-        mixed = mixed + word + 0x9E3779B97F4A7C15 & _LONG_WORD
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ mixed >> shift) * factor & _LONG_WORD
-        mixed ^= mixed >> 31
-    return np.array([mixed & _WORD, mixed >> 32], np.uint32)
 
 
 def _seed(seed: object) -> int:

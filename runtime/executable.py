@@ -65,7 +65,7 @@ class Executable:
         self._input_count = len(signature.inputs)
         # What is added to a call by the required inputs alone; it is empty where they are all, or not the first ones.
         self._trailing = _trailing_defaults(signature, self._defaults)
-        self._fast_call = engine.fast_call()
+        self._fast_call = _fast_call(signature, engine, self._defaults)
         # The sizes at shapes that were checked before.
         self._sizes: dict[Shapes, tuple[int, ...]] = {}
         self._lock = Lock()
@@ -221,11 +221,16 @@ class Executable:
         As ONNX Runtime has it, `run(["y"], {"x": x})` is the list of the outputs that are named, `run(None, {"x": x})`
         that of all.
 
-        Raises as a call by position does. `seed` is reserved for models that draw numbers. stream: for models on a
-        device, the handle of a CUDA stream (0: the default one) on which the call is enqueued. It is not waited for,
-        unless an output is to be on the host: outputs are there in the order of the stream, and where the data was not
-        legal (an index out of range), `numpy` or `wait` of an output raises. Without a stream the call is complete, and
-        its outputs are there for every stream, when this returns.
+        seed: what the draws of nodes without a seed of their own depend on, each node and each round of a loop by
+        itself: from 0 to 2^64 - 1. The same one gives the same numbers; None is what a call by position gives. A model
+        that draws nothing gives the same for all.
+
+        stream: for models on a device, the handle of a CUDA stream (0: the default one) on which the call is enqueued.
+        It is not waited for, unless an output is to be on the host: outputs are there in the order of the stream, and
+        where the data was not legal (an index out of range), `numpy` or `wait` of an output raises. Without a stream
+        the call is complete, and its outputs are there for every stream, when this returns.
+
+        Raises as a call by position does.
         """
         if out is None or isinstance(inputs, Mapping):
             return self._run_by_name(inputs, out, seed, stream)
@@ -251,15 +256,13 @@ class Executable:
         seed: int | None = None,
         stream: int | None = None,
     ) -> dict[str, "SlotValue"]:
-        if seed is not None:
-            raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
         if stream is not None:
             raise InputError(
                 "a stream was passed, and the model was compiled for the CPU", code="stream-without-device"
             )
         try:
-            if out is not None:
-                return self._run_into(self._signature.by_name(inputs), expect_outputs(out))
+            if out is not None or seed is not None:
+                return self._run_into(self._signature.by_name(inputs), expect_outputs({} if out is None else out), seed)
             return dict(zip(self._output_names, self._run_named(inputs), strict=True))
         except MemoryError as problem:
             raise call_out_of_memory(problem) from problem
@@ -296,8 +299,11 @@ class Executable:
                 self._sizes[shapes] = sizes
         return sizes
 
-    def _run_into(self, inputs: Sequence[object], out: Mapping[str, object]) -> dict[str, "SlotValue"]:
-        values = self._signature.import_values(inputs, self._defaults)
+    def _run_into(
+        self, inputs: Sequence[object], out: Mapping[str, object], seed: int | None
+    ) -> dict[str, "SlotValue"]:
+        defaults = self._signature.with_seed(seed, self._defaults)
+        values = self._signature.import_values(inputs, defaults)
         arrays = {name: self._expect_output(name, array) for name, array in out.items()}
         given = [arrays[name] for name in self._output_names if name in arrays]
         direct = len(given) == len(self._output_names) and _can_be_written(given, values)
@@ -336,6 +342,17 @@ class Executable:
             state = " that cannot be written to" if isinstance(array, np.ndarray) and array.dtype == info.dtype else ""
             raise InputError(f'out "{name}" is {describe(array)}{state}, expected {info.text}', code="output-type")
         return array
+
+
+def _fast_call(
+    signature: Signature, engine: Engine, defaults: Mapping[int, np.ndarray]
+) -> Callable[..., Sequence["SlotValue"] | None] | None:
+    """The engine's faster way, for the inputs of the signature."""
+    call = engine.fast_call()
+    if call is None or not signature.draws:
+        return call
+    words = defaults[len(signature.inputs)]
+    return lambda *inputs: call(*inputs, words)
 
 
 def _trailing_defaults(signature: Signature, defaults: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -23,7 +23,7 @@ from onnxc.runtime.image_ties import is_tied, program_digest
 from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.saved_file import SavedFile, stated_digest
-from onnxc.runtime.signature import Signature, first_inputs, program_signature
+from onnxc.runtime.signature import Signature, first_inputs, program_signature, without_random_state
 from onnxc.runtime.thread_pool import pool_handle
 from onnxc.runtime.unavailable import UnavailableEngine
 
@@ -125,7 +125,8 @@ def signature_of(artifact: Artifact) -> Signature:
     """What a call of the artifact must pass."""
     program, division = artifact.program, artifact.division
     signature = program_signature(program, _texts(artifact.provenance.get("frozen_inputs")))
-    return signature if division is None else first_inputs(signature, division.inputs_of_caller(program))
+    whole = signature if division is None else first_inputs(signature, division.inputs_of_caller(program))
+    return without_random_state(whole)
 
 
 def program_engine(artifact: Artifact, image: Image | None, threads: int | None) -> ProgramEngine:

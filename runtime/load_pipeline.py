@@ -10,7 +10,7 @@ from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import image_of, program_engine, signature_of
 from onnxc.runtime.pipeline_engine import PipelineEngine, PipelineExecutable, RunningSegment, Split, Transfer
 from onnxc.runtime.program import JsonValue
-from onnxc.runtime.signature import Signature, first_inputs
+from onnxc.runtime.signature import Signature, first_inputs, without_random_state
 from onnxc.runtime.thread_pool import available_threads
 
 __all__ = ["CompiledSegment", "make_pipeline"]
@@ -70,5 +70,5 @@ def _whole_signature(segments: Sequence[RunningSegment], inputs: int) -> Signatu
         for segment in segments
         for output, info in zip(segment.outputs, segment.signature.outputs[segment.sent :], strict=True)
     }
-    first = first_inputs(segments[0].signature, inputs)
+    first = without_random_state(first_inputs(segments[0].signature, inputs))
     return replace(first, outputs=tuple(outputs[index] for index in sorted(outputs)))

@@ -15,6 +15,7 @@ from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
+from onnxc.runtime.random_state import RANDOM_STATE, seed_words
 from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value, is_optional_type
 
@@ -31,6 +32,7 @@ __all__ = [
     "program_signature",
     "shapes_of",
     "tensor_info",
+    "without_random_state",
 ]
 
 
@@ -67,7 +69,8 @@ class Signature:
     """The inputs and outputs of a program in order, and how shapes become sizes.
 
     `bindings` say where a size is read (slot: the number of the input), `checks` which axes must have a size that is
-    known then. `frozen` are the initializers that would be inputs, had they not been compiled in.
+    known then. `frozen` are the initializers that would be inputs, had they not been compiled in. `draws`: whether the
+    program has the random state as one more input, behind these, for which a call passes a seed.
     """
 
     symbols: tuple[Symbol, ...]
@@ -76,6 +79,7 @@ class Signature:
     bindings: tuple[Binding, ...]
     checks: tuple[Check, ...]
     frozen: tuple[str, ...] = ()
+    draws: bool = False
 
     @cached_property
     def required(self) -> tuple[int, ...]:
@@ -142,7 +146,15 @@ class Signature:
         if missing:
             names = ", ".join(f'"{self.inputs[index].name}"' for index in missing)
             raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
-        return tuple(self._import(import_tensor, index, value, defaults) for index, value in enumerate(values))
+        found = tuple(self._import(import_tensor, index, value, defaults) for index, value in enumerate(values))
+        return (*found, defaults[len(self.inputs)]) if self.draws else found
+
+    def with_seed(self, seed: object, defaults: Mapping[int, np.ndarray]) -> Mapping[int, np.ndarray]:
+        """The defaults of a call with this seed, None for none; a program that draws nothing has no use for it."""
+        if seed is None:
+            return defaults
+        words = seed_words(seed)
+        return {**defaults, len(self.inputs): words} if self.draws else defaults
 
     def _import(
         self, import_tensor: ImportTensor[T], index: int, value: object, defaults: Mapping[int, np.ndarray]
@@ -239,6 +251,14 @@ def first_inputs(signature: Signature, count: int) -> Signature:
     assert all(binding.slot < count for binding in signature.bindings), signature
     checks = tuple(check for check in signature.checks if check.slot < count)
     return replace(signature, inputs=signature.inputs[:count], checks=checks)
+
+
+def without_random_state(signature: Signature) -> Signature:
+    """The signature whose last input is none of the model's, if it is the random state."""
+    found = [(info.name, info.shape, info.optional) for info in signature.inputs[-1:]]
+    if found != [(RANDOM_STATE, (2,), True)]:
+        return signature
+    return replace(first_inputs(signature, len(signature.inputs) - 1), draws=True)
 
 
 def tensor_info(parameter: Parameter) -> TensorInfo:

@@ -15,6 +15,7 @@ from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.program import Parameter, Program
+from onnxc.runtime.random_state import RANDOM_STATE
 from onnxc.runtime.signature import default_shape
 
 __all__ = ["swap_weights"]
@@ -45,7 +46,7 @@ def swap_weights(artifact: Artifact, values: Mapping[str, object]) -> Artifact:
 
 def _weight(program: Program, name: str) -> Parameter:
     """The input of this name, which has a default."""
-    weights = {parameter.name: parameter for parameter in program.inputs if parameter.default is not None}
+    weights = {parameter.name: parameter for parameter in program.inputs if _is_weight(parameter)}
     if name not in weights:
         known = ", ".join(weights) or "none: compile with freeze_params=False"
         raise InputError(f"there is no weight {name!r} to swap; there are {known}", code="unknown-weight")
@@ -53,6 +54,10 @@ def _weight(program: Program, name: str) -> Parameter:
         message = f"weight {name!r} holds texts, which take another number of bytes each time"
         raise UnsupportedError(message, code="unsupported-option")
     return weights[name]
+
+
+def _is_weight(parameter: Parameter) -> bool:
+    return parameter.default is not None and parameter.name != RANDOM_STATE
 
 
 def _fitting(parameter: Parameter, value: object) -> np.ndarray:

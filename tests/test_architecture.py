@@ -55,6 +55,7 @@ ALLOWED = {
         "onnxc.compiler.limits",
         "onnxc.runtime.errors",
         "onnxc.runtime.plain_files",
+        "onnxc.runtime.random_state",
         "onnxc.runtime.safetensors",
         "onnxc.runtime.sparse_tensor",
     ),

@@ -15,7 +15,7 @@ class InputOptions:
     `dims` fixes a symbol or gives its range; `shapes` and `dtypes` replace an input's. Where `freeze_params` is false,
     initializers are inputs with a default, but for those that decide shapes. `strict`: a declared shape that is wrong
     is an error. `floats` replaces the element type of all floats of the model. `random_state` names an input, u32[2],
-    on which all draws without a seed depend.
+    on which all draws without a seed depend; without it a program that draws gets such an input, with zeros as default.
     """
 
     dims: Mapping[str, int | SizeRange] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.element_types import dtype_of_element_type
 from onnxc.compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.building.random_state import RandomState
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
@@ -53,8 +54,13 @@ class NotYetSupported(Exception):
 class SubgraphLowering(Protocol):
     """Lowers a graph attribute within the scope of its node."""
 
-    def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
-        """The results of `graph` with its inputs bound to `parameters`; ops are made by `ir`."""
+    def __call__(
+        self, graph: Graph, parameters: Sequence[Value], ir: Builder, rounds: Sequence[Value] = ()
+    ) -> tuple[Value, ...]:
+        """The results of `graph` with its inputs bound to `parameters`; ops are made by `ir`.
+
+        rounds: i64[] of each loop that the node makes of the graph, the outermost first.
+        """
 
     def forget(self) -> None:
         """What was lowered so far for this node was an attempt: the types found in it count no more."""
@@ -72,8 +78,8 @@ class Node:
     """One node to lower. Operands are None where an optional input is absent.
 
     `key` stands for this lowering of the node. `may_split`: whether it may ask for the cases of a condition. `assumed`:
-    what its condition is in the case at hand. `random_state`: u32[2] on which its draws depend, None where they are the
-    same in every call. `warnings` collects what is wrong and does not matter.
+    what its condition is in the case at hand. `random_state`: what its draws depend on, None where they are the same in
+    every call. `warnings` collects what is wrong and does not matter.
     """
 
     graph_node: GraphNode
@@ -82,7 +88,7 @@ class Node:
     key: CaseKey
     may_split: bool
     assumed: bool | None
-    random_state: Value | None = None
+    random_state: RandomState | None = None
     warnings: list[Diagnostic] = field(default_factory=list)
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable, LoadAgain, call_out_of_memory, copy_into, expect_outputs
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.engine import DeviceEngine
@@ -55,14 +55,12 @@ class DeviceExecutable(Executable):
         seed: int | None = None,
         stream: int | None = None,
     ) -> dict[str, "SlotValue"]:
-        if seed is not None:
-            raise UnsupportedError("run(seed=...) is not yet supported", code="unsupported-option")
         if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or stream < 0):
             message = f"stream is {stream!r}, expected the handle of a CUDA stream as a number"
             raise InputError(message, code="stream-type")
         given = {} if out is None else expect_outputs(out)
         try:
-            outputs = self._call(self._signature.by_name(inputs), given, stream)
+            outputs = self._call(self._signature.by_name(inputs), given, stream, seed)
         except MemoryError as problem:
             raise call_out_of_memory(problem) from problem
         return dict(zip(self._output_names, outputs, strict=True))
@@ -70,17 +68,21 @@ class DeviceExecutable(Executable):
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
         return self._call(inputs, {}, None)
 
-    def _call(self, inputs: Sequence[object], out: Mapping[str, object], stream: int | None) -> list["SlotValue"]:
-        engine = self._device_engine
+    def _call(
+        self, inputs: Sequence[object], out: Mapping[str, object], stream: int | None, seed: int | None = None
+    ) -> list["SlotValue"]:
+        engine, defaults = self._device_engine, self._signature.with_seed(seed, self._defaults)
+        # The random state of a call comes from the host.
+        may_be_resident = engine.runs_resident and not out and not self._signature.draws
         with engine.call(stream) as call:
-            arrays = resident_arrays(inputs, self._expected, call) if engine.runs_resident and not out else None
+            arrays = resident_arrays(inputs, self._expected, call) if may_be_resident else None
             if arrays:
                 sizes = self._sizes_at(tuple([array.shape for array in arrays]), arrays)
                 return [*engine.run_resident(call, arrays, sizes)]
             values = self._signature.import_with(
                 lambda value, dtype, what, expected: import_tensor(value, dtype, what, expected, call),
                 inputs,
-                self._defaults,
+                defaults,
             )
             sizes = self._sizes_of(values)
             wanted = self._wanted(values, out, call)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_executable
 from onnxc.runtime.native import fast_call
@@ -167,9 +167,8 @@ def test_a_wrong_call_is_an_input_error(call: Callable[[Executable], object], co
     assert_same(np.asarray(exe(X)), affine(X))
 
 
-def test_a_seed_is_not_yet_supported() -> None:
-    with pytest.raises(UnsupportedError):
-        executable().run({"x": X}, seed=1)
+def test_a_seed_changes_nothing_where_nothing_is_drawn() -> None:
+    assert_same(np.asarray(executable().run({"x": X}, seed=1)["y"]), affine(X))
 
 
 def test_a_default_may_be_left_out_or_replaced() -> None:

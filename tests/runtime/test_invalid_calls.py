@@ -149,7 +149,7 @@ CASES: dict[str, Case] = {
     "an output of another shape": Case(
         "output-shape", WEIGHTED, lambda exe: exe.run({"x": V}, out={"y": np.ones(4, np.float32)})
     ),
-    "a seed": Case("unsupported-option", BYTES, lambda exe: exe.run({"x": [1]}, seed=1)),
+    "a seed": Case("seed-range", BYTES, lambda exe: exe.run({"x": [1]}, seed=-1)),
     "a stream": Case("stream-without-device", BYTES, lambda exe: exe.run({"x": [1]}, stream=1)),
     # What data tells
     "an index beyond the end": Case(

@@ -28,9 +28,12 @@ from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.frontend.lower.weights import weight_names
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.building.random_state import RandomState
+from onnxc.compiler.ir.dtypes import U32
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.runtime.errors import ModelWarning, UnsupportedError
+from onnxc.runtime.random_state import RANDOM_STATE
 
 __all__ = ["Lowered", "lower_model", "lower_typed"]
 
@@ -135,9 +138,25 @@ def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: 
     for name, tensor in graph.initializers.items():
         if name not in scope:
             scope[name] = ir.constant(tensor.array())
-    state = None if options.random_state is None else scope[options.random_state]
-    outcome = lower_graph(Frame((graph,), scope, ir, attempt, session, random_state=state))
+    state = ir.parameter(RANDOM_STATE, TensorType(U32, (2,)))
+    if options.random_state is not None:
+        given = scope[options.random_state]
+        assert given is not None, options
+        state = given
+    outcome = lower_graph(Frame((graph,), scope, ir, attempt, session, random_state=RandomState(state)))
+    draws = options.random_state is None and any(state in op.operands for op in ir.ops)
+    if not session.types_all and (draws or RANDOM_STATE in defaults):
+        _expect_no_input(RANDOM_STATE, graph)
+    if draws:
+        parameters, defaults = [*parameters, state], {**defaults, RANDOM_STATE: np.zeros(2, np.uint32)}
     return _module(graph, parameters, outcome, defaults, ir)
+
+
+def _expect_no_input(name: str, graph: Graph) -> None:
+    """UnsupportedError where the model has an input or initializer of a name that is the compiler's."""
+    if name in graph.initializers or any(info.name == name for info in graph.inputs):
+        message = f'the model has an input or initializer "{name}", which is what the random state of a model is called'
+        raise UnsupportedError(message, code="reserved-name")
 
 
 def _inputs(

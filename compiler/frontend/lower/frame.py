@@ -11,6 +11,7 @@ from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.building.random_state import RandomState
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 
@@ -100,7 +101,7 @@ class Frame:
     key: CaseKey = ()
     is_inlined: bool = False
     order: int = 0
-    random_state: Value | None = None
+    random_state: RandomState | None = None
 
     @property
     def graph(self) -> Graph:

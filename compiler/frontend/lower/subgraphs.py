@@ -42,14 +42,16 @@ class Subgraphs:
         """The types found since the node was come to are those of an attempt."""
         self.frame.attempt.types.clear()
 
-    def __call__(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> tuple[Value, ...]:
+    def __call__(
+        self, graph: Graph, parameters: Sequence[Value], ir: Builder, rounds: Sequence[Value] = ()
+    ) -> tuple[Value, ...]:
         if len(graph.inputs) != len(parameters):
             message = f"the graph {graph.name} has {len(graph.inputs)} inputs, and the node gives {len(parameters)}"
             rule = f"ONNX {self.node.operator}, graph attributes"
             raise model_error([error("subgraph-arity", message, self.node.location, (), rule)])
         attempt = self.frame.attempt
         before = attempt.objection_count
-        outcome = self.lower_graph(self._within(graph, parameters, ir))
+        outcome = self.lower_graph(self._within(graph, parameters, ir, rounds))
         if isinstance(outcome, ConditionSplit):
             raise CasesNeeded(outcome)
         missing = [info.name for info, result in zip(graph.outputs, outcome, strict=True) if result is None]
@@ -59,7 +61,7 @@ class Subgraphs:
             raise SubgraphFailed
         return tuple(result for result in outcome if result is not None)
 
-    def _within(self, graph: Graph, parameters: Sequence[Value], ir: Builder) -> Frame:
+    def _within(self, graph: Graph, parameters: Sequence[Value], ir: Builder, rounds: Sequence[Value]) -> Frame:
         """The frame in which the nodes of `graph` are lowered."""
         inner = dict(self.frame.scope)
         for info, parameter in zip(graph.inputs, parameters, strict=True):
@@ -67,6 +69,7 @@ class Subgraphs:
             inner[info.name] = parameter
         names = {info.name for info in graph.inputs}
         inner |= {name: ir.constant(tensor.array()) for name, tensor in graph.initializers.items() if name not in names}
+        state = self.frame.random_state
         return replace(
             self.frame,
             graphs=(*self.frame.graphs, graph),
@@ -74,6 +77,7 @@ class Subgraphs:
             ir=ir,
             key=self.frame.key_of(self.node, next(self.calls)),
             is_inlined=ir is self.frame.ir,
+            random_state=None if state is None else state.within(rounds),
         )
 
     def _expect_element_type(self, info: ValueInfo, parameter: Value) -> None:

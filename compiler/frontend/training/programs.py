@@ -14,11 +14,9 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, Tensor, ValueInfo
 from onnxc.compiler.frontend.training.graphs import Binding, TrainingGraphs
 from onnxc.compiler.ir.dtypes import U32
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.random_state import RANDOM_STATE
 
-__all__ = ["RANDOM_STATE", "Program", "TrainingPrograms", "Update", "Variable", "training_programs"]
-
-RANDOM_STATE = "onnxc:random_state"
-"""What the random state is called, among inputs and among the variables of a trainer."""
+__all__ = ["Program", "TrainingPrograms", "Update", "Variable", "training_programs"]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 What it has, and where it differs: docs/compat_onnxruntime.md.
 """
 
+import operator
+
 from onnxc import __version__ as __version__
 from onnxc.compat.onnxruntime.io_binding import IOBinding
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg
@@ -15,6 +17,7 @@ from onnxc.compat.onnxruntime.options import (
 )
 from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtDeviceVendorId, OrtMemType, OrtValue, SparseTensor
 from onnxc.compat.onnxruntime.providers import get_all_providers, get_available_providers
+from onnxc.compat.onnxruntime.seeds import choose_seed
 from onnxc.compat.onnxruntime.session import InferenceSession
 
 __all__ = [
@@ -52,7 +55,11 @@ def set_default_logger_verbosity(verbosity: int) -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Changes nothing: operators that draw have their seeds from the model."""
+    """Sessions that are made from now on draw by this seed, other numbers in each run.
+
+    Without it, what has no seed in the model draws the same in every run.
+    """
+    choose_seed(operator.index(seed))
 
 
 def enable_telemetry_events() -> None:

@@ -16,6 +16,7 @@ from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg, metadata_
 from onnxc.compat.onnxruntime.options import RunOptions, SessionOptions
 from onnxc.compat.onnxruntime.ort_values import OrtValue, ort_outputs
 from onnxc.compat.onnxruntime.providers import chosen_providers
+from onnxc.compat.onnxruntime.seeds import RunSeeds
 from onnxc.compat.onnxruntime.source import open_model
 from onnxc.compat.onnxruntime.status import Fail, InvalidArgument, as_input_errors, as_model_errors
 from onnxc.runtime.executable import Executable
@@ -60,6 +61,7 @@ class InferenceSession:
         self._overridable = {arg.name for arg in self._model.overridable}
         self._compiled: dict[bool, Executable] = {}
         self._lock = Lock()
+        self._seeds = RunSeeds()
         self._started_ns = time.time_ns()
         self._last_feed: dict[str, object] | None = None
 
@@ -188,7 +190,8 @@ class InferenceSession:
         if self._options.enable_profiling:
             self._last_feed = values
         with as_input_errors():
-            return [_listed(value) for value in executable.run(wanted, values)]
+            outputs = executable.run(values, seed=self._seeds.next())
+            return [_listed(outputs[name]) for name in wanted]
 
     def _executable(self, *, is_open: bool) -> Executable:
         """The compiled model, with initializers as constants or, where a run passes others, as inputs."""

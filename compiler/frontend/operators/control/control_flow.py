@@ -63,7 +63,7 @@ def loop(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         true = nested.constant(np.array(True))
-        kept, *results = node.lower_subgraph(body, (iteration, true, *carried), nested)
+        kept, *results = node.lower_subgraph(body, (iteration, true, *carried), nested, (iteration,))
         if condition is None and limit is not None:
             _truth(kept, node)
             return true, *results
@@ -97,7 +97,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
             at = nested.sub(nested.size(length - 1), iteration) if backwards else iteration
             elements.append(nested.gather(value, at, axis))
         expect_declared_shapes(body, (*carried, *elements), node)
-        results = node.lower_subgraph(body, (*carried, *elements), nested)
+        results = node.lower_subgraph(body, (*carried, *elements), nested, (iteration,))
         _expect_kept_shapes(carried, results, node)
         return nested.constant(np.array(True)), *results
 

@@ -82,7 +82,7 @@ def _scan_one(batch: _Batch, index: Value, node: Node, ir: Builder) -> tuple[Val
         steps = [backwards if direction else step for direction in batch.directions]
         elements = [nested.gather(value, at, 0) for value, at in zip(scanned, steps, strict=True)]
         expect_declared_shapes(node.graph("body"), (*carried, *elements), node)
-        results = node.lower_subgraph(node.graph("body"), (*carried, *elements), nested)
+        results = node.lower_subgraph(node.graph("body"), (*carried, *elements), nested, (index, step))
         if own is not None:
             runs = nested.less(step, own)
             after = [nested.select(runs, new, old) for new, old in zip(results, carried, strict=False)]

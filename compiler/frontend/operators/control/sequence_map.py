@@ -48,7 +48,7 @@ def sequence_map(node: Node, ir: Builder) -> tuple[Value, ...]:
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         elements = [_element(value, iteration, nested) for value in inputs]
         expect_declared_shapes(body, elements, node)
-        results = node.lower_subgraph(body, elements, nested)
+        results = node.lower_subgraph(body, elements, nested, (iteration,))
         longer = [_appended(sequence, result, node, nested) for sequence, result in zip(carried, results, strict=True)]
         return nested.constant(np.array(True)), *longer
 
@@ -60,7 +60,7 @@ def _unrolled(inputs: Sequence[Value], count: int, node: Node, ir: Builder) -> t
     for ordinal in range(count):
         elements = [value if (known := known_elements(value)) is None else known[ordinal] for value in inputs]
         expect_declared_shapes(node.graph("body"), elements, node)
-        results.append(node.lower_subgraph(node.graph("body"), elements, ir))
+        results.append(node.lower_subgraph(node.graph("body"), elements, ir, (ir.scalar(ordinal, I64),)))
     return tuple(construct(column, node, ir) for column in zip(*results, strict=True))
 
 

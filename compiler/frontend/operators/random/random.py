@@ -1,7 +1,8 @@
 """RandomUniform, RandomNormal, their Like forms, Bernoulli and Multinomial, from bits that are counted, not drawn.
 
 The seed is the attribute, else made of the graph of the node and its ordinal there, so a program gives the same values
-on every call; unless it has a random state, with which every draw without the attribute changes.
+on every call; unless it is called with a random state, with which every draw without the attribute changes, in each
+round of a loop too.
 
 Source: https://onnx.ai/onnx/operators/
 """
@@ -37,29 +38,11 @@ def uniform(node: Node, ir: Builder, shape: Sequence[Dim], seed: int, dtype: DTy
     """Floats evenly within (0, 1), as many as the type tells apart up to 2^32: the middles of equal intervals."""
     bits = ir.random_bits(shape, seed)
     if node.random_state is not None and not node.has("seed"):
-        bits = _stirred(bits, node.random_state, ir)
+        bits = node.random_state.stir(bits, ir)
     if dtype == F64:
         return ir.mul(ir.add(ir.cast(bits, F64), 0.5), 2.0**-32)
     # 23 bits and the half fill the significand of f32, so that the last value is still below 1.
     return ir.mul(ir.add(ir.cast(ir.shift_right(bits, 9), F32), 0.5), 2.0**-23)
-
-
-def _stirred(bits: Value, state: Value, ir: Builder) -> Value:
-    """u32[...], u32[2]  ->  u32[...]: other bits for each state, as random as those given
-
-    Each word of the state is added and mixed in by a bijection of which every bit of the result depends on all.
-    Source: Appleby, MurmurHash3, fmix32.
-    """
-    for ordinal in (0, 1):
-        bits = ir.add(bits, ir.with_shape(ir.slice(state, (ordinal,), (1,)), ()))
-        for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-            bits = ir.mul(_folded(bits, shift, ir), factor)
-        bits = _folded(bits, 16, ir)
-    return bits
-
-
-def _folded(bits: Value, shift: int, ir: Builder) -> Value:
-    return ir.binary("xor", bits, ir.shift_right(bits, shift))
 
 
 def _computed(dtype: DType) -> DType:
