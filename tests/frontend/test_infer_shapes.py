@@ -272,7 +272,8 @@ def test_declared_sizes_are_facts_where_only_data_decides() -> None:
 
 def test_values_declared_by_one_name_behind_unknown_data_have_one_size() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
-    g (float[N] x, int64[k] s, int64[j] t, int64[2] u) => (y, z, w) <float[a, 1, 5] p, float[a, b, 1] q, float[N, b] r> {
+    g (float[N] x, int64[k] s, int64[j] t, int64[2] u) => (y, z, w)
+    <float[a, 1, 5] p, float[a, b, 1] q, float[N, b] r> {
        p = Reshape (x, s)  q = Reshape (x, t)  y = Add (p, q)
        r = Reshape (x, u)  z = MatMul (r, q)  w = Concat <axis = -1> (r, r)
     }"""
