@@ -8,10 +8,14 @@ from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.codegen_gpu.emit import emit as emit_for_gpu
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import multiplies
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
+from onnxc.compiler.ir.dtypes import F8E4M3FN
+from onnxc.compiler.ir.module import Module
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipeline import Pass
-from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, OPTIMIZE, target_pipeline
+from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, GPU_FLOAT8_OPTIMIZE, GPU_OPTIMIZE, target_pipeline
+from onnxc.compiler.planning import compute_constants as planning
 from onnxc.compiler.planning.choose_schedules import PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target, parse_target
@@ -61,7 +65,14 @@ def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | Non
     if not target.name:
         target = parse_target(f"cuda:{properties_of(this_driver(), 0).architecture}")
     host = parse_target(_LAUNCHING[host_architecture()])
-    passes = (*OPTIMIZE, *target_pipeline("cuda", options.precision))
+    optimize = GPU_FLOAT8_OPTIMIZE if multiplies(F8E4M3FN, target) else GPU_OPTIMIZE
+    plan_target = gpu_plan_target(target, options.precision)
+
+    def compute_constants(module: Module) -> Module:
+        """Computes what is made of constants and would be written in calls."""
+        return planning.compute_constants(module, plan_target, options.limits.folding_bytes)
+
+    passes = (*optimize, *target_pipeline("cuda", options.precision), compute_constants)
 
     def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
         return compile_kernels(sources, target, options.cache, progress=progress)
@@ -69,4 +80,4 @@ def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | Non
     def emit(plan: KernelPlan) -> Artifact:
         return emit_for_gpu(plan, target, host, compiled, options.cache)
 
-    return BackEnd(target, host, passes, gpu_plan_target(target, options.precision), emit)
+    return BackEnd(target, host, passes, plan_target, emit)

@@ -282,7 +282,10 @@ class Executable:
 
     def _sizes_of(self, values: Sequence["SlotValue"]) -> tuple[int, ...]:
         """The values of the symbols; shapes are checked when they are new."""
-        shapes = shapes_of(values)
+        return self._sizes_at(shapes_of(values), values)
+
+    def _sizes_at(self, shapes: Shapes, values: Sequence["SlotValue"]) -> tuple[int, ...]:
+        """The same for values of these shapes."""
         sizes = self._sizes.get(shapes)
         if sizes is None:
             sizes = self._signature.bind_sizes(values)

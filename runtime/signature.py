@@ -168,9 +168,9 @@ class Signature:
         for binding in self.bindings:
             sizes[binding.symbol] = shapes[binding.slot][binding.axis]
         expected = self._check_sizes(sizes)
-        for check, size in zip(self.checks, expected, strict=True):
-            if shapes[check.slot][check.axis] != size:
-                raise self._wrong_size(check, size, values)
+        if tuple([shapes[slot][axis] for slot, axis in self._checked_axes]) != expected:
+            wrong = zip(self.checks, expected, strict=True)
+            raise next(self._wrong_size(x, size, values) for x, size in wrong if shapes[x.slot][x.axis] != size)
         for binding in self.bindings:
             self._expect_in_range(binding, sizes[binding.symbol])
         return tuple(sizes)
@@ -178,6 +178,10 @@ class Signature:
     @cached_property
     def _check_sizes(self) -> Callable[[Sequence[int]], tuple[int, ...]]:
         return compile_sizes([check.size for check in self.checks])
+
+    @cached_property
+    def _checked_axes(self) -> tuple[tuple[int, int], ...]:
+        return tuple((check.slot, check.axis) for check in self.checks)
 
     def _wrong_size(self, check: Check, size: int, values: Sequence["SlotValue"]) -> InputError:
         info = self.inputs[check.slot]

@@ -16,7 +16,7 @@ from onnxc.runtime.host import MEANINGS
 from tests import operators_not_yet
 from tests.ir.cases import CASES, STRUCTURAL, structural_ops
 
-DECLARE_THEIR_TYPES = {"if", "while", "call", "host"}
+DECLARE_THEIR_TYPES = {"if", "while", "recurrence", "call", "host"}
 KEYWORDS = ("and", "or", "not", "if", "while")
 BUILT_BY_ANOTHER_NAME = {
     **{name: f"{name}_" for name in KEYWORDS},
@@ -24,10 +24,18 @@ BUILT_BY_ANOTHER_NAME = {
     "arg_reduce_window": "reduce_window",
 }
 COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"}
-MADE_BY_PASSES = {"call", "reshard", "enter_stage", *COLLECTIVES}
+MADE_BY_PASSES = {"call", "recurrence", "reshard", "enter_stage", *COLLECTIVES}
 DIVISIONS = {"reshard", "enter_stage"}
-STEPS_OF_THEIR_OWN = {*DECLARE_THEIR_TYPES, *COLLECTIVES, *DIVISIONS, "bind_sizes", "guard", "non_zero", "rotary"}
-CAPTURED = {"if": 1, "while": 1}
+STEPS_OF_THEIR_OWN = {
+    *DECLARE_THEIR_TYPES - {"recurrence"},
+    *COLLECTIVES,
+    *DIVISIONS,
+    "bind_sizes",
+    "guard",
+    "non_zero",
+    "rotary",
+}
+CAPTURED = {"if": 1, "while": 1, "recurrence": 1}
 BOUND = {"bind_sizes": {"?size0"}, "while": {"steps"}, "non_zero": {"nonzero"}}
 
 

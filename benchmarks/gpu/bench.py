@@ -6,14 +6,14 @@ Times are of the device: events around a CUDA graph that holds the work several 
 import ctypes
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from benchmarks.gpu.pack_file import Pack
 from onnxc.compiler.codegen_gpu.schedules.cards import Card, card_of
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.target import Target, parse_target
@@ -22,7 +22,7 @@ from onnxc.runtime.gpu.device import Device, LoadedCode, load_code
 from onnxc.runtime.gpu.driver import Driver, read_pointer
 from onnxc.runtime.gpu.memory import Buffer
 
-__all__ = ["Bench", "Row", "Size", "Work", "attempt"]
+__all__ = ["SKIPPED", "Bench", "Compile", "Row", "Size", "Work", "attempt", "rows_in_time"]
 
 Row = dict[str, object]
 
@@ -34,6 +34,9 @@ Work = Callable[[int], None]
 
 Compile = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
 
+SKIPPED = "no time was left"
+"""Why a row was skipped, which is no failure."""
+
 # What a graph holds lasts about so long, so that its launch does not count.
 GRAPH_S = 2e-3
 MOST_REPEATS = 1000
@@ -41,7 +44,7 @@ MOST_REPEATS = 1000
 
 @dataclass
 class Bench:
-    """What the sections share. `compile` makes kernels; `models` is a folder of exported models, if there is one.
+    """What the sections share. `compile` makes kernels, or finds them in the pack, which has the models too.
 
     deadline: by `time.monotonic()`; sections that go through a list stop there.
     """
@@ -50,7 +53,7 @@ class Bench:
     compile: Compile
     rounds: int = 7
     size: Size = "full"
-    models: Path | None = None
+    pack: Pack | None = None
     deadline: float = float("inf")
     kept: list[object] = field(default_factory=list)
 
@@ -75,8 +78,12 @@ class Bench:
         return card_of(self.target)
 
     @property
+    def seconds_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    @property
     def is_late(self) -> bool:
-        return time.monotonic() > self.deadline
+        return self.seconds_left < 0
 
     def load(self, kernels: Sequence[DeviceKernel]) -> LoadedCode:
         """The kernels on the device."""
@@ -170,3 +177,9 @@ def attempt(name: str, make: Callable[[], Row]) -> Row:
         return {"name": name, **make()}
     except Exception as problem:  # whatever it is, the rows after this one are wanted
         return {"name": name, "error": f"{type(problem).__name__}: {problem}"[:400]}
+
+
+def rows_in_time(bench: Bench, makes: Sequence[tuple[str, Callable[[], Row]]]) -> Iterator[Row]:
+    """The row of each name, in order, until time is up; the others are skipped."""
+    for name, make in makes:
+        yield {"name": name, "skipped": SKIPPED} if bench.is_late else attempt(name, make)

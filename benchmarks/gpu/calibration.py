@@ -1,4 +1,4 @@
-"""Measures what tiles/calibration.json of the GPU back end says of a card: bandwidth, peaks, what launches cost."""
+"""Measures what schedules/calibration.json of the GPU back end says of a card: bandwidth, peaks, what launches cost."""
 
 import ctypes
 import json
@@ -8,28 +8,39 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.gpu.bench import Bench, Row, attempt
+from benchmarks.gpu.bench import Bench, Row, Size, attempt
 from benchmarks.gpu.kernel_values import draw
 from benchmarks.gpu.others import cublas_of_cupy, torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
+from benchmarks.gpu.planned_kernels import planned
 from onnxc.compiler.codegen_gpu.emit import emit
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
+from onnxc.compiler.codegen_gpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.module import Value
-from onnxc.compiler.target import parse_target
+from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import load_image
 from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, FRAME_SYMBOLS, Launch
-from tests.codegen_gpu.support import make
+from tests.codegen_cpu.support import make
 
-__all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "write_calibration"]
+__all__ = ["CALIBRATION", "calibration", "copy_bandwidth", "entry_of", "needed_kernels", "write_calibration"]
 
-CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "tiles" / "calibration.json"
+CALIBRATION = Path(__file__).parents[2] / "compiler" / "codegen_gpu" / "schedules" / "calibration.json"
 
 COPY_BYTES = {"full": 1 << 30, "quick": 1 << 28, "tiny": 1 << 12}
 PRODUCT_SIZES = {"full": 8192, "quick": 4096, "tiny": 16}
 LAUNCHES = {"full": 64, "quick": 64, "tiny": 3}
 HOST_ROUNDS = {"full": 50, "quick": 20, "tiny": 1}
+
+# 16 MiB that are read and 16 that are written stay in the L2 cache of every card; what is read lasts long enough for
+# the launch not to count.
+_CACHE_BLOCK = 4096
+CACHE_PROGRAMS, CACHE_ROUNDS = {"full": 1024, "quick": 1024, "tiny": 1}, {"full": 64, "quick": 64, "tiny": 2}
+
+# Beyond what the L2 cache of any card holds; a stride that is odd, and longer than a page of 2 MiB.
+CHAIN_BYTES = {"full": 1 << 30, "quick": 1 << 30, "tiny": 1 << 12}
+CHAIN_STRIDE, CHAIN_LOADS = (3 << 20) + 33, 64
 
 PRODUCTS: Sequence[tuple[str, str, Unit]] = (
     ("bf16", "fp32", "bf16"), ("f16", "fp32", "fp16"), ("f32", "tf32", "tf32"), ("f32", "fp32", "tf32"),
@@ -42,9 +53,33 @@ _ONE_LOAD = KernelSource(
 )
 
 
+def _cache_reads(size: Size) -> KernelSource:
+    """Programs that read a buffer block by block, past the cache of a multiprocessor, each beginning with its own."""
+    text = (
+        "@triton.jit\ndef kernel(a0, a1):\n"
+        f"    lanes = tl.arange(0, {_CACHE_BLOCK})\n    first = tl.program_id(0)\n"
+        f"    total = tl.zeros(({_CACHE_BLOCK},), tl.float32)\n"
+        f"    for step in range({CACHE_ROUNDS[size]}):\n"
+        f"        block = (first + 7 * step) % {CACHE_PROGRAMS[size]}\n"
+        f"        total += tl.load(a0 + block * {_CACHE_BLOCK} + lanes, cache_modifier='.cg')\n"
+        f"    tl.store(a1 + first * {_CACHE_BLOCK} + lanes, total)\n"
+    )
+    return KernelSource(text, (KernelParameter("a0", "*fp32"), KernelParameter("a1", "*fp32")), warps=8)
+
+
+_CHAIN = KernelSource(
+    "@triton.jit\ndef kernel(a0, a1):\n    index = tl.load(a0)\n"
+    f"    for _ in range({CHAIN_LOADS}):\n        index = tl.load(a1 + index)\n    tl.store(a0, index)\n",
+    (KernelParameter("a0", "*i32"), KernelParameter("a1", "*i32")),
+    warps=1,
+)
+
+
 def calibration(bench: Bench) -> Iterator[Row]:
     """Rows of what was measured, then one that says in "entry" what they make of the table."""
     rows = [attempt("copy", lambda: {"bytes_per_second": copy_bandwidth(bench)})]
+    rows.append(attempt("reads out of the cache", lambda: {"bytes_per_second": _cache_bandwidth(bench)}))
+    rows.append(attempt("chain of loads", lambda: {"step_seconds": _step_seconds(bench)}))
     rows.append(attempt("launches", lambda: _launch_costs(bench)))
     rows.append(attempt("bare launches", lambda: _bare_launches(bench)))
     for dtype, precision, unit in PRODUCTS:
@@ -53,6 +88,14 @@ def calibration(bench: Bench) -> Iterator[Row]:
         )  # type: ignore[misc]
     yield from rows
     yield attempt("calibration", lambda: {"architecture": bench.target.name, "entry": entry_of(bench, rows)})
+
+
+def needed_kernels(target: Target, size: Size) -> Iterator[KernelSource]:
+    """The sources of all kernels that are launched."""
+    yield from (_EMPTY, _ONE_LOAD, _CHAIN, _cache_reads(size))
+    yield from planned(_exponentials(size), target).sources
+    for dtype, precision, _ in PRODUCTS:
+        yield from planned(_square_product(dtype, size), target, precision).sources
 
 
 def copy_bandwidth(bench: Bench) -> float:
@@ -66,6 +109,31 @@ def copy_bandwidth(bench: Bench) -> float:
     return 2 * nbytes / bench.seconds(copy)
 
 
+def _cache_bandwidth(bench: Bench) -> float:
+    """Bytes read in a second out of the L2 cache, by programs that read blocks of a small buffer in other orders."""
+    programs, rounds = CACHE_PROGRAMS[bench.size], CACHE_ROUNDS[bench.size]
+    source = _cache_reads(bench.size)
+    (kernel,) = bench.compile([source])
+    loaded = bench.load([kernel])
+    read, written = (bench.uploaded(np.zeros(programs * _CACHE_BLOCK, np.float32)) for _ in range(2))
+    bench.kept += [loaded, read, written]
+    launch = PlanRunner.bare_launch(
+        bench, kernel, loaded.functions[0], read.address, written.address, programs=programs
+    )
+    return read.nbytes * rounds / bench.seconds(launch)
+
+
+def _step_seconds(bench: Bench) -> float:
+    """The seconds of one of many loads, each of which says where the next one is, no two of them in a page."""
+    words = CHAIN_BYTES[bench.size] // 4
+    ring = ((np.arange(words, dtype=np.int64) + CHAIN_STRIDE) % words).astype(np.int32)
+    (kernel,), memory, start = bench.compile([_CHAIN]), bench.uploaded(ring), bench.uploaded(np.zeros(64, np.int32))
+    loaded = bench.load([kernel])
+    bench.kept += [loaded, memory, start]
+    launch = PlanRunner.bare_launch(bench, kernel, loaded.functions[0], start.address, memory.address)
+    return bench.seconds(launch) / CHAIN_LOADS
+
+
 def entry_of(bench: Bench, rows: Sequence[Row]) -> dict[str, object]:
     """The entry of the table for the architecture. Raises LookupError where something was not measured."""
     found = {str(row["name"]): row for row in rows if "error" not in row}
@@ -73,14 +141,20 @@ def entry_of(bench: Bench, rows: Sequence[Row]) -> dict[str, object]:
     shares = [float(str(row["share_of_peak"])) for row in products]
     if not shares:
         raise LookupError("no product was measured")
-    bare = found["bare launches"]
+    bare, kept = found["bare launches"], cost_model(bench.target).calibration
+    copied = float(str(found["copy"]["bytes_per_second"]))
     return {
         "measured_on": bench.device.properties.name,
-        "bandwidth": round(float(str(found["copy"]["bytes_per_second"])) / bench.card.bandwidth, 3),
+        "bandwidth": round(copied / bench.card.bandwidth, 3),
         "peak": round(max(shares), 3),
         "launch_seconds": _rounded(found["launches"]["native_seconds"]),
         "graph_launch_seconds": _rounded(bare["empty_seconds"]),
         "start_seconds": _rounded(max(0.0, float(str(bare["one_load_seconds"])) - float(str(bare["empty_seconds"])))),
+        "step_seconds": _rounded(found["chain of loads"]["step_seconds"]),
+        "l2_ratio": round(float(str(found["reads out of the cache"]["bytes_per_second"])) / copied, 2),
+        # These two follow from the times of tiles (fit_costs.py); until then they stay.
+        "iteration_bytes": kept.iteration_bytes,
+        "narrow_share": kept.narrow_share,
     }
 
 
@@ -97,12 +171,7 @@ def _rounded(seconds: object) -> float:
 
 def _launch_costs(bench: Bench) -> Row:
     """The time of the host for a launch from Python and from a native function, and of the device within a graph."""
-    count = LAUNCHES[bench.size]
-
-    def build(ir: Builder, *values: Value) -> list[Value]:
-        return [ir.exp(value) for value in values]
-
-    module = make(["f32[256]"] * count, build)
+    module = _exponentials(bench.size)
     runner = PlanRunner(bench, module, draw(module, {}))
     native = _native(bench, runner)
     rounds = HOST_ROUNDS[bench.size]
@@ -112,6 +181,20 @@ def _launch_costs(bench: Bench) -> Row:
         "native_seconds": _host_seconds(bench, native, rounds) / runner.launch_count,
         "graph_seconds": bench.seconds(runner.enqueue) / runner.launch_count,
     }
+
+
+def _exponentials(size: Size) -> Module:
+    """Small launches that do not wait for each other."""
+
+    def build(ir: Builder, *values: Value) -> list[Value]:
+        return [ir.exp(value) for value in values]
+
+    return make(["f32[256]"] * LAUNCHES[size], build)
+
+
+def _square_product(dtype: str, size: Size) -> Module:
+    side = PRODUCT_SIZES[size]
+    return make([f"{dtype}[{side}, {side}]"] * 2, lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
 
 
 def _native(bench: Bench, runner: PlanRunner) -> Callable[[], None]:
@@ -171,9 +254,7 @@ def _bare_launches(bench: Bench) -> Row:
 
 def _product(bench: Bench, dtype: str, precision: str, unit: Unit) -> Row:
     """A large square product, beside cuBLAS where torch is there."""
-    side = PRODUCT_SIZES[bench.size]
-    types = [f"{dtype}[{side}, {side}]"] * 2
-    module = make(types, lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
+    side, module = PRODUCT_SIZES[bench.size], _square_product(dtype, bench.size)
     inputs = draw(module, {})
     runner = PlanRunner(bench, module, inputs, precision)
     works = {"ours": runner.enqueue}

@@ -20,14 +20,15 @@ def environment(bench: Bench) -> Iterator[Row]:
     """One row for the device, one for what nvidia-smi tells, one for the software."""
     yield attempt("device", lambda: {"is": asdict(bench.device.properties), "card": bench.card.name})
     yield attempt("driver", lambda: {"library": bench.driver.library, "cuda": version_text(bench.driver.version)})
-    yield attempt("nvidia-smi", lambda: {"csv": _nvidia_smi()})
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        yield {"name": "nvidia-smi", "skipped": "there is no nvidia-smi"}
+    else:
+        yield attempt("nvidia-smi", lambda: {"csv": _nvidia_smi(program)})
     yield {"name": "software", "python": sys.version.split()[0], "system": platform.platform(), **_packages()}
 
 
-def _nvidia_smi() -> list[str]:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        raise LookupError("there is no nvidia-smi")
+def _nvidia_smi(program: str) -> list[str]:
     command = [program, f"--query-gpu={QUERY}", "--format=csv"]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S).stdout.splitlines()
 

@@ -6,15 +6,18 @@ from types import ModuleType
 
 import numpy as np
 
-from benchmarks.gpu.bench import Bench, Row, attempt
+from benchmarks.gpu.bench import Bench, Row, Size, attempt, rows_in_time
 from benchmarks.gpu.calibration import copy_bandwidth
 from benchmarks.gpu.kernel_values import draw, module_of
 from benchmarks.gpu.others import torch_or_none, torch_work
-from benchmarks.gpu.plan_runner import PlanRunner, compile_ahead
+from benchmarks.gpu.plan_runner import PlanRunner
+from benchmarks.gpu.planned_kernels import planned
 from onnxc.compiler.codegen_gpu.kernel_work import work_of
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute
 from onnxc.compiler.planning.kernel_plan import Segment
+from onnxc.compiler.target import Target
 
 Sizes = Mapping[str, tuple[str, ...]]
 
@@ -47,15 +50,23 @@ def kernel_times(bench: Bench) -> Iterator[Row]:
     copy = attempt("copy", lambda: {"bytes_per_second": copy_bandwidth(bench)})
     yield copy
     bandwidth = float(str(copy.get("bytes_per_second", bench.card.bandwidth)))
-    dtypes = ("bf16", "f32") if bench.size == "full" else ("bf16",) if bench.size == "quick" else ("f32",)
-    timed = TINY if bench.size == "tiny" else TIMED
-    chosen = [(name, types, dtype) for name, types in timed.items() for dtype in dtypes]
-    compile_ahead(bench, (module_of(name, dtype, types) for name, types, dtype in chosen))
-    for name, types, dtype in chosen:
-        if bench.is_late:
-            yield {"name": f"{name}/{dtype}", "error": "no time was left"}
-            return
-        yield attempt(f"{name}/{dtype}", partial(_row, bench, name, types, dtype, bandwidth))
+    chosen = _chosen(bench.size)
+    yield from rows_in_time(
+        bench, [(f"{n}/{t}", partial(_row, bench, n, types, t, bandwidth)) for n, types, t in chosen]
+    )
+
+
+def needed_kernels(target: Target, size: Size) -> Iterator[KernelSource]:
+    """The sources of all kernels that are launched."""
+    for name, types, dtype in _chosen(size):
+        yield from planned(module_of(name, dtype, types), target).sources
+
+
+def _chosen(size: Size) -> list[tuple[str, tuple[str, ...], str]]:
+    """Names, shapes and element types of what is timed."""
+    dtypes = ("bf16", "f32") if size == "full" else ("bf16",) if size == "quick" else ("f32",)
+    timed = TINY if size == "tiny" else TIMED
+    return [(name, types, dtype) for dtype in dtypes for name, types in timed.items()]
 
 
 def _row(bench: Bench, name: str, types: Sequence[str], dtype: str, bandwidth: float) -> Row:

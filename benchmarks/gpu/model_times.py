@@ -1,87 +1,47 @@
-"""Models beside torch eager and torch.compile (max-autotune, CUDA graphs), in every precision.
+"""The times of whole models, inputs on the device: a call among several, and each launch beside what was expected."""
 
-Without torch our own times are there alone. Inputs lie on the device; a figure is the time of a call among several.
-"""
-
-import importlib
+import ctypes
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import ModuleType
 
 import numpy as np
 
-from benchmarks.gpu.bench import Bench, Row, attempt
-from benchmarks.gpu.model_values import Make, on_this_device
-from benchmarks.gpu.others import torch_or_none
-from benchmarks.inputs import ModelSpec, make_inputs, read_manifest
+from benchmarks.gpu.bench import Bench, Row, rows_in_time
+from benchmarks.gpu.pack_file import PackedModel
+from benchmarks.gpu.packed_models import device_inputs, executable_of, skeletons_of
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.gpu.driver import Driver, read_pointer
 
-MODELS = {
-    "full": ("bert_base", "resnet50", "gpt2_decode", "mobilenet_v2"), "quick": ("bert_tiny", "mnist_cnn"), "tiny": (),
-}  # fmt: skip
-PRECISIONS = {"full": ("fp32", "tf32", "bf16", "fp16"), "quick": ("bf16",), "tiny": ("fp32",)}
+__all__ = ["interleaved_calls", "launch_profiles", "model_times"]
+
 CALLS = {"full": 20, "quick": 10, "tiny": 2}
+WARM_CALLS = 3
 
 Call = Callable[[], object]
 
-
-def model_times(bench: Bench, make: Make = on_this_device) -> Iterator[Row]:
-    """One row for each model of the folder, precision and size."""
-    if bench.models is None:
-        yield {"name": "models", "error": "no folder of models was named: --models DIR"}
-        return
-    wanted = MODELS[bench.size]
-    specs = [spec for spec in read_manifest(bench.models) if not wanted or spec.name in wanted]
-    for spec in specs:
-        for precision in PRECISIONS[bench.size]:
-            for size in ("large", "one") if "large" in spec.sizes else tuple(spec.sizes)[:1]:
-                name = f"{spec.name}/{precision}/{size}"
-                if bench.is_late:
-                    yield {"name": name, "error": "no time was left"}
-                    return
-                yield attempt(name, partial(_row, bench, make, spec, precision, size))
+# CUlaunchConfig of cuda.h: the stream lies behind grid, block and shared memory.
+_STREAM_OFFSET = 32
 
 
-def _row(bench: Bench, make: Make, spec: ModelSpec, precision: str, size: str) -> Row:
-    feed = make_inputs(spec.inputs, spec.sizes[size])
-    executable = make(str(spec.path), precision)
-    on_device = {name: _on_device(bench, array) for name, array in feed.items()}
-    calls: dict[str, Call] = {"ours": lambda: executable.run(on_device, stream=bench.stream)}
-    failures: dict[str, str] = {}
-    torch = torch_or_none()
-    if torch is not None:
-        for name in ("eager", "compiled"):
-            if name == "compiled" and bench.is_late:
-                failures[name] = "no time was left"
-                continue
-            row = attempt(name, lambda name=name: {"call": _torch_call(torch, bench, spec, precision, size, name)})  # type: ignore[misc]
-            if "call" in row:
-                calls[name] = row["call"]  # type: ignore[assignment]
-            else:
-                failures[name] = str(row["error"])
-    times = _interleaved(bench, calls, CALLS[bench.size])
-    found: Row = {f"{name}_seconds": seconds for name, seconds in times.items()}
-    found |= {f"ratio_to_{name}": times["ours"] / times[name] for name in times if name != "ours"}
-    return {**found, **({"failures": failures} if failures else {}), "launches": _launches(executable)}
+def model_times(bench: Bench) -> Iterator[Row]:
+    """One row for each model, precision and size: seconds of a call, and of those that are expected."""
+    yield from rows_in_time(bench, [(name, partial(_timed, bench, m, size)) for name, m, size in _cases(bench)])
 
 
-def _launches(executable: Executable) -> object:
-    report = executable.report()
-    totals = report.get("totals") if isinstance(report, Mapping) else None
-    return totals.get("launches") if isinstance(totals, Mapping) else None
+def launch_profiles(bench: Bench) -> Iterator[Row]:
+    """One row for each model and size in one precision: the seconds of each launch, with what was expected of it."""
+    cases = [case for case in _cases(bench) if case[1].precision in ("bf16", "fp32")]
+    cases.sort(key=lambda case: case[1].precision)
+    yield from rows_in_time(bench, [(name, partial(_profiled, bench, m, size)) for name, m, size in cases])
 
 
-def _on_device(bench: Bench, array: np.ndarray) -> DeviceArray:
-    buffer = bench.uploaded(array)
-    return DeviceArray(bench.device, buffer.address, array.shape, array.dtype, buffer, None)
-
-
-def _interleaved(bench: Bench, calls: Mapping[str, Call], count: int) -> dict[str, float]:
+def interleaved_calls(bench: Bench, calls: Mapping[str, Call]) -> dict[str, float]:
     """The median seconds of a call of each, several in a row, in turns."""
     found: dict[str, list[float]] = {name: [] for name in calls}
+    count = CALLS[bench.size]
     for call in calls.values():
-        for _ in range(3):
+        for _ in range(WARM_CALLS):
             call()
     for _ in range(bench.rounds):
         for name, call in calls.items():
@@ -89,29 +49,94 @@ def _interleaved(bench: Bench, calls: Mapping[str, Call], count: int) -> dict[st
     return {name: float(np.median(times)) for name, times in found.items()}
 
 
-def _torch_call(torch: ModuleType, bench: Bench, spec: ModelSpec, precision: str, size: str, form: str) -> Call:
-    """A call of the model that was exported, eager or compiled, on our stream."""
-    export = importlib.import_module("benchmarks.models.export_models")
-    row = export.MODELS[spec.name]
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    module = export.build(row).to("cuda", dtype)
-    arguments = _moved(torch, export.call_arguments(row, dict(spec.sizes[size])), dtype)
-    called = torch.compile(module, mode="max-autotune", fullgraph=False) if form == "compiled" else module
-    stream = torch.cuda.ExternalStream(bench.stream)
-
-    def call() -> object:
-        with torch.cuda.stream(stream), torch.no_grad():
-            return called(*arguments)
-
-    call()
-    return call
+def _cases(bench: Bench) -> list[tuple[str, PackedModel, str]]:
+    return [
+        (f"{model.name}/{model.precision}/{size}", model, size)
+        for model in skeletons_of(bench)
+        for size in model.sizes or ()
+    ]
 
 
-def _moved(torch: ModuleType, value: object, dtype: object) -> "Sequence[object]":
-    """The tensors of nested arguments on the device, floats in the precision."""
-    if isinstance(value, torch.Tensor):
-        return value.to("cuda", dtype) if value.is_floating_point() else value.to("cuda")  # type: ignore[no-any-return]
-    if isinstance(value, tuple | list):
-        return type(value)(_moved(torch, item, dtype) for item in value)  # type: ignore[return-value]
-    return value  # type: ignore[return-value]
+def _timed(bench: Bench, model: PackedModel, size: str) -> Row:
+    executable = executable_of(bench, model)
+    feed = device_inputs(bench, model, size)
+    times = interleaved_calls(bench, {"ours": lambda: executable.run(feed, stream=bench.stream)})
+    report = executable.report()
+    assert isinstance(report, Mapping)
+    totals = report["totals"]
+    return {"seconds": times["ours"], "launches": totals["launches"], "expected_seconds": totals["seconds"]}
+
+
+def _profiled(bench: Bench, model: PackedModel, size: str) -> Row:
+    profiler = _LaunchProfiler(bench)
+    executable = executable_of(bench, model, profiler.driver, graphs=False)
+    feed = device_inputs(bench, model, size)
+    for _ in range(WARM_CALLS):
+        profiler.forget()
+        executable.run(feed, stream=bench.stream)
+        bench.synchronize()
+    measured = profiler.seconds()
+    return {"seconds": sum(measured), "launches": _beside_expected(executable, measured)}
+
+
+def _beside_expected(executable: Executable, measured: Sequence[float]) -> list[Row]:
+    """Each launch of a call with its seconds; what the report says of it where both list as many.
+
+    The report is of typical sizes: of one launch for others another variant may have run.
+    """
+    report = executable.report()
+    assert isinstance(report, Mapping)
+    told = [(launch, step) for launch in report["launches"] for step in launch["steps"]]
+    if len(told) != len(measured):
+        return [{"seconds": seconds} for seconds in measured]
+    return [
+        {"seconds": seconds, "kernel": step["kernel"], "kind": launch["kind"], "ops": launch["ops"],
+         "expected_seconds": launch["seconds"] / len(launch["steps"]), "bound": launch["bound"]}
+        for seconds, (launch, step) in zip(measured, told, strict=True)
+    ]  # fmt: skip
+
+
+class _LaunchProfiler:
+    """A driver as the bench's, whose launches stand between two events."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._events: list[tuple[int, int]] = []
+        launch = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+        self._callback = launch(self._launch)
+        address = read_pointer(ctypes.cast(self._callback, ctypes.c_void_p))
+        addresses = {**bench.driver.addresses, "cuLaunchKernelEx": address}
+        self.driver = Driver(addresses, "a profiled driver", (bench.driver, self))
+
+    def forget(self) -> None:
+        """Drops the launches so far."""
+        for event in (event for pair in self._events for event in pair):
+            self._call("cuEventDestroy_v2", event)
+        self._events.clear()
+
+    def seconds(self) -> list[float]:
+        """The seconds of each launch, all being done."""
+        took = ctypes.c_float()
+        found = []
+        for begin, end in self._events:
+            self._call("cuEventSynchronize", end)
+            self._call("cuEventElapsedTime", ctypes.byref(took), begin, end)
+            found.append(took.value * 1e-3)
+        return found
+
+    def _launch(self, config: int, function: int, parameters: int, extra: int | None) -> int:
+        (stream,) = struct.unpack("<Q", ctypes.string_at(config + _STREAM_OFFSET, 8))
+        begin, end = self._event(), self._event()
+        self._call("cuEventRecord", begin, stream)
+        result = self._bench.driver.functions["cuLaunchKernelEx"](config, function, parameters, extra)
+        self._call("cuEventRecord", end, stream)
+        self._events.append((begin, end))
+        return result
+
+    def _event(self) -> int:
+        event = ctypes.c_void_p()
+        self._call("cuEventCreate", ctypes.byref(event), 0)
+        return read_pointer(event)
+
+    def _call(self, name: str, *arguments: object) -> None:
+        self._bench.driver.call("to profile launches", name, *arguments)

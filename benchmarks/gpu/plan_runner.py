@@ -1,30 +1,24 @@
 """A plan of kernels alone on a device, launched from Python: for kernels by themselves, outside of executables."""
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
 
 from benchmarks.gpu.bench import Bench
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS
-from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from benchmarks.gpu.planned_kernels import planned
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument
 from onnxc.compiler.codegen_host.weights import packed
 from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module
-from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Buffer as Place
 from onnxc.compiler.planning.kernel_plan import Launch, Segment
-from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import Schedule
 from onnxc.runtime.device_code import DeviceKernel
-from onnxc.runtime.errors import UnsupportedError
 
-__all__ = ["PlanRunner", "compile_ahead"]
+__all__ = ["PlanRunner"]
 
 _STATUS_BYTES = 64
 
@@ -53,15 +47,11 @@ class PlanRunner:
         schedule: Schedule | None = None,
     ) -> None:
         self.bench = bench
-        target = gpu_plan_target(bench.target, precision)
-        if schedule is not None:
-            target = replace(target, candidates=lambda problem, case: (schedule,))
-        plan = self.plan = plan_kernels(module, target)
+        found = planned(module, bench.target, precision, schedule)
+        plan, self.codes, sources = found.plan, found.codes, found.sources
+        self.plan = plan
         (segment,) = plan.body.steps
         assert isinstance(segment, Segment), plan
-        codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), bench.target) for kernel in plan.kernels]
-        self.codes = codes
-        sources = list(dict.fromkeys(step.source for code in codes for step in code.steps))
         kernels = bench.compile(sources)
         self.kernels = dict(zip(sources, kernels, strict=True))
         self._loaded = bench.load(kernels)
@@ -108,9 +98,11 @@ class PlanRunner:
         return [buffer.address for buffer in (*self._inputs, *self._outputs)]
 
     @staticmethod
-    def bare_launch(bench: Bench, kernel: DeviceKernel, function: int, address: int) -> Callable[[int], None]:
-        """A launch of one program of a kernel that takes one address."""
-        config, _, places = _configured(kernel, function, (1, 1, 1), [address, 0], bench.kept)
+    def bare_launch(
+        bench: Bench, kernel: DeviceKernel, function: int, *addresses: int, programs: int = 1
+    ) -> Callable[[int], None]:
+        """A launch of a kernel that takes addresses alone."""
+        config, _, places = _configured(kernel, function, (programs, 1, 1), [*addresses, 0], bench.kept)
         launch = bench.driver.functions["cuLaunchKernelEx"]
 
         def enqueue(stream: int) -> None:
@@ -169,21 +161,6 @@ class PlanRunner:
             case "weight":
                 return self._weights[place.index].address
         return self._arena.address + evaluate(place.offset, self.symbols)
-
-
-def compile_ahead(bench: Bench, modules: Iterable[Module]) -> None:
-    """Compiles the kernels of all modules at once, so that the processes that compile have enough to do.
-
-    What does not compile is told by who needs it.
-    """
-    sources = [
-        step.source
-        for module in modules
-        for kernel in plan_kernels(module, gpu_plan_target(bench.target)).kernels
-        for step in EMITTERS[kernel.kind](decompose_kernel(kernel), bench.target).steps
-    ]
-    with suppress(UnsupportedError):
-        bench.compile(list(dict.fromkeys(sources)))
 
 
 def _configured(

@@ -1,75 +1,15 @@
 """Floats of a byte or less: their bits as f32, and f32 rounded to them, by arithmetic on the bits of vectors.
 
-The tables and the special cases are those of ml_dtypes, whose casts are the meaning.
+The special cases are those of ml_dtypes, whose casts are the meaning.
 """
-
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
-from onnxc.compiler.ir.dtypes import (
-    F4E2M1,
-    F6E2M3,
-    F6E3M2,
-    F8E4M3FN,
-    F8E4M3FNUZ,
-    F8E5M2,
-    F8E5M2FNUZ,
-    F8E8M0,
-    DType,
-)
+from onnxc.compiler.ir.dtypes import F8E8M0, DType
+from onnxc.compiler.ir.float_formats import F32_MANTISSA, FORMATS, Format
 
-_MANTISSA, _BIAS = 23, 127
 _MAGNITUDE, _INFINITY, _QUIET_NAN = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 
-
-@dataclass(frozen=True)
-class Format:
-    """A narrow float; a code is its bits without the sign, which is the bit before them.
-
-    `largest` is the code of the largest finite number, `overflow` what stands for all above it, `nan` what NaN becomes.
-    Zero has no sign in an `unsigned_zero` format, where the bits of -0.0 are the one NaN.
-    """
-
-    bits: int
-    mantissa: int
-    bias: int
-    largest: int
-    overflow: int
-    nan: int
-    unsigned_zero: bool = False
-
-    @property
-    def sign(self) -> int:
-        """The bit of the sign."""
-        return 1 << (self.bits - 1)
-
-    @property
-    def least(self) -> float:
-        """The least number above 0, whose code is 1."""
-        return 2.0 ** (1 - self.bias - self.mantissa)
-
-    @property
-    def rebias(self) -> int:
-        """What the exponent of f32 is larger by."""
-        return _BIAS - self.bias
-
-    @property
-    def shift(self) -> int:
-        """How many bits of an f32 mantissa have no room."""
-        return _MANTISSA - self.mantissa
-
-
-FORMATS = {
-    F8E4M3FN: Format(8, mantissa=3, bias=7, largest=0x7E, overflow=0x7F, nan=0x7F),
-    F8E4M3FNUZ: Format(8, mantissa=3, bias=8, largest=0x7F, overflow=0x80, nan=0x80, unsigned_zero=True),
-    F8E5M2: Format(8, mantissa=2, bias=15, largest=0x7B, overflow=0x7C, nan=0x7E),
-    F8E5M2FNUZ: Format(8, mantissa=2, bias=16, largest=0x7F, overflow=0x80, nan=0x80, unsigned_zero=True),
-    # These three have no infinity and no NaN: what is too large is the largest number, and NaN a zero.
-    F6E2M3: Format(6, mantissa=3, bias=1, largest=0x1F, overflow=0x1F, nan=0x20),
-    F6E3M2: Format(6, mantissa=2, bias=3, largest=0x1F, overflow=0x1F, nan=0x20),
-    F4E2M1: Format(4, mantissa=1, bias=1, largest=0x07, overflow=0x07, nan=0x08),
-}
 
 NARROW_FLOATS = (*FORMATS, F8E8M0)
 
@@ -92,7 +32,7 @@ def widen_float(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
 
 def _widen_code(code: Reg, format: Format, f: FunctionBuilder) -> Reg:
     """The bits of a number in f32."""
-    normal = f.add(f.shl(code, format.shift), format.rebias << _MANTISSA)
+    normal = f.add(f.shl(code, format.shift), format.rebias << F32_MANTISSA)
     whole = register(f.convert("uitofp", code, vector_type("float", code.lanes)))
     subnormal = _bits(f.fmul(whole, format.least), f)
     return f.select(f.icmp("ult", code, 1 << format.mantissa), subnormal, register(normal))
@@ -111,8 +51,8 @@ def _special(magnitude: Reg, code: Reg, format: Format, f: FunctionBuilder) -> R
 
 def _widen_exponent(byte: Reg, f: FunctionBuilder) -> Reg:
     """A power of two, whose exponent is the byte; the least one is a subnormal number of f32, and 255 is NaN."""
-    least, nan = (f.constant(byte.type, bits) for bits in (1 << (_MANTISSA - 1), _QUIET_NAN))
-    bits = f.select(f.icmp("eq", byte, 0), least, register(f.shl(byte, _MANTISSA)))
+    least, nan = (f.constant(byte.type, bits) for bits in (1 << (F32_MANTISSA - 1), _QUIET_NAN))
+    bits = f.select(f.icmp("eq", byte, 0), least, register(f.shl(byte, F32_MANTISSA)))
     return _as_float(f.select(f.icmp("eq", byte, 255), nan, bits), f)
 
 
@@ -135,9 +75,9 @@ def _narrow_code(x: Reg, format: Format, f: FunctionBuilder, saturate: bool) -> 
     rounded = f.lshr(f.add(magnitude, f.add(odd, (1 << (format.shift - 1)) - 1)), format.shift)
     normal = f.sub(rounded, format.rebias << format.mantissa)
     # The sum with this power of two has its last bit where the least number has its only one.
-    magic = f.constant(x.type, format.least * 2.0**_MANTISSA)
+    magic = f.constant(x.type, format.least * 2.0**F32_MANTISSA)
     subnormal = f.sub(_bits(f.fadd(_as_float(magnitude, f), magic), f), _bits(magic, f))
-    is_subnormal = f.icmp("ult", magnitude, (format.rebias + 1) << _MANTISSA)
+    is_subnormal = f.icmp("ult", magnitude, (format.rebias + 1) << F32_MANTISSA)
     code = f.select(is_subnormal, register(subnormal), register(normal))
     beyond = f.constant(code.type, format.largest if saturate else format.overflow)
     code = f.select(f.icmp("ugt", code, format.largest), beyond, code)
@@ -156,13 +96,13 @@ def _signed_code(x: Reg, code: Reg, format: Format, f: FunctionBuilder) -> Reg:
 def _narrow_exponent(x: Reg, f: FunctionBuilder, saturate: bool, round_mode: str) -> Reg:
     """f8e8m0 of f32: NaN for what is below 0, and what is out of range saturates or is NaN."""
     magnitude = register(f.and_(_bits(x, f), _MAGNITUDE))
-    least, one = 1 << (_MANTISSA - 1), 1 << _MANTISSA
+    least, one = 1 << (F32_MANTISSA - 1), 1 << F32_MANTISSA
     # The numbers of the least power of two are subnormal in f32: doubled, their bits go on where those of others begin.
     doubled = f.shl(f.sub(magnitude, least), 1)
     bits = f.select(f.icmp("ult", magnitude, one), register(doubled), magnitude)
     up = {"nearest": one >> 1, "up": one - 1, "down": 0}[round_mode]
-    code = register(f.lshr(f.add(bits, up), _MANTISSA))
-    too_small, too_large = f.icmp("ult", magnitude, least), f.icmp("ugt", magnitude, 254 << _MANTISSA)
+    code = register(f.lshr(f.add(bits, up), F32_MANTISSA))
+    too_small, too_large = f.icmp("ult", magnitude, least), f.icmp("ugt", magnitude, 254 << F32_MANTISSA)
     code = f.select(too_small, f.constant(code.type, 0 if saturate else 255), code)
     code = f.select(too_large, f.constant(code.type, 254 if saturate else 255), code)
     return f.select(f.fcmp("ult", x, 0.0), f.constant(code.type, 255), code)

@@ -16,11 +16,17 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
     convolution_measures,
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
+from onnxc.compiler.codegen_gpu.schedules.orderings import ordering_candidates, ordering_measures
+from onnxc.compiler.codegen_gpu.schedules.recurrences import recurrence_schedule
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
-from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
+from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
+from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
+from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
-from onnxc.compiler.planning.fuse_kernels import reads_any_view
+from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT, reads_any_view
+from onnxc.compiler.planning.fusion.groups import Computes
+from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import (
     AttentionSchedule,
@@ -49,6 +55,14 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return attention_candidates(problem, case, target, f32_operands)
             case "reduction":
                 return reduction_candidates(problem, case, target)
+            case "ordering":
+                return ordering_candidates(problem, case)
+            case "scatter":
+                return scatter_candidates(problem, case)
+            case "scan":
+                return scan_candidates(problem, case)
+            case "recurrence":
+                return (recurrence_schedule(problem, target, f32_operands),)
         return (ELEMENT_SCHEDULES[problem.kind](problem),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -63,7 +77,25 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return reduction_cost(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has one candidate")
 
-    return PlanTarget(str(target), is_native, reads_any_view, _measures, candidates, cost, residency="device")
+    return PlanTarget(
+        *(str(target), is_native, reads_any_view, _measures, candidates, cost),
+        residency="device",
+        arranges=_ARRANGES,
+        computes=_COMPUTES,
+        inlines_movements=True,
+        writes_several=_WRITES_SEVERAL,
+        shares_code=True,
+        reads_padding=convolution.reads_padding,
+    )
+
+
+_WRITES_SEVERAL: tuple[KernelKind, ...] = ("pointwise", "concatenate")
+
+_ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution")
+
+# A program reads its queries once: a rotary embedding of them takes less time than to write and read them. Keys, values
+# and masks are read again by the programs of all queries, so that only what narrows or scales them is done there.
+_COMPUTES: Computes = {"attention": (16, REPEAT_LIMIT, REPEAT_LIMIT, REPEAT_LIMIT)}
 
 
 _MEASURES = {
@@ -71,6 +103,9 @@ _MEASURES = {
     "convolution": convolution_measures,
     "attention": attention_measures,
     "reduction": reduction_measures,
+    "ordering": ordering_measures,
+    "scatter": scatter_measures,
+    "scan": scan_measures,
 }
 
 
@@ -86,5 +121,10 @@ _CHECKS = {
     "scan_axis": scan.is_native,
 }
 
-is_native = native_rule(lambda kind: NATIVE_DTYPES, EMITTERS, table_of, _CHECKS)
+TAKE_NARROW = (None, "contraction", "concatenate")
+"""What takes floats of 8 bits: inline ops, and the kernels of anchors that multiply or move elements."""
+
+is_native = native_rule(
+    lambda kind: NATIVE_DTYPES if kind in TAKE_NARROW else COMPUTED_DTYPES, EMITTERS, table_of, _CHECKS
+)
 """Whether an op has a kernel for its element types."""

@@ -89,7 +89,8 @@ class _Report:
         """The time of a launch at typical sizes, and what most of it goes into."""
         if not steps:
             return {"seconds": 0.0, "bound": "nothing is launched"}
-        kernel = self.kernels[steps[0].source]
+        main = next((step for step in steps if step.source.cooperative), steps[0])
+        kernel = self.kernels[main.source]
         at_once = self.model.card.blocks_at_once(kernel.warps * _WARP_THREADS, kernel.registers, kernel.shared_bytes)
         if work.unit != "fp32":
             # As in product_tiles.py: a few programs keep the tensor cores of a multiprocessor busy.
@@ -100,8 +101,9 @@ class _Report:
                 memory_bytes=self.sizes.number(nbytes),
                 operations=self.sizes.number(flops) * work.repeats,
                 unit=work.unit,
-                programs=max(1, self.sizes.number(substitute(product(steps[0].grid), own))),
+                programs=max(1, self.sizes.number(substitute(product(main.grid), own))),
                 programs_per_sm=max(1, at_once),
+                steps=max(1, self.sizes.number(substitute(work.steps, own))),
             )
         )
         seconds = estimate.seconds + (len(steps) - 1) * estimate.fixed

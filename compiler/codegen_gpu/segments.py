@@ -24,6 +24,10 @@ from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM
 _CONFIG_BYTES = 56
 _GRID, _BLOCK, _SHARED, _STREAM, _ATTRIBUTES, _ATTRIBUTE_COUNT = 0, 12, 24, 32, 40, 48
 
+# CUlaunchAttribute of cuda.h: which, and its value; CU_LAUNCH_ATTRIBUTE_COOPERATIVE asks that all programs run at once,
+# which the driver refuses where the device has no room for them.
+_ATTRIBUTE_BYTES, _VALUE, _COOPERATIVE = 72, 8, 2
+
 _WARP_THREADS = 32
 
 _NULL = Reg("null", "ptr")
@@ -94,6 +98,13 @@ class _Launches:
         for place in range(0, _CONFIG_BYTES, 8):
             f.store(0, f.gep(self.config, place), align=8)
         f.store(self._table(DEVICE_STREAM, "i64"), f.gep(self.config, _STREAM), align=8)
+        devices = [device for variant in variants for _, device in kernels[variant.kernel].device]
+        self.has_attribute = any(device.cooperative for device in devices)
+        if self.has_attribute:
+            attribute = f.alloca("i8", _ATTRIBUTE_BYTES)
+            f.store(_COOPERATIVE, attribute, align=8)
+            f.store(1, f.gep(attribute, _VALUE), align=8)
+            f.store(attribute, f.gep(self.config, _ATTRIBUTES), align=8)
         self.driver_launch = self._table(DEVICE_LAUNCH, "ptr")
 
     def _table(self, place: int, type: str) -> Reg:
@@ -136,6 +147,8 @@ class _Launches:
                 f.store(word, f.gep(self.words, index, "i64"), align=8)
             for index, size in enumerate([*grid, _WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
                 f.store(f.convert("trunc", size, "i32"), f.gep(self.config, _GRID + 4 * index), align=4)
+            if self.has_attribute:
+                f.store(int(kernel.cooperative), f.gep(self.config, _ATTRIBUTE_COUNT), align=8)
             wanted = [f.icmp("sgt", size, 0) for size in grid]
             f.if_(reduce(f.and_, wanted), lambda: self._call(ordinal))
 

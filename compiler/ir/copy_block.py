@@ -23,19 +23,20 @@ def copy_block(block: Block, arguments: Sequence[Value], build: Builder) -> tupl
 
 def copy_values(block: Block, arguments: Sequence[Value], build: Builder) -> Mapping[Value, Value]:
     """As `copy_block`, the new value for every value of the block."""
-    return _Copy(build).values(block, arguments)
+    return BlockCopy(build).values(block, arguments)
 
 
 @dataclass
-class _Copy:
-    """One copy: the new names of the symbols met so far."""
+class BlockCopy:
+    """One copy: the new names of the symbols met so far, and the sizes that stand for symbols which nothing binds."""
 
     build: Builder
     renamed: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, Dim] = field(default_factory=dict)
 
     @property
     def replacements(self) -> Mapping[str, Dim]:
-        return {old: Size.symbol(new) for old, new in self.renamed.items()}
+        return {old: Size.symbol(new) for old, new in self.renamed.items()} | self.sizes
 
     def values(self, block: Block, arguments: Sequence[Value]) -> Mapping[Value, Value]:
         values = dict(zip(block.parameters, arguments, strict=True))

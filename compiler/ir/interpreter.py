@@ -120,6 +120,8 @@ class _Run:
                 results = self.block(op.blocks[0 if as_array(operands[0]).item() else 1], operands[1:], sizes)
             case "while":
                 results = self._while(op, operands, sizes)
+            case "recurrence":
+                results = self._recurrence(op, operands, sizes)
             case "call":
                 results = self.block(self.functions[op.text("function")].body, operands, {})
             case "host":
@@ -155,6 +157,25 @@ class _Run:
             for scan, value in zip(scans, op.results[carried_count:], strict=True)
         ]
         return (*carried, *stacked)
+
+    def _recurrence(self, op: Op, operands: Sequence[HostValue], sizes: dict[str, int]) -> tuple[HostValue, ...]:
+        """See primitives/control.py."""
+        count, trips = op.int("carried"), evaluate(op.dim("trips"), sizes)
+        states, captures = operands[: count * len(op.blocks)], operands[count * len(op.blocks) :]
+        made: list[HostValue] = []
+        for ordinal, block in enumerate(op.blocks):
+            carried, rounds = states[ordinal * count : (ordinal + 1) * count], list[tuple[HostValue, ...]]()
+            for iteration in range(trips):
+                rounds.append(self.block(block, [np.array(iteration, np.int64), *carried, *captures], sizes))
+                carried = rounds[-1][:count]
+            first = len(made) + count
+            scans = op.results[first : first + op.int("scans")]
+            made += carried
+            made += [
+                np.stack([as_array(each[count + scan]) for each in rounds]) if rounds else empty_scan(value, sizes)
+                for scan, value in enumerate(scans)
+            ]
+        return tuple(made)
 
 
 def empty_scan(value: Value, sizes: Mapping[str, int]) -> Array:

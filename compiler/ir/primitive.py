@@ -39,6 +39,7 @@ AnchorKind = Literal[
     "ordering",
     "attention",
     "block_product",
+    "recurrence",
     "suppress_boxes",
     "tree_ensemble",
 ]

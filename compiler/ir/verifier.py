@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BOOL, I64, dtype_of
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_facts import bound_symbols, named_symbols
@@ -176,6 +176,8 @@ class _FunctionCheck:
                 return self._if(op)
             case "while":
                 return self._while(op)
+            case "recurrence":
+                return self._recurrence(op)
             case "call":
                 return self._call(op)
         return []
@@ -211,6 +213,23 @@ class _FunctionCheck:
         stacked = [_stacked(type, op.text("symbol")) for type in made[1 + carried :]]
         return findings + self._agree("the result", op.result_types, [*taken[1 : 1 + carried], *stacked])
 
+    def _recurrence(self, op: Op) -> list[str]:
+        count, loops = op.int("carried"), len(op.blocks)
+        if not loops or len(op.operands) < loops * count:
+            return [f"takes {loops * count} operands or more, got {len(op.operands)}"]
+        findings: list[str] = []
+        expected: list[Type] = []
+        captures = [value.type for value in op.operands[loops * count :]]
+        for ordinal, block in enumerate(op.blocks):
+            states = [value.type for value in op.operands[ordinal * count : (ordinal + 1) * count]]
+            taken, made = [value.type for value in block.parameters], [value.type for value in block.results]
+            if taken != [TensorType(I64, ()), *states, *captures]:
+                findings.append(f"block {ordinal} takes {listed(taken)}, not a counter, {listed(states)} and captures")
+            if made[:count] != states or len(made) != count + op.int("scans"):
+                findings.append(f"block {ordinal} gives {listed(made)} for states {listed(states)}")
+            expected += [*states, *(_stacked_times(type, op.dim("trips")) for type in made[count:])]
+        return findings + self._agree("the result", op.result_types, expected)
+
     def _call(self, op: Op) -> list[str]:
         name = op.text("function")
         target = next((function for function in self.module.functions if function.name == name), None)
@@ -245,9 +264,13 @@ def _expect_type(value: Value, type: Type, what: str) -> list[str]:
 
 def _stacked(element: Type, symbol: str) -> Type:
     """The type of all the elements that a loop scans, stacked along a new first axis."""
+    return _stacked_times(element, Size.symbol(symbol))
+
+
+def _stacked_times(element: Type, count: Dim) -> Type:
     if not isinstance(element, TensorType) or element.shape is None:
         return element
-    return TensorType(element.dtype, (Size.symbol(symbol), *element.shape))
+    return TensorType(element.dtype, (count, *element.shape))
 
 
 def _fits(declared: Type, actual: Type, free: Iterable[str]) -> bool:

@@ -4,24 +4,35 @@ from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.write_planes import write_planes
+from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
+from onnxc.compiler.passes.loops.take_bounds import take_bounds
+from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
+from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_block_products import decompose_block_products
-from onnxc.compiler.passes.lower.decompose_boxes import decompose_boxes
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
+from onnxc.compiler.passes.lower.depth_last import depth_last
 from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
+from onnxc.compiler.passes.lower.join_products import join_products
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
+from onnxc.compiler.passes.lower.sign_bytes import sign_bytes
+from onnxc.compiler.passes.lower.split_slices import split_slices
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from onnxc.compiler.passes.recognize.recognize_block_products import recognize_block_products
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
-from onnxc.compiler.passes.recognize.recognize_integer_products import recognize_integer_products
+from onnxc.compiler.passes.recognize.recognize_integer_products import (
+    recognize_float8_products,
+    recognize_integer_products,
+    recognize_signed_products,
+)
 from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
 from onnxc.compiler.passes.recognize.recognize_requantization import recognize_requantization
 from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
@@ -72,11 +83,28 @@ CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(
 )
 """For the CPU, which multiplies integers of 8 bits faster than floats, and reads weights of few bits as they lie."""
 
+GPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, sign_bytes, recognize_signed_products)
+"""For the GPU, whose tensor cores multiply i8 by i8."""
+
+GPU_FLOAT8_OPTIMIZE: tuple[Pass, ...] = _optimize(
+    recognize_requantization, sign_bytes, recognize_signed_products, recognize_float8_products
+)
+"""For those whose tensor cores multiply floats of 8 bits too."""
+
 CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
 """For the CPU, which has no kernels of their own for these."""
 
-GPU_KERNELS: tuple[Pass, ...] = (decompose_rotary, decompose_boxes, decompose_trees, decompose_block_products)
+GPU_KERNELS: tuple[Pass, ...] = (
+    take_bounds,
+    decompose_rotary,
+    decompose_trees,
+    decompose_block_products,
+    count_non_zero,
+)
 """For the GPU; attention stays whole."""
+
+GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices, add_before_moving)
+"""For the GPU, where what is small takes as long as its launches; behind all that gives equal things one form."""
 
 LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 """For convolutions, which read channels last."""
@@ -107,4 +135,5 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_OPERANDS)
-    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, *_FINISH)
+    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, fuse_recurrences)
+    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, unroll_loops, *finish)

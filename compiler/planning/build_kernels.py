@@ -1,18 +1,19 @@
 """From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, Size, lower_bound
-from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value
+from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, substitute_type
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS, Group
+from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS
+from onnxc.compiler.planning.fusion.groups import Group
 
 BEYOND_ALL = 1 << 63
 """So many elements an int64 does not count, and no memory holds."""
@@ -33,9 +34,12 @@ class BoundProblem:
     nodes: tuple[Location, ...]
 
 
-def build_kernel(group: Group) -> BoundProblem:
-    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance."""
-    inputs = _inputs(group)
+def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
+    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance.
+
+    read: the constants of one element that are read from the weights all the same.
+    """
+    inputs = _inputs(group, read)
     names = _symbol_names([value.tensor for value in inputs], list(group.ops))
     replacements: dict[str, Dim] = {old: Size.symbol(new) for old, new in names.items()}
     inner: dict[Value, Value] = {}
@@ -50,13 +54,7 @@ def build_kernel(group: Group) -> BoundProblem:
 
 def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem | None:
     """The kernel where symbols of its own have these sizes; None where no call gets to it with them."""
-    replacements: dict[str, Dim] = dict(sizes)
-    block = problem.block
-    inner = {
-        value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
-        for value in block.parameters
-    }
-    copied = _copied(block.ops, inner, replacements, block.results)
+    copied = _copied_block(problem.block, dict(sizes))
     return replace(problem, block=copied) if _is_possible(copied) else None
 
 
@@ -84,12 +82,21 @@ def _copied(
             op.name,
             tuple(inner[operand] for operand in op.operands),
             {name: _substitute(value, replacements) for name, value in op.attributes.items()},
-            (),
+            tuple(_copied_block(block, replacements) for block in op.blocks),
             tuple(substitute_type(type, replacements) for type in op.result_types),
         )
         copies.append(copy)
         inner.update(zip(op.results, copy.results, strict=True))
     return Block(parameters, tuple(copies), tuple(inner[value] for value in results))
+
+
+def _copied_block(block: Block, replacements: Mapping[str, Dim]) -> Block:
+    """A block within an op, with sizes in place of symbols."""
+    inner = {
+        value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
+        for value in block.parameters
+    }
+    return _copied(block.ops, inner, replacements, block.results)
 
 
 def _location(group: Group) -> Location | None:
@@ -107,12 +114,12 @@ def _nodes(group: Group) -> tuple[Location, ...]:
     return tuple(dict.fromkeys(op.location for op in ops if op.location is not None))
 
 
-def _inputs(group: Group) -> tuple[Value, ...]:
+def _inputs(group: Group, read: Collection[Op]) -> tuple[Value, ...]:
     """What the group reads from memory, in order of use."""
-    inline = _inline_constants(group)
+    inline = inline_constants(group).difference(read)
     made = {result for op in group.ops if not _is_constant(op) or op in inline for result in op.results}
-    read = (operand for op in group.ops for operand in op.operands)
-    return tuple(dict.fromkeys(value for value in read if value not in made))
+    wanted = (operand for op in group.ops for operand in op.operands)
+    return tuple(dict.fromkeys(value for value in wanted if value not in made))
 
 
 def _is_constant(op: Op) -> bool:
@@ -123,7 +130,7 @@ def _holds_constant(value: Value) -> bool:
     return value.op is not None and _is_constant(value.op)
 
 
-def _inline_constants(group: Group) -> set[Op]:
+def inline_constants(group: Group) -> set[Op]:
     """The constants of one element that only ops read which need no memory: they stay in the code."""
     small = {op for op in group.ops if _is_constant(op) and op.array().size == INLINE_ELEMENTS}
     for op in group.ops:
@@ -146,7 +153,8 @@ def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, s
     for type in types:
         for dim in type.known_shape:
             order.update(dict.fromkeys(_ordered_symbols(dim)))
-    for op in ops:
+    nested = [op for outer in ops for block in outer.blocks for op in walk(block)]
+    for op in (*ops, *nested):
         for name in sorted(op.attributes):
             order.update(dict.fromkeys(_attribute_symbols(op.attributes[name])))
         for result in op.results:

@@ -5,12 +5,13 @@ range of it is a case; a case whose best schedule is another than that of all ca
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import Reads
+from onnxc.compiler.planning.fuse_kernels import ReadsPadding, reads_no_padding
+from onnxc.compiler.planning.fusion.groups import Computes, Reads
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule
 
@@ -85,7 +86,11 @@ class PlanTarget:
     first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
     preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
     compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape.
+    write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
+    operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
+    concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
+    several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads these.
+    reads_padding: whether the kernel of an anchor pads an operand as it reads it.
     """
 
     name: str
@@ -97,6 +102,11 @@ class PlanTarget:
     residency: Residency = "host"
     compiles_steps: bool = False
     arranges: Collection[KernelKind] = ()
+    computes: Computes = field(default_factory=dict)
+    inlines_movements: bool = False
+    writes_several: Collection[KernelKind] = ()
+    shares_code: bool = False
+    reads_padding: ReadsPadding = reads_no_padding
 
 
 def choose_schedules(

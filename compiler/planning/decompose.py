@@ -26,7 +26,9 @@ def decompose_block(block: Block, kept: str = "") -> Block:
     build = _PlainBuilder()
     values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
     for op in block.ops:
-        moved = Op(op.name, tuple(values[operand] for operand in op.operands), op.attributes, (), op.result_types)
+        moved = Op(
+            op.name, tuple(values[operand] for operand in op.operands), op.attributes, op.blocks, op.result_types
+        )
         if op.name not in DECOMPOSITIONS or op.name == kept:
             build.ops.append(moved)
             values.update(zip(op.results, moved.results, strict=True))

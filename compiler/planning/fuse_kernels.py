@@ -7,14 +7,14 @@ value, or all that an anchor with several results gives. Which op is what, its p
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
+from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Computes, Group, Indices, Reads
 from onnxc.compiler.planning.kernel_plan import KernelKind
-from onnxc.compiler.planning.views import View, move, whole
+from onnxc.compiler.planning.views import View, move, split_axes, whole
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
@@ -30,11 +30,8 @@ INDEX_LIMIT = 8
 
 An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
-GROUP_LIMIT = 96
-"""The most ops in a group: beyond it code grows faster than memory traffic shrinks.
-
-An estimate: models that people export have up to some thirty elementwise ops in a row, and compiling takes time that
-grows faster than a kernel does."""
+BYTE = 8
+"""The bits of what is kept in memory rather than the floats that it stands for."""
 
 EVALUATION_LIMIT = 512
 """The most that a group evaluates its ops: once for each index at which one is wanted, which movements multiply.
@@ -43,40 +40,39 @@ Beyond it values are written instead. Of x[:-1] + x[1:] and the like 2^n evaluat
 took 10 s.
 """
 
-Indices = frozenset[int]
+NOTHING: Computes = {}
 
-Reads = Callable[[Op, int, View], bool]
-"""Whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer."""
+INLINED_PARTS = 4
+"""The most parts of a concatenation that is computed where it is read: each is looked for at every element.
+
+An estimate: rolled images have two parts, merged patches four; a masked load costs less than a launch does."""
+
+ReadsPadding = Callable[[Op, int], bool]
+"""Whether the kernel of an anchor reads what an operand, by its ordinal, is padded of, and has the padding itself."""
 
 
-@dataclass(eq=False)
-class Group:
-    """The ops of one kernel, in program order; `outputs` is what it writes."""
-
-    kind: KernelKind
-    anchor: Op
-    outputs: tuple[Value, ...]
-    ops: dict[Op, None] = field(default_factory=dict)
-    indices: dict[Op, Indices] = field(default_factory=dict)
-    """For each op the different indices at which it is evaluated, as hashes of the movements that lead to it."""
-
-    @property
-    def last(self) -> Op:
-        """The op whose results the group writes."""
-        op = self.outputs[0].op
-        assert op is not None, self.outputs
-        return op
+def reads_no_padding(anchor: Op, ordinal: int) -> bool:
+    """The answer of a target whose kernels want padding in memory."""
+    return False
 
 
 def fuse_kernels(
-    ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind] = ()
+    ops: Sequence[Op],
+    outputs: Sequence[Value],
+    reads: Reads,
+    arranges: Collection[KernelKind] = (),
+    computes: Computes = NOTHING,
+    reads_padding: ReadsPadding = reads_no_padding,
+    *,
+    inlines_movements: bool = False,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape.
+    write their result with its axes in any order and shape. inlines_movements: whether concatenations of a few parts,
+    and reshapes that join axes, are computed where they are read.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges)
+    fusion = _Fusion(ops, outputs, reads, arranges, computes, reads_padding, inlines_movements=inlines_movements)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -92,8 +88,10 @@ def element_cost(op: Op) -> int:
     return 1 if cost is None else cost
 
 
-def _is_recomputable(op: Op) -> bool:
-    return PRIMITIVES[op.name].recomputable
+def _is_number(value: Value) -> bool:
+    """Whether a value is a constant of one element, or one repeated, which no kernel would rather read from memory."""
+    maker = value.op.operands[0].op if value.op is not None and value.op.name == "broadcast" else value.op
+    return maker is not None and maker.name == "constant" and maker.array().size == 1
 
 
 _ONE_INDEX: Indices = frozenset((0,))
@@ -101,15 +99,28 @@ _ONE_INDEX: Indices = frozenset((0,))
 
 class _Fusion:
     def __init__(
-        self, ops: Sequence[Op], outputs: Sequence[Value], reads: Reads, arranges: Collection[KernelKind]
+        self,
+        ops: Sequence[Op],
+        outputs: Sequence[Value],
+        reads: Reads,
+        arranges: Collection[KernelKind],
+        computes: Computes,
+        reads_padding: ReadsPadding,
+        *,
+        inlines_movements: bool,
     ) -> None:
         self.ops = ops
         self.reads = reads
         self.arranges = arranges
+        self.computes = computes
+        self.reads_padding = reads_padding
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
         self.outputs = frozenset(outputs)
+        joins = (op for op in ops if op.name == "concatenate" and len(op.operands) <= INLINED_PARTS)
+        self.inlines_movements = inlines_movements
+        self.inlined_joins = {op for op in joins if inlines_movements and op.results[0] not in self.outputs}
         self.as_outputs: set[Value] = set()
         self.aliases: dict[Value, Value] = {}
         self.groups: list[Group] = []
@@ -121,8 +132,12 @@ class _Fusion:
                 self.uses.setdefault(operand, []).append(op)
         self.costs: dict[Value, int] = {}
         for op in ops:
-            above = op.operands if _is_recomputable(op) else ()
-            self.costs[op.results[0]] = element_cost(op) + sum(self.costs.get(operand, 0) for operand in above)
+            above = op.operands if self._is_recomputable(op) else ()
+            own = len(op.operands) if op in self.inlined_joins else element_cost(op)
+            self.costs[op.results[0]] = own + sum(self.costs.get(operand, 0) for operand in above)
+
+    def _is_recomputable(self, op: Op) -> bool:
+        return PRIMITIVES[op.name].recomputable or op in self.inlined_joins
 
     # Anchors and what follows them
 
@@ -130,7 +145,7 @@ class _Fusion:
         """Makes a group of each anchor, with the pointwise ops that alone use its result."""
         for op in self.ops:
             kind = PRIMITIVES[op.name].anchor
-            if kind is None:
+            if kind is None or op in self.inlined_joins:
                 continue
             group = Group(kind, op, op.results, {op: None})
             if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
@@ -148,18 +163,53 @@ class _Fusion:
             group.ops.update(dict.fromkeys(following))
             self.epilogues.update(following)
         while is_widening(group.last) and self._is_read_inline(group.outputs[0]):
-            self.epilogues.remove(group.last)
-            del group.ops[group.last]
-            group.outputs = group.last.operands
+            self._leave(group, (group.last,))
+        self._leave(group, self._dequantisation(group) if self._is_read_inline(group.outputs[0]) else ())
+
+    def _leave(self, group: Group, ops: Sequence[Op]) -> None:
+        """Leaves the last ops of an epilogue, the last one first, to those that read the result."""
+        for op in ops:
+            self.epilogues.remove(op)
+            del group.ops[op]
+            group.outputs = (next(operand for operand in op.operands if not _is_number(operand)),)
+
+    def _dequantisation(self, group: Group) -> tuple[Op, ...]:
+        """What makes floats of bytes at the end of an epilogue, the last op first, where it may be done again."""
+        ops: list[Op] = []
+        value, cost = group.outputs[0], 0
+        while value.op in self.epilogues and value.op in group.ops and cost + element_cost(value.op) <= REPEAT_LIMIT:
+            op = value.op
+            varying = [operand for operand in op.operands if not _is_number(operand)]
+            if len(varying) != 1:
+                break
+            ops.append(op)
+            cost, value = cost + element_cost(op), varying[0]
+            if op.name == "cast" and value.dtype.bits <= BYTE < op.dtype().bits:
+                return tuple(ops)
+        return ()
 
     def _arrange(self, group: Group) -> None:
-        """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes."""
-        for name in ("transpose", "reshape"):
-            users = self.uses.get(group.outputs[0], [])
-            if group.outputs[0] not in self.outputs and [user.name for user in users] == [name]:
-                group.outputs = users[0].results
-                group.ops[users[0]] = None
-                self.epilogues.add(users[0])
+        """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes.
+
+        A product's rows may be split into axes before they are turned.
+        """
+        split = None if group.kind == "attention" else self._moved_by("reshape", group.outputs[0])
+        if split is not None and split_axes(group.outputs[0].shape, split.result.shape) is None:
+            return
+        turn = self._moved_by("transpose", group.outputs[0] if split is None else split.result)
+        if split is not None and turn is None:
+            return
+        last = self._moved_by("reshape", group.outputs[0] if turn is None else turn.result)
+        for op in (op for op in (split, turn, last) if op is not None):
+            group.outputs = op.results
+            group.ops[op] = None
+            self.epilogues.add(op)
+
+    def _moved_by(self, name: str, value: Value) -> Op | None:
+        """The movement of this name that alone uses a value."""
+        users = self.uses.get(value, [])
+        is_alone = value not in self.outputs and [user.name for user in users] == [name]
+        return users[0] if is_alone else None
 
     def _following(self, group: Group) -> tuple[Op, ...]:
         """The pointwise ops that alone use what the group writes, up to the first result that all the others lead to.
@@ -197,13 +247,15 @@ class _Fusion:
 
     def place(self, op: Op) -> None:
         """Settles where a recomputable op is computed, then what its groups need of its operands."""
-        if _is_recomputable(op) and op not in self.epilogues:
+        if self._is_recomputable(op) and op not in self.epilogues:
             value = op.results[0]
-            if is_widening(op) and value not in self.buffered and self._is_repeated(value):
-                # What is narrow is kept in memory, and widened by all that read it.
+            if self._is_made_larger(op) and value not in self.buffered and self._is_repeated(value):
+                # What is narrow is kept in memory, and widened by all that read it; so is what is repeated.
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
-            if op.name != "constant" and (value in self.buffered or self._is_repeated(value)):
+            if op.name != "constant" and (
+                value in self.buffered or (not _is_number(value) and self._is_repeated(value))
+            ):
                 self.buffered.add(value)
                 self._write(op, value)
             else:
@@ -212,6 +264,10 @@ class _Fusion:
         for group in self.members[op]:
             for operand in op.operands:
                 self._need(group, op, operand)
+
+    def _is_made_larger(self, op: Op) -> bool:
+        """Whether an operand takes less memory than the result, and the result nearly no work beyond it."""
+        return is_widening(op) or (op.name == "broadcast" and self.inlines_movements)
 
     def _join(self, group: Group, op: Op) -> None:
         if op not in group.ops:
@@ -264,7 +320,8 @@ class _Fusion:
             self.aliases[value] = op.operands[0]
             self.buffered.add(op.operands[0])
             return
-        group = Group("pointwise", op, (value,), {op: None})
+        kind: KernelKind = "concatenate" if op in self.inlined_joins else "pointwise"
+        group = Group(kind, op, (value,), {op: None})
         self.groups.append(group)
         self.members[op].append(group)
 
@@ -283,29 +340,57 @@ class _Fusion:
         producer = operand.op
         if producer is None or producer not in self.inside or producer in group.ops:
             return
-        # What a pointwise kernel writes is dense: it has the memory of every shape.
-        mixes_axes = (
-            op.name == "reshape" and not keeps_axes(op) and not (group.kind == "pointwise" and op is group.last)
-        )
-        if not _is_recomputable(producer) or mixes_axes:
+        if not self._is_recomputable(producer) or self._mixes_axes(group, op):
             self.buffered.add(operand)
         elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)
         elif op is group.anchor and not self._steps_through(op, operand):
             self.buffered.add(operand)
 
+    def _mixes_axes(self, group: Group, op: Op) -> bool:
+        """Whether a kernel would take apart the offset of each element to find its operand."""
+        if op.name != "reshape" or keeps_axes(op):
+            return False
+        # What a pointwise kernel writes is dense: it has the memory of every shape.
+        if group.kind == "pointwise" and op is group.last:
+            return False
+        return not self.inlines_movements or split_axes(op.result.shape, op.operands[0].shape) is None
+
     def _inlines(self, group: Group, operand: Value) -> bool:
         """Whether an anchor computes an operand as it reads it."""
         if group.kind == "scatter":
             # The data is read once, every update perhaps by several threads.
             return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= INDEX_LIMIT
+        if group.kind in self.computes:
+            return self._is_light(group, operand)
         return group.kind in INLINES_OPERANDS
+
+    def _is_light(self, group: Group, operand: Value) -> bool:
+        """Whether an operand is computed, and not only moved, by so little work that the target's kernel does it."""
+        op = self._movements(operand)[0].op
+        is_computed = op is not None and op in self.inside and self._is_recomputable(op) and op.name != "constant"
+        limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
+        return is_computed and self._own_cost(operand) <= min(limit for value, limit in limits if value == operand)
+
+    def _own_cost(self, value: Value) -> int:
+        """The work for an element of `value`, reading what is used by others as well, and costs more than that."""
+        op = value.op
+        if op not in self.inside or value in self.buffered or not self._is_recomputable(op):
+            return 1
+        if len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT:
+            return 1
+        own = len(op.operands) if op in self.inlined_joins else element_cost(op)
+        return own + sum(map(self._own_cost, op.operands))
 
     def _need_view(self, group: Group, operand: Value) -> None:
         """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
+        ordinals = [ordinal for ordinal, value in enumerate(group.anchor.operands) if value == operand]
+        if operand.op in self.inside and all(self.reads_padding(group.anchor, ordinal) for ordinal in ordinals):
+            self._join(group, operand.op)
+            operand = operand.op.operands[0]
         value, chain = self._movements(operand)
         while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
             value = chain.pop().results[0]

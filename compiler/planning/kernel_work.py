@@ -1,7 +1,7 @@
 """What a kernel of the plan reads, writes and computes, as sizes in its own symbols.
 
 Every buffer is counted once: what a kernel reads again is expected in the cache. Where elements are picked, no more is
-counted than what comes out.
+counted than what comes out. What loops do beyond that, and what goes through scratch memory, the schedule says.
 """
 
 from collections.abc import Iterable
@@ -35,12 +35,13 @@ class KernelWork:
 
 def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
     """The work of one launch of a kernel; one that writes into what it reads leaves alone what stays there."""
-    block = kernel.block
+    block, schedule = kernel.block, kernel.schedule
     staying = _staying(block.results[0].op) if in_place else {}
+    read = _total(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying)
     return KernelWork(
-        read_bytes=_total(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying),
+        read_bytes=read + schedule.loop_bytes,
         written_bytes=_total(map(_bytes, block.results)) - _total(staying.values()),
-        flops=_total(map(_flops, block.ops)),
+        flops=_total(map(_flops, block.ops)) + schedule.loop_operations,
     )
 
 
@@ -87,6 +88,8 @@ def _flops(op: Op) -> Dim:
         case "convolution":
             filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
             return 2 * elements * product(filters[:axis] + filters[axis + 1 :])
+        case "recurrence":
+            return op.dim("trips") * _total(_flops(inner) for block in op.blocks for inner in block.ops)
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])

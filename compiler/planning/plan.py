@@ -8,6 +8,7 @@ import numpy as np
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, Size, only_atom
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -16,6 +17,7 @@ from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fusion.merge_groups import merge_groups
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Branch,
@@ -42,6 +44,7 @@ from onnxc.compiler.planning.release_values import release_values
 from onnxc.compiler.planning.residency import with_transfers
 from onnxc.compiler.planning.routines import with_routines
 from onnxc.compiler.planning.schedules import Packing, Schedule
+from onnxc.compiler.planning.share_code import share_code
 from onnxc.compiler.planning.split_steps import split_steps
 
 Specialize = Mapping[str, Sequence[int]]
@@ -105,13 +108,13 @@ class _Planner:
         self.kernel_ordinals: dict[tuple[str, Schedule], int] = {}
         self.chosen: dict[tuple[str, bool, Packing | None], tuple[tuple[Guard, Schedule], ...]] = {}
         self.constants: list[np.ndarray] = []
-        self.constant_ordinals: dict[Op, int] = {}
+        self.constant_ordinals: dict[Op | tuple[DType, tuple[int, ...], bytes], int] = {}
         self.weights: dict[Weight, int] = {}
 
     def region(self, block: Block, bound: frozenset[str]) -> Region:
         """The plan of one block, whose symbols from outside are `bound`."""
         steps = split_steps(block, self.target.is_native, bound)
-        needed = _needed_after(steps, (*block.results, *self.in_place))
+        needed = needed_after(steps, (*block.results, *self.in_place))
         planned: list[PlanStep] = []
         known = bound.union(*(type_symbols(parameter.type) for parameter in block.parameters))
         for step, outputs in zip(steps, needed, strict=True):
@@ -138,10 +141,15 @@ class _Planner:
 
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena, or in place."""
-        groups, aliases = fuse_kernels(ops, outputs, self.target.reads, self.target.arranges)
+        target = self.target
+        groups, aliases = fuse_kernels(
+            *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
+            inlines_movements=target.inlines_movements,
+        )
+        groups = merge_groups(groups, aliases, target.writes_several)
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
-        bound = [build_kernel(group) for group in groups]
+        bound = share_code(groups) if target.shares_code else [build_kernel(group) for group in groups]
         variants = [self.variants(kernel) for kernel in bound]
         made = {value for kernel in bound for value in kernel.outputs}
         inputs = tuple(
@@ -244,9 +252,11 @@ class _Planner:
     def weight(self, value: Value, layout: Layout | None) -> Buffer:
         """A constant in a layout."""
         assert value.op is not None
-        ordinal = self.constant_ordinals.setdefault(value.op, len(self.constants))
+        array = value.op.array()
+        key = value.op if array.size > 1 else (value.dtype, array.shape, array.tobytes())
+        ordinal = self.constant_ordinals.setdefault(key, len(self.constants))
         if ordinal == len(self.constants):
-            self.constants.append(value.op.array())
+            self.constants.append(array)
         return Buffer("weight", self.weights.setdefault(Weight(ordinal, layout), len(self.weights)))
 
 
@@ -256,7 +266,7 @@ def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:
     return value
 
 
-def _needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:
+def needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:
     """For each native step the values that later steps read, or `wanted` at the end; nothing for the others."""
     needed: list[tuple[Value, ...]] = []
     read = dict.fromkeys(wanted)

@@ -19,10 +19,12 @@ __all__ = [
     "ConcatenateSchedule",
     "ContractionSchedule",
     "ConvolutionSchedule",
+    "Digits",
     "Joining",
     "OrderingSchedule",
     "Packing",
     "PointwiseSchedule",
+    "RecurrenceSchedule",
     "ReductionSchedule",
     "ScanSchedule",
     "ScatterSchedule",
@@ -103,6 +105,17 @@ class Joining:
         return f"{self.tile}, {self.workers}"
 
 
+@dataclass(frozen=True)
+class Digits:
+    """How keys are taken apart where they are sorted by one digit after another: so many digits of so many bits."""
+
+    count: int
+    bits: int
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.bits} bits"
+
+
 PROGRAM_ALIGNMENT = 128
 """Where memory that programs have for themselves begins: what describes a block copy lies on so many bytes."""
 
@@ -112,7 +125,8 @@ class Schedule:
     """What schedules of all kinds have.
 
     shared_bytes: what the launches of a kernel share, in the kernel's symbols. program_bytes: what each of so many
-    `programs` has for itself besides.
+    `programs` has for itself besides. loop_operations, loop_bytes: what the launches compute for each other, write for
+    each other and read of that, beyond one operation for each element and one access to each buffer.
     """
 
     workers: Threads | Warps
@@ -121,6 +135,8 @@ class Schedule:
     shared_bytes: Dim = 0
     program_bytes: int = 0
     programs: Dim = 0
+    loop_operations: Dim = 0
+    loop_bytes: Dim = 0
     why: str = field(default="", compare=False)
 
     @property
@@ -274,33 +290,43 @@ class WindowSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ScatterSchedule(Schedule):
-    """`ranges`: each unit copies a range and applies its updates; `flat`: each element looks for its updates.
+    """`ranges`: each unit copies a range and applies its updates; `flat`: each element looks for its updates; `last`:
+    the last update of each row is looked for first; `sorted`: updates are sorted by the row that they go to.
 
-    units: how many ranges. block: elements of a program.
+    units: how many ranges. block: elements of a program. digits: of the rows that updates go to.
     """
 
-    algorithm: Literal["ranges", "flat"]
+    algorithm: Literal["ranges", "flat", "last", "sorted"]
     units: Dim = 0
     block: int = 0
+    digits: Digits | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanSchedule(Schedule):
-    """`lines`: each line by one thread; `tiles`: lines side by side, tile by tile. tile: lines by elements of each."""
+    """`lines`: each line by one thread; `tiles`: lines side by side, tile by tile. tile: lines by elements of each.
+
+    split: how many programs share a line; a first launch folds their parts.
+    """
 
     algorithm: Literal["lines", "tiles"]
     tile: Tile
+    split: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class OrderingSchedule(Schedule):
-    """`heap` and `radix`: each line by one thread; `counting`: every element counts those before it, tile by tile.
+    """`heap` and `radix`: each line by one thread; `counting`: every element counts those before it, tile by tile;
+    `digits`: lines are sorted by one digit after another; `rounds`: each round leaves the best of each block.
 
-    tile: elements that are placed, by elements that they are compared with.
+    tile: elements that are placed, by elements that they are compared with. block: elements of a block.
     """
 
-    algorithm: Literal["heap", "radix", "counting"]
+    algorithm: Literal["heap", "radix", "counting", "digits", "rounds"]
     tile: Tile = Tile(1, 1)
+    digits: Digits | None = None
+    rounds: int = 0
+    block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,10 +348,29 @@ class AttentionSchedule(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressionSchedule(Schedule):
-    """`heap`: each class of each image by one thread, which takes its boxes from a heap."""
+class RecurrenceSchedule(Schedule):
+    """`whole`: a program computes all units of some rows; `shared`: so many `parts` of them are computed by a program
+    each, and these wait for each other in every round.
 
-    algorithm: Literal["heap"]
+    tile: rows by units of a program, `depth` products at a time. groups: of how many tiles of rows the programs run at
+    the same time, 0 for all.
+    """
+
+    algorithm: Literal["whole", "shared"]
+    tile: Tile
+    arithmetic: Arithmetic
+    parts: int = 1
+    groups: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressionSchedule(Schedule):
+    """`heap`: each class of each image by one thread, which takes its boxes from a heap; `rounds`: by one program, that
+    looks for the best of all boxes as often as one stays, `block` boxes at a time.
+    """
+
+    algorithm: Literal["heap", "rounds"]
+    block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

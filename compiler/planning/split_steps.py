@@ -62,7 +62,8 @@ def is_generator(op: Op) -> bool:
 
 def _is_native(op: Op, is_native: Callable[[Op], bool]) -> bool:
     primitive = PRIMITIVES[op.name]
-    return not primitive.structural and primitive.kind != "host" and is_native(op)
+    has_kernel = primitive.anchor is not None or not primitive.structural
+    return has_kernel and primitive.kind != "host" and is_native(op)
 
 
 def _is_ready(op: Op, exists: set[Value], symbols: set[str]) -> bool:

@@ -57,10 +57,29 @@ def operand_view(value: Value) -> View | None:
 
 def operand_views(op: Op) -> tuple[View, ...]:
     """The strided views that all operands of an op are; asking it of others is a defect of the caller."""
-    views = tuple(map(operand_view, op.operands))
-    known = tuple(view for view in views if view is not None)
-    assert len(known) == len(views), op
-    return known
+    return tuple(map(known_view, op.operands))
+
+
+def known_view(value: Value) -> View:
+    """The strided view that a value is; asking it of another is a defect of the caller."""
+    view = operand_view(value)
+    assert view is not None, value
+    return view
+
+
+def split_axes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[tuple[int, ...], ...] | None:
+    """For a reshape that only splits axes: the new axes that each old one becomes, one or more; None for any other."""
+    runs: list[tuple[int, ...]] = []
+    start = 0
+    for size in before:
+        stop = start + 1
+        while stop < len(after) and product(after[start:stop]) != size:
+            stop += 1
+        if product(after[start:stop]) != size or start == len(after):
+            return None
+        runs.append(tuple(range(start, stop)))
+        start = stop
+    return tuple(runs) if start == len(after) else None
 
 
 def _broadcast(view: View, op: Op) -> View | None:

@@ -52,10 +52,11 @@ class DeviceArray(DeviceValue):
         owner: object,
         work: Work | None = None,
         host: np.ndarray | None = None,
+        nbytes: int | None = None,
     ) -> None:
         self.device, self.address, self.shape, self.dtype = device, address, shape, dtype
         self.owner, self.work, self._host = owner, work, host
-        self.nbytes = prod(shape) * dtype.itemsize
+        self.nbytes = prod(shape) * dtype.itemsize if nbytes is None else nbytes
 
     def __repr__(self) -> str:
         return f"<DeviceArray {describe(self)} {self.device.properties.number}>"

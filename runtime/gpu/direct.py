@@ -1,7 +1,9 @@
 """A program that is one launch: a call stages its arrays, and all that it enqueues is one CUDA graph."""
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,9 @@ __all__ = ["LARGEST_STAGED_BYTES", "DirectEngine"]
 LARGEST_STAGED_BYTES = 64 << 20
 
 _STAGING_ALIGNMENT = 256
+
+# What a graph is kept by: the sizes, the addresses of all arrays, and the bytes that are copied to and from the device.
+_Key = tuple[tuple[int, ...], tuple[int, ...], int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,39 +58,60 @@ class DirectEngine:
         for staging, layout in ((workspace.incoming, arriving), (workspace.outgoing, leaving)):
             if layout.nbytes:
                 workspace.reserve(staging, layout.nbytes)
-        for array, offset in zip(arriving.arrays, arriving.offsets, strict=True):
-            workspace.incoming.view(offset, array.shape, array.dtype)[...] = array
+        for x, offset in zip(arriving.arrays, arriving.offsets, strict=True):
+            workspace.incoming.view(offset, x.shape, x.dtype)[...] = x
         addresses = (
             *arriving.addresses(inputs, workspace.incoming.address),
             *leaving.addresses(outputs, workspace.outgoing.address),
         )
-        for place, address in enumerate(addresses, launch.first_array):
-            workspace.words[place] = address
+        self._enqueue(call, (sizes, addresses, arriving.nbytes, leaving.nbytes))
+        if leaving.arrays:
+            call.synchronize()
+        for x, offset in zip(leaving.arrays, leaving.offsets, strict=True):
+            x[...] = workspace.outgoing.view(offset, x.shape, x.dtype)
+        return [as_wanted(outputs[k], want, call) for k, want in zip(self.results, wanted, strict=True)]
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every result is an output of its own."""
+        return len(set(self.results)) == len(self.results)
+
+    def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
+        """As `run` where all arrays lie on the device and `is_plain`: nothing is staged, and outputs are new arrays."""
+        launch, workspace = self.launch, call.workspace
+        found = launch.at(sizes)
+        if workspace.sizes is not found:
+            workspace.prepare(found, found.symbols, found.arena_bytes)
+        outputs = call.new_arrays(found.shapes, launch.dtypes, found.nbytes)
+        addresses = (*[values[k].address for k in self.order], *[output.address for output in outputs])
+        self._enqueue(call, (sizes, addresses, 0, 0))
+        return [outputs[k] for k in self.results]
+
+    def _enqueue(self, call: Call, key: _Key) -> None:
+        """Enqueues kernels, the copies of what is staged, and that of the status block: as a graph, if it is known."""
+        launch, workspace = self.launch, call.workspace
+        _, addresses, arriving_bytes, leaving_bytes = key
+        workspace.words[launch.first_array : launch.first_array + len(addresses)] = array("q", addresses)
 
         def enqueue(stream: int) -> None:
-            _copy_staged(workspace, arriving.nbytes, stream, to_device=True)
+            _copy_staged(workspace, arriving_bytes, stream, to_device=True)
             enqueue_launch(launch, workspace, stream)
-            _copy_staged(workspace, leaving.nbytes, stream, to_device=False)
+            _copy_staged(workspace, leaving_bytes, stream, to_device=False)
+            workspace.status.copy(stream)
 
-        key = (sizes, addresses, arriving.nbytes, leaving.nbytes)
         workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle)
         workspace.counts.launches += 1
         call.in_flight = True
-        if leaving.arrays:
-            call.synchronize()
-        for array, offset in zip(leaving.arrays, leaving.offsets, strict=True):
-            array[...] = workspace.outgoing.view(offset, array.shape, array.dtype)
-        return [as_wanted(outputs[k], want, call) for k, want in zip(self.results, wanted, strict=True)]
 
     def _input(self, ordinal: int, value: "SlotValue", call: Call) -> np.ndarray | DeviceArray:
         """An input of the only launch: on the device, or an array to be staged."""
         if isinstance(value, DeviceArray):
             return value
-        array = as_array(value)
+        x = as_array(value)
         default, resident = self.defaults.get(ordinal, (None, None))
-        if resident is not None and array is default:
+        if resident is not None and x is default:
             return resident
-        return array if array.nbytes <= LARGEST_STAGED_BYTES else uploaded(array, call)
+        return x if x.nbytes <= LARGEST_STAGED_BYTES else uploaded(x, call)
 
     def _outputs(
         self,
@@ -113,9 +139,9 @@ class _StagingLayout:
         self.arrays = arrays
         self.offsets: list[int] = []
         self.nbytes = 0
-        for array in arrays:
+        for x in arrays:
             self.offsets.append(self.nbytes)
-            self.nbytes += max(1, -(-array.nbytes // _STAGING_ALIGNMENT)) * _STAGING_ALIGNMENT
+            self.nbytes += max(1, -(-x.nbytes // _STAGING_ALIGNMENT)) * _STAGING_ALIGNMENT
 
     def addresses(self, arrays: Sequence[np.ndarray | DeviceArray], base: int) -> list[int]:
         """The address on the device of each array, in staging memory at `base` if it passes through it."""

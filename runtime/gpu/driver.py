@@ -45,7 +45,6 @@ PROTOTYPES: Mapping[str, tuple[type, ...]] = {
     "cuMemFree_v2": (c_void_p,),
     "cuMemHostAlloc": (_OUT, c_size_t, c_uint),
     "cuMemFreeHost": (c_void_p,),
-    "cuMemHostGetDevicePointer_v2": (_OUT, c_void_p, c_uint),
     "cuMemcpyHtoDAsync_v2": (c_void_p, c_void_p, c_size_t, c_void_p),
     "cuMemcpyDtoHAsync_v2": (c_void_p, c_void_p, c_size_t, c_void_p),
     "cuMemcpyDtoDAsync_v2": (c_void_p, c_void_p, c_size_t, c_void_p),

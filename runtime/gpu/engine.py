@@ -124,6 +124,17 @@ class DeviceEngine:
         owned = iter(own_values([value for value in found if not isinstance(value, DeviceArray)], values))
         return [value if isinstance(value, DeviceArray) else next(owned) for value in found]
 
+    @property
+    def runs_resident(self) -> bool:
+        """Whether `run_resident` may be called."""
+        return self.direct is not None and self.direct.is_plain
+
+    def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
+        """As `run_in`, where all inputs lie on the device and all outputs are to be new arrays there."""
+        assert self.direct is not None, self.program.name
+        call.workspace.counts.calls += 1
+        return self.direct.run_resident(call, values, sizes)
+
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["HostValue"]:
@@ -173,7 +184,7 @@ def _device_step(step: Launch, launch: NativeLaunch) -> RunStep[Call]:
             workspace.words[place] = array.address
         enqueue_launch(launch, workspace, call.stream)
         workspace.counts.launches += 1
-        call.in_flight = True
+        call.in_flight = call.owes_status = True
 
     return run
 

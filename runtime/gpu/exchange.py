@@ -4,7 +4,7 @@ DLPack tells the element types that the array interface does not have, and order
 """
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Protocol
@@ -18,7 +18,7 @@ from onnxc.runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.dlpack import CUDA_DEVICE, Described, read_capsule
 from onnxc.runtime.gpu.workspaces import Call
 
-__all__ = ["import_output", "import_tensor"]
+__all__ = ["import_output", "import_tensor", "resident_arrays"]
 
 # CUpointer_attribute.
 _DEVICE_ORDINAL = 9
@@ -31,6 +31,27 @@ class StreamedDLPack(Protocol):
     """Arrays of other libraries on a device, which share memory through DLPack in the order of a stream."""
 
     def __dlpack__(self, *, stream: int) -> object: ...
+
+
+def resident_arrays(
+    values: Sequence[object], expected: Sequence[tuple[DType | None, int]], call: Call
+) -> Sequence[DeviceArray] | None:
+    """The values, if all are arrays of ours that the call can read where they lie; None where one has to be imported.
+
+    expected: the element type and rank of each. This is what calls in a row, as when tokens are generated, spend their
+    time with.
+    """
+    ordinal, found = call.device.properties.number, []
+    for value, (dtype, rank) in zip(values, expected, strict=True):
+        if type(value) is not DeviceArray or value.dtype != dtype or len(value.shape) != rank:
+            return None
+        if value.address % ALIGNMENT or not value.nbytes or value.device.properties.number != ordinal:
+            return None
+        if value.work is not None:
+            call.follow_work(value)
+        found.append(value)
+    call.follow_default()
+    return found
 
 
 def import_tensor(value: object, dtype: DType, what: str, expected: str, call: Call) -> np.ndarray | DeviceArray:

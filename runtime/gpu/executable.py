@@ -10,7 +10,7 @@ from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.executable import Executable, LoadAgain, call_out_of_memory, copy_into, expect_outputs
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.engine import DeviceEngine
-from onnxc.runtime.gpu.exchange import import_output, import_tensor
+from onnxc.runtime.gpu.exchange import import_output, import_tensor, resident_arrays
 from onnxc.runtime.gpu.wanted import Place, Wanted
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.program import JsonValue
@@ -41,6 +41,7 @@ class DeviceExecutable(Executable):
     ) -> None:
         super().__init__(signature, engine, artifact=artifact, report=report, compilations=compilations, again=again)
         self._device_engine = engine
+        self._expected = [(info.dtype, len(info.shape or ())) for info in signature.inputs]
 
     @property
     def device(self) -> str:
@@ -70,7 +71,12 @@ class DeviceExecutable(Executable):
         return self._call(inputs, {}, None)
 
     def _call(self, inputs: Sequence[object], out: Mapping[str, object], stream: int | None) -> list["SlotValue"]:
-        with self._device_engine.call(stream) as call:
+        engine = self._device_engine
+        with engine.call(stream) as call:
+            arrays = resident_arrays(inputs, self._expected, call) if engine.runs_resident and not out else None
+            if arrays:
+                sizes = self._sizes_at(tuple([array.shape for array in arrays]), arrays)
+                return [*engine.run_resident(call, arrays, sizes)]
             values = self._signature.import_with(
                 lambda value, dtype, what, expected: import_tensor(value, dtype, what, expected, call),
                 inputs,
@@ -78,7 +84,7 @@ class DeviceExecutable(Executable):
             )
             sizes = self._sizes_of(values)
             wanted = self._wanted(values, out, call)
-            results = self._device_engine.run_in(call, values, sizes, wanted)
+            results = engine.run_in(call, values, sizes, wanted)
         return [
             self._given(name, out[name], result) if name in out else result
             for name, result in zip(self._output_names, results, strict=True)

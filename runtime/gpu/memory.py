@@ -6,8 +6,9 @@ allocation by the driver takes long and giving one back waits for the device.
 
 import ctypes
 import weakref
-from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Sequence
+from functools import lru_cache
 from threading import Lock
 
 import numpy as np
@@ -17,12 +18,16 @@ from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.driver import read_pointer
 from onnxc.runtime.gpu.driver_errors import OUT_OF_MEMORY
 
-__all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "rounded_bytes"]
+__all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "roomy_buffer", "rounded_bytes"]
 
-_PORTABLE, _DEVICE_MAP = 1, 2
+# CU_MEMHOSTALLOC_PORTABLE: pinned for all contexts of the process.
+_PORTABLE = 1
 
 _SMALLEST_BYTES = 512
 _MEBIBYTE = 1 << 20
+
+# From a power of 2 to the next there are 2 to this many sizes: an eighth is wasted at most, and never more than a step.
+_STEP_BITS, _LARGEST_STEP = 3, 64 << 20
 
 # A kept block serves requests down to this fraction of its size.
 _LARGEST_WASTE = 2
@@ -46,19 +51,27 @@ class Buffer:
         self._finalizer()
 
 
+def roomy_buffer(device: Device, nbytes: int, roomy_bytes: int, purpose: str) -> Buffer:
+    """An allocation of at least so many bytes, and of `roomy_bytes` where there is memory for that."""
+    if roomy_bytes > nbytes:
+        try:
+            return Buffer(device, rounded_bytes(roomy_bytes), purpose)
+        except DeviceError as problem:
+            if problem.code != "out-of-device-memory":
+                raise
+    return Buffer(device, rounded_bytes(nbytes), purpose)
+
+
 class PinnedMemory:
-    """Host memory that a device can read and write; `bytes` is a view of it, which must not outlive this."""
+    """Host memory that copies to and from a device do not wait for; `bytes` is a view of it, not to outlive this."""
 
     def __init__(self, device: Device, nbytes: int) -> None:
-        pointer, seen = ctypes.c_void_p(), ctypes.c_void_p()
+        pointer = ctypes.c_void_p()
         purpose = f"to pin {nbytes} bytes of host memory"
-        flags = _PORTABLE | _DEVICE_MAP
         self._finalizer = weakref.finalize(self, _free, device, "cuMemFreeHost", pointer)
         self._finalizer.atexit = False
-        device.driver.call(purpose, "cuMemHostAlloc", ctypes.byref(pointer), nbytes, flags)
+        device.driver.call(purpose, "cuMemHostAlloc", ctypes.byref(pointer), nbytes, _PORTABLE)
         self.address = read_pointer(pointer)
-        device.driver.call(purpose, "cuMemHostGetDevicePointer_v2", ctypes.byref(seen), pointer, 0)
-        self.device_address = read_pointer(seen)
         self.nbytes = nbytes
         self.bytes = np.frombuffer(memoryview((ctypes.c_uint8 * nbytes).from_address(self.address)), np.uint8)
 
@@ -88,7 +101,8 @@ class MemoryPool:
     def __init__(self, device: Device) -> None:
         self._device = device
         self.returned: deque[tuple[int, int]] = deque()
-        self._free: list[tuple[int, int]] = []
+        # Addresses of blocks by their bytes: there are few sizes, for they are rounded.
+        self._free: dict[int, list[int]] = {}
         # Every allocation; a call that is interrupted may lose a block between two of the lists.
         self._pointers: list[ctypes.c_void_p] = []
         self._lock = Lock()
@@ -98,28 +112,42 @@ class MemoryPool:
 
     def take(self, nbytes: int, purpose: str) -> Block:
         """A block of at least so many bytes on a boundary of 256; the context must be current."""
-        wanted = rounded_bytes(nbytes)
+        return self.take_all((nbytes,), purpose)[0]
+
+    def take_all(self, sizes: Sequence[int], purpose: str) -> list[Block]:
+        """A block of at least so many bytes for each size."""
+        wanted = [rounded_bytes(nbytes) for nbytes in sizes]
         with self._lock:
             self._collect()
-            place = bisect_left(self._free, (wanted, 0))
-            if place < len(self._free) and self._free[place][0] <= _LARGEST_WASTE * wanted:
-                size, address = self._free.pop(place)
-                return Block(self, address, size)
-        pointer = self._allocated(wanted, purpose)
-        block = Block(self, read_pointer(pointer), wanted)
+            same = [self._free.get(nbytes) for nbytes in wanted]
+            kept = [
+                Block(self, addresses.pop(), nbytes) if addresses else self._larger(nbytes)
+                for addresses, nbytes in zip(same, wanted, strict=True)
+            ]
+        return [block or self._new(nbytes, purpose) for block, nbytes in zip(kept, wanted, strict=True)]
+
+    def _larger(self, wanted: int) -> Block | None:
+        """The smallest larger block that is not in use, if it is not wasted."""
+        fitting = [size for size, kept in self._free.items() if kept and wanted < size <= _LARGEST_WASTE * wanted]
+        size = min(fitting, default=0)
+        return Block(self, self._free[size].pop(), size) if size else None
+
+    def _new(self, nbytes: int, purpose: str) -> Block:
+        pointer = self._allocated(nbytes, purpose)
+        block = Block(self, read_pointer(pointer), nbytes)
         with self._lock:
-            self.held_bytes += wanted
+            self.held_bytes += nbytes
         return block
 
     def trim(self) -> None:
         """Gives back to the driver what is not in use; the context must be current."""
         with self._lock:
             self._collect()
-            kept, self._free[:] = tuple(self._free), ()
-            self.held_bytes -= sum(size for size, _ in kept)
-            addresses = {address for _, address in kept}
-            given_up = [pointer for pointer in self._pointers if pointer.value in addresses]
-            self._pointers[:] = [pointer for pointer in self._pointers if pointer.value not in addresses]
+            kept = {address: size for size, addresses in self._free.items() for address in addresses}
+            self._free.clear()
+            self.held_bytes -= sum(kept.values())
+            given_up = [pointer for pointer in self._pointers if pointer.value in kept]
+            self._pointers[:] = [pointer for pointer in self._pointers if pointer.value not in kept]
         for pointer in given_up:
             self._device.driver.functions["cuMemFree_v2"](pointer)
 
@@ -136,15 +164,23 @@ class MemoryPool:
         return pointer
 
     def _collect(self) -> None:
-        while self.returned:
-            insort(self._free, self.returned.popleft())
+        returned, free = self.returned, self._free
+        while returned:
+            size, address = returned.popleft()
+            free.setdefault(size, []).append(address)
 
 
+@lru_cache(1024)
 def rounded_bytes(nbytes: int) -> int:
-    """The size of the block for a request: a power of 2 below a mebibyte, above that whole mebibytes."""
-    if nbytes >= _MEBIBYTE:
-        return -(-nbytes // _MEBIBYTE) * _MEBIBYTE
-    return max(_SMALLEST_BYTES, 1 << (nbytes - 1).bit_length())
+    """The size of the block for a request: a power of 2 below a mebibyte, above that one of eight steps to the next.
+
+    What grows a little from call to call gets a block of the same size in most of them.
+    """
+    if nbytes <= _SMALLEST_BYTES:
+        return _SMALLEST_BYTES
+    bits = (nbytes - 1).bit_length()
+    step = 1 << bits if nbytes <= _MEBIBYTE else min(1 << (bits - 1 - _STEP_BITS), _LARGEST_STEP)
+    return -(-nbytes // step) * step
 
 
 def _allocate(device: Device, pointer: ctypes.c_void_p, nbytes: int, purpose: str) -> None:

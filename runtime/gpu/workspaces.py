@@ -8,6 +8,7 @@ import ctypes
 import weakref
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +18,11 @@ from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
-from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
+from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, roomy_buffer, rounded_bytes
+from onnxc.runtime.gpu.status_words import StatusWords
 from onnxc.runtime.native.faults import illegal_data
 from onnxc.runtime.native.launch import NativeLaunch
-from onnxc.runtime.native.workspaces import STATUS_WORDS, Counts
+from onnxc.runtime.native.workspaces import Counts
 from onnxc.runtime.program import (
     DEVICE_FUNCTIONS,
     DEVICE_LAUNCH,
@@ -98,9 +100,7 @@ class DeviceWorkspace:
                   ("cuStreamDestroy_v2", self.stream), ("cuEventDestroy_v2", self.done),
                   ("cuEventDestroy_v2", self._followed))  # fmt: skip
         weakref.finalize(self, _end, self.device, ending).atexit = False
-        self._status = PinnedMemory(self.device, STATUS_WORDS * WORD_BYTES)
-        self.status = self._status.bytes.view(np.int64)
-        self.status[:] = 0
+        self.status = StatusWords(self.device, is_used=bool(shared.locations))
         self.table = array("q", bytes((DEVICE_FUNCTIONS + len(shared.code.functions)) * WORD_BYTES))
         self.table[DEVICE_LAUNCH] = driver.addresses["cuLaunchKernelEx"]
         self.table[DEVICE_STREAM] = self.stream
@@ -109,7 +109,7 @@ class DeviceWorkspace:
         self.frame = ctypes.c_void_p(self.words.buffer_info()[0])
         self.words[FRAME_POOL] = self.table.buffer_info()[0]
         self.words[FRAME_WEIGHTS] = shared.weights.address
-        self.words[FRAME_STATUS] = self._status.device_address
+        self.words[FRAME_STATUS] = self.status.address
         self.arena: Buffer | None = None
         self.pool = MemoryPool(self.device)
         self.incoming = Staging(self.device, "copies of the inputs")
@@ -126,10 +126,13 @@ class DeviceWorkspace:
         return self.arena.nbytes if self.arena is not None else 0
 
     def prepare(self, sizes: object, symbols: "array[int]", arena_bytes: int) -> None:
-        """Sets the symbols of the frame, and grows the arena to at least `arena_bytes`."""
+        """Sets the symbols of the frame, and grows the arena to at least `arena_bytes`.
+
+        It grows by half or more: sizes that grow from call to call would wait and lose all graphs in each of them.
+        """
         self.words[FRAME_SYMBOLS : FRAME_SYMBOLS + len(symbols)] = symbols
         if arena_bytes > self.arena_bytes:
-            self.sizes = None
+            roomy, self.sizes = self.arena_bytes + self.arena_bytes // 2, None
             self.graphs.clear(self.settle)
             self.settle()
             if self.arena is not None:
@@ -137,7 +140,7 @@ class DeviceWorkspace:
                 self.device.driver.call("in a call", "cuStreamSynchronize", self.table[DEVICE_STREAM])
                 self.arena.free()
                 self.arena = None
-            self.arena = Buffer(self.device, rounded_bytes(arena_bytes), "the arena of this call")
+            self.arena = roomy_buffer(self.device, arena_bytes, roomy, "the arena of this call")
             self.words[FRAME_ARENA] = self.arena.address
         self.sizes = sizes
 
@@ -157,14 +160,9 @@ class DeviceWorkspace:
             last.finish_late()
         else:
             self.device.driver.call("in a call", "cuEventSynchronize", self.done)
-            self.status[:] = 0
+            if self.status.is_raised:
+                self.status.clear()
         self.pending = None
-
-    def take_status(self) -> tuple[int, ...]:
-        """The status block, which is clear again afterwards."""
-        status = tuple(self.status.tolist())
-        self.status[:] = 0
-        return status
 
     def follow(self, stream: int, other: int) -> None:
         """What is enqueued on `stream` from now on runs after all that is on the other stream by now."""
@@ -187,6 +185,8 @@ class Call:
         self.made: list[DeviceArray] = []
         self._status: tuple[int, ...] = ()
         self._follows_default = False
+        # Whether kernels were launched since the status block was copied.
+        self.owes_status = False
         workspace.table[DEVICE_STREAM] = self.stream
         if workspace.pending not in (None, self.stream):
             self._wait_for(self.event)
@@ -195,6 +195,20 @@ class Call:
         """Memory for an array of this call."""
         self.follow_default()
         return self.workspace.pool.take(nbytes, purpose)
+
+    def new_arrays(
+        self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence["np.dtype[np.generic]"], sizes: Sequence[int]
+    ) -> list[DeviceArray]:
+        """Uninitialised arrays for outputs of so many bytes, which the caller will own."""
+        self.follow_default()
+        device = self.device
+        blocks = self.workspace.pool.take_all(sizes, "an output")
+        made = [
+            DeviceArray(device, block.address, shape, dtype, block, self, None, nbytes)
+            for block, shape, dtype, nbytes in zip(blocks, shapes, dtypes, sizes, strict=True)
+        ]
+        self.made += made
+        return made
 
     def new_array(self, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", purpose: str) -> DeviceArray:
         """An uninitialised array."""
@@ -239,10 +253,11 @@ class Call:
 
     def synchronize(self) -> None:
         """Waits for what was enqueued so far; InputError where the data was not legal."""
+        self._copy_status()
         self.device.driver.call("in a call", "cuStreamSynchronize", self.stream)
         self.in_flight = False
-        if self.workspace.status[0]:
-            raise illegal_data(self.workspace.take_status(), self.workspace.shared.locations)
+        if self.workspace.status.is_raised:
+            raise illegal_data(self.workspace.status.take(), self.workspace.shared.locations)
 
     def wait(self) -> None:
         """As `synchronize`; when the call was left without waiting, for all of it."""
@@ -260,6 +275,7 @@ class Call:
             self.synchronize()
         self._is_open = False
         if self.in_flight:
+            self._copy_status()
             self.device.driver.call("at the end of a call", "cuEventRecord", self.event, self.stream)
             self.workspace.pending, self.workspace.last = self.stream, weakref.ref(self)
         else:
@@ -272,7 +288,9 @@ class Call:
         """After an error: waits until nothing of the call runs any more, and forgets it."""
         self._is_open = False
         self.device.driver.functions["cuStreamSynchronize"](self.stream)
-        self.workspace.take_status()
+        # A device that is lost has nothing to clear, and the error is the one that was raised.
+        with suppress(DeviceError):
+            self.workspace.status.clear()
         # Arrays that this call would have made refer to it, and it to them: neither would be freed at once.
         self.made.clear()
 
@@ -281,8 +299,13 @@ class Call:
         if not self._is_done:
             self.device.driver.call("in a call", "cuEventSynchronize", self.event)
             self._is_done = True
-            if self.workspace.status[0]:
-                self._status = self.workspace.take_status()
+            if self.workspace.status.is_raised:
+                self._status = self.workspace.status.take()
+
+    def _copy_status(self) -> None:
+        if self.owes_status:
+            self.owes_status = False
+            self.workspace.status.copy(self.stream)
 
     def _wait_for(self, event: int) -> None:
         self.device.driver.call("to order two calls", "cuStreamWaitEvent", self.stream, event, 0)

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
 from math import prod
 
 import numpy as np
@@ -27,11 +28,12 @@ SIZES_KEPT = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchSizes:
-    """What sizes decide for a launch; `shapes` are those of the outputs that are not late."""
+    """What sizes decide for a launch; `shapes` and `nbytes` are those of the outputs that are not late."""
 
     symbols: "array[int]"
     arena_bytes: int
     shapes: tuple[tuple[int, ...], ...]
+    nbytes: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,19 +145,25 @@ def _sizes_function(
     arena: str, specs: Sequence[TensorSpec], dtypes: Sequence[DType]
 ) -> Callable[[tuple[int, ...]], LaunchSizes]:
     evaluate = compile_sizes([arena, *(text for spec in specs for text in spec.shape)])
+    ends = [*accumulate((len(spec.shape) for spec in specs), initial=0)]
+    itemsizes = [dtype.itemsize for dtype in dtypes]
 
     def sizes_at(symbols: tuple[int, ...]) -> LaunchSizes:
         arena_bytes, *dims = evaluate(symbols)
-        for size in dims:
-            if size < 0:
-                raise InputError(f"the inputs make a size of {size}", code="impossible-size")
-        remaining = iter(dims)
-        shapes = tuple(tuple(next(remaining) for _ in spec.shape) for spec in specs)
-        nbytes = sum(
-            prod(size or 1 for size in shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)
-        )
-        if max(nbytes, arena_bytes) > LARGEST_BYTES:
+        if min(dims, default=0) < 0:
+            size = next(size for size in dims if size < 0)
+            raise InputError(f"the inputs make a size of {size}", code="impossible-size")
+        shapes = tuple([tuple(dims[begin:end]) for begin, end in pairwise(ends)])
+        nbytes = tuple([prod(shape) * itemsize for shape, itemsize in zip(shapes, itemsizes, strict=True)])
+        # An array without elements may still have strides that nothing can count.
+        counted = sum(nbytes) if all(dims) else _bytes_of_nonempty(shapes, itemsizes)
+        if max(counted, arena_bytes) > LARGEST_BYTES:
             raise out_of_memory(shapes, dtypes)
-        return LaunchSizes(array("q", symbols), arena_bytes, shapes)
+        return LaunchSizes(array("q", symbols), arena_bytes, shapes, nbytes)
 
     return sizes_at
+
+
+def _bytes_of_nonempty(shapes: Sequence[tuple[int, ...]], itemsizes: Sequence[int]) -> int:
+    """The bytes of arrays of these shapes, sizes of 0 counted as 1."""
+    return sum(prod(size or 1 for size in shape) * item for shape, item in zip(shapes, itemsizes, strict=True))

@@ -7,14 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.target import Target
-from tests.codegen_gpu.support import SM_90, Device, make
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.check_plan import check_plan
+from onnxc.compiler.planning.decompose import decompose_kernel
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.target import Target, parse_target
+
+# Not by tests/codegen_gpu/support.py: where a pack is measured there is no Triton.
+from tests.codegen_cpu.support import make
 
 __all__ = ["FOLDER", "KINDS", "Kind", "golden_text", "sources_of"]
 
+SM_90 = parse_target("cuda:sm_90")
 FOLDER = Path(__file__).with_name("golden")
 
 
@@ -50,6 +60,39 @@ def _attention(ir: Builder, q: Value, k: Value, v: Value) -> Value:
     return ir.attention(q, k, v, None, 0.125, False, 0.0)
 
 
+def _recurrence(ir: Builder, x: Value, first: Value, w: Value) -> Sequence[Value]:
+    """Two loops of h = tanh(x[t] + h w), one of them from the last row of x to the first."""
+    blocks = []
+    for backwards in (False, True):
+        nested = ir.nested()
+        iteration = nested.parameter("iteration", TensorType(I64, ()))
+        h, rows, weights = (nested.parameter(name, value.type) for name, value in (("h", first), ("x", x), ("w", w)))
+        ordinal = nested.sub(nested.size(x.shape[0] - 1), iteration) if backwards else iteration
+        after = nested.tanh(nested.add(nested.gather(rows, ordinal, 0), nested.dot(h, weights, "bk,ku->bu")))
+        blocks.append(nested.block((iteration, h, rows, weights), (after, after)))
+    stacked = TensorType(first.dtype, (x.shape[0], *first.shape))
+    attributes = {"trips": x.shape[0], "carried": 1, "scans": 1}
+    return ir.op("recurrence", (first, first, x, w), attributes, blocks, (first.type, stacked) * 2)
+
+
+def _growing_attention(ir: Builder, q: Value, k: Value, v: Value, cos: Value, sin: Value) -> Value:
+    """Attention of rotary queries to a cache in f32, as models store it: both are computed where they are read."""
+    a, b = (ir.slice_axis(q, 3, start, 32) for start in (0, 32))
+    c, s = (ir.broadcast(factor, (2, 3), a.shape) for factor in (cos, sin))
+    turned = ir.concatenate([ir.sub(ir.mul(a, c), ir.mul(b, s)), ir.add(ir.mul(a, s), ir.mul(b, c))], 3)
+    y = ir.attention(turned, ir.cast(k, q.dtype), ir.cast(v, q.dtype), None, 0.125, False, 0.0)
+    return ir.reshape(ir.transpose(y, (0, 2, 1, 3)), (q.shape[0], q.shape[2], 768))
+
+
+def _windows(ir: Builder, x: Value, w: Value, residual: Value) -> Value:
+    """A product of windows of 7 x 7 pixels that is added to, and written as, an image of 56 x 56."""
+    batch = residual.shape[0]
+    pixels = ir.transpose(ir.reshape(residual, (batch, 8, 7, 8, 7, 96)), (0, 1, 3, 2, 4, 5))
+    total = ir.add(ir.dot(x, w, "amk,kn->amn"), ir.reshape(pixels, (64 * batch, 49, 96)))
+    image = ir.transpose(ir.reshape(total, (batch, 8, 8, 7, 7, 96)), (0, 1, 3, 2, 4, 5))
+    return ir.reshape(image, (batch, 3136, 96))
+
+
 KINDS: Mapping[str, Kind] = {
     "pointwise": Kind(("T[4096, 256]", "T[4096, 256]"), _chain, ("LDG.E.128", "STG.E.128")),
     "pointwise_symbolic": Kind(("T[N]", "T[N]"), _chain, ("LDG.E.128", "STG.E.128")),
@@ -66,6 +109,7 @@ KINDS: Mapping[str, Kind] = {
     "reduce_all": Kind(("T[1, 10000000]",), lambda ir, x: ir.reduce(x, "sum", (0, 1)), ("LDG.E.128",)),
     "reduce_few": Kind(("T[N, M]",), lambda ir, x: ir.sqrt(ir.reduce(x, "max", (0,)))),
     "arg_reduce": Kind(("T[N, 1000]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False)),
+    "arg_reduce_shared": Kind(("T[1, 128256]",), lambda ir, x: ir.arg_reduce(x, "max", 1, False), dtypes=("f32",)),
     "contraction": Kind(("T[1024, 768]", "T[768, 3072]", "T[3072]"), _linear, ("HGMMA", "LDGSTS|UTMALDG")),
     "contraction_symbolic": Kind(("T[M, 768]", "T[768, 768]", "T[768]"), _linear, ("LDGSTS|UTMALDG",)),
     "contraction_blocks": Kind(
@@ -91,9 +135,30 @@ KINDS: Mapping[str, Kind] = {
         lambda ir, q, k, v, mask: ir.attention(q, k, v, mask, 0.1, False, 0.0),
         ("MUFU.EX2",),
     ),
+    "attention_growing": Kind(
+        ("T[B, 12, S, 64]", "f32[B, 4, P, 64]", "f32[B, 4, P, 64]", "T[S, 32]", "T[S, 32]"),
+        _growing_attention,
+        ("MUFU.EX2",),
+        ("bf16",),
+    ),
+    "contraction_arranged": Kind(("T[64*B, 49, 96]", "T[96, 96]", "T[B, 3136, 96]"), _windows, dtypes=("bf16",)),
     "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
+    "scan_shared": Kind(("T[1, 1000000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False), dtypes=("f32",)),
     "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
+    "scatter_last": Kind(
+        ("T[1000, 64]", "i64[600, 1]", "T[600, 64]"),
+        lambda ir, x, i, u: ir.scatter_nd(x, i, u, "set"),
+        ("RED|ATOM",),
+        ("f32",),
+    ),
     "ordering": Kind(("T[16, 1000]",), lambda ir, x: ir.top_k(x, 5, 1, True)),
+    "ordering_digits": Kind(("T[4, 5000]",), lambda ir, x: ir.sort(x, 1, False), dtypes=("f32", "i64")),
+    "ordering_rounds": Kind(("T[4, 128256]",), lambda ir, x: ir.top_k(x, 50, 1, True), dtypes=("f32",)),
+    "recurrence": Kind(("T[L, B, 64]", "T[B, 64]", "T[64, 64]"), _recurrence, ("ATOMG", "HMMA")),
+    "recurrence_small": Kind(("T[L, B, 20]", "T[B, 20]", "T[20, 20]"), _recurrence, ("HMMA",), ("f32",)),
+    "suppress_boxes": Kind(
+        ("T[2, S, 4]", "T[2, 3, S]", "f32[]"), lambda ir, b, s, o: ir.suppress_boxes(b, s, [o], 100), dtypes=("f32",)
+    ),
     "random": Kind((), lambda ir: ir.random_bits((64, 64), 7), dtypes=("u32",)),
 }
 
@@ -102,10 +167,11 @@ def sources_of(name: str, dtype: str, target: Target = SM_90) -> list[KernelSour
     """The sources of a kind in one element type, each once."""
     kind = KINDS[name]
     types = [text.replace("T[", f"{dtype}[", 1) if text.startswith("T[") else text for text in kind.types]
-    device = Device(make(types, kind.build), target)
-    assert len(device.plan.body.steps) == 1, device.plan
-    steps = [step for number in range(len(device.plan.kernels)) for step in device.code(number).steps]
-    return list(dict.fromkeys(step.source for step in steps))
+    plan = plan_kernels(make(types, kind.build), gpu_plan_target(target))
+    check_plan(plan)
+    assert len(plan.body.steps) == 1, plan
+    codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels]
+    return list(dict.fromkeys(step.source for code in codes for step in code.steps))
 
 
 def golden_text(name: str) -> str:

@@ -75,7 +75,43 @@ def test_heads_are_read_where_they_are() -> None:
 
     device = Device(make(["f32[2, 5, 96]"], build))
     device.check(sample(F32, 2, 5, 96), bound=1e-5)
-    assert device.kernels()[0] == "attention"
+    assert device.kernels() == ["attention"]
+
+
+@pytest.mark.parametrize("keys", ["40", "600", "T"])
+def test_the_result_is_written_in_the_order_that_is_asked_for(keys: str) -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        turned = ir.transpose(ir.attention(q, k, v, None, 0.3, False, 0.0), (2, 0, 1, 3))
+        return ir.reshape(turned, (*turned.shape[:2], 4 * 20))
+
+    device = Device(make(["f32[2, 4, S, 8]", f"f32[2, 2, {keys}, 8]", f"f32[2, 2, {keys}, 20]"], build))
+    assert device.kernels() == ["attention"]
+    length = 530 if keys == "T" else int(keys)
+    for queries in (1, 17):
+        arrays = sample(F32, 2, 4, queries, 8), sample(F32, 2, 2, length, 8, seed=1), sample(F32, 2, 2, length, 20)
+        device.check(*arrays, bound=1e-5)
+
+
+def test_a_cache_is_narrowed_and_queries_are_turned_where_they_are_read() -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value, angle: Value) -> Value:
+        wide = ir.broadcast(angle, (2,), q.shape)
+        turned = ir.op("mul", [ir.op("add", [q, wide], {})[0], wide], {})[0]
+        narrow = [ir.cast(x, BF16) for x in (k, v)]
+        return ir.attention(turned, *narrow, None, 0.3, False, 0.0)
+
+    device = Device(make(["bf16[1, 2, S, 16]", "f32[1, 2, T, 16]", "f32[1, 2, T, 16]", "bf16[S]"], build))
+    assert device.kernels() == ["attention"]
+    for queries, keys in ((1, 530), (9, 40)):
+        k, v = sample(F32, 1, 2, keys, 16, seed=1), sample(F32, 1, 2, keys, 16, seed=2)
+        device.check(sample(BF16, 1, 2, queries, 16), k, v, sample(BF16, queries), bound=8 * precision(BF16))
+
+
+def test_what_takes_longer_is_written_before_it_is_read() -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        return ir.attention(q, ir.op("tanh", [k], {})[0], v, None, 0.3, False, 0.0)
+
+    device = Device(make(["f32[1, 2, 5, 16]"] * 3, build))
+    assert device.kernels() == ["pointwise", "attention"]
 
 
 def _is_shared(device: Device) -> bool:

@@ -9,7 +9,7 @@ from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.schedules import cost_model as module
 from onnxc.compiler.codegen_gpu.schedules.cards import CARDS
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.schedules.product_tiles import TILED_DTYPES
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import TILED_DTYPES, multiplies
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F32, I8, I32, DType
 from onnxc.compiler.ir.types import TensorType
@@ -24,7 +24,7 @@ SM_90 = parse_target("cuda:sm_90")
 def _choose(rows: Dim, columns: int, depth: int, dtype: DType, target: Target = SM_90) -> ContractionSchedule:
     """The schedule of a product that serves every call."""
     types = [TensorType(dtype, (rows, depth)), TensorType(dtype, (depth, columns))]
-    sums = I32 if dtype == I8 else dtype
+    sums = I32 if dtype == I8 else F32 if dtype.itemsize == 1 else dtype
     plan = plan_kernels(make(types, lambda ir, a, b: ir.dot(a, b, "mk,kn->mn", sums)), gpu_plan_target(target))
     return plan.kernels[-1].scheduled(ContractionSchedule)
 
@@ -74,8 +74,15 @@ def test_sizes_of_a_call_are_never_split_along() -> None:
     assert choice.split == 1
 
 
-@pytest.mark.parametrize("architecture", CARDS)
-@pytest.mark.parametrize("dtype", sorted(TILED_DTYPES, key=str), ids=str)
+MULTIPLIED = [
+    (name, dtype)
+    for name in CARDS
+    for dtype in sorted(TILED_DTYPES, key=str)
+    if multiplies(dtype, parse_target(f"cuda:{name}"))
+]
+
+
+@pytest.mark.parametrize(("architecture", "dtype"), MULTIPLIED, ids=str)
 def test_tiles_fit_the_card(architecture: str, dtype: DType) -> None:
     target = parse_target(f"cuda:{architecture}")
     for m, n, k in [(1, 1, 1), (3, 5, 7), (16, 16, 16), (128, 1000, 2048), (5000, 33, 4096), (1 << 20, 64, 64)]:

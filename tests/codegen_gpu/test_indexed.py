@@ -1,5 +1,7 @@
 """Gathers, scatters and orderings by the interpreter: equal indices, indices outside, ties, NaN, empty axes."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,55 @@ def test_scatters_of_slices(depth: int, dtype: DType) -> None:
         device.check(*arrays, bound=4 * precision(dtype))
     device(sample(dtype, 4, 3, 5), np.full((1, depth), 7), sample(dtype, 1, *(4, 3, 5)[depth:]))
     assert device.status[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(kind, F32) for kind in ("set", "add", "mul", "min", "max")] + [("add", BF16), ("add", I8)]
+)
+def test_many_updates_meet_their_rows_in_order(kind: str, dtype: DType) -> None:
+    """To the last bit: of updates of one element the order shows in the sum, in bf16 also that none is rounded."""
+    device = Device(make([f"{dtype}[50, 3]", "i64[200, 1]", f"{dtype}[200, 3]"], _scatter(kind)))
+    assert len(device.code(0).steps) == (3 if kind == "set" else 6)
+    data, updates = sample(dtype, 50, 3), sample(dtype, 200, 3, seed=1)
+    updates[3, 1] = 0
+    if dtype.is_float:
+        updates[7, 0], updates[8, 0], updates[9, 0] = np.nan, -np.inf, -0.0
+    indices = np.random.default_rng(5).integers(1, 50, (200, 1))
+    indices[90:150] = 7
+    device.check(data, indices, updates)
+
+
+def _scatter(kind: str) -> Callable[..., Value]:
+    return lambda ir, x, i, u: ir.scatter_nd(x, i, u, kind)
+
+
+@pytest.mark.parametrize("kind", ["set", "add"])
+def test_calls_with_few_and_with_many_updates(kind: str) -> None:
+    device = Device(make(["f32[N, M, 2]", "i64[U, 2]", "f32[U, 2]"], _scatter(kind)))
+    for updates in (65,) if kind == "add" else (0, 1, 64, 65, 1030):
+        indices = np.random.default_rng(5).integers(0, 20, (updates, 2))
+        device.check(sample(F32, 20, 21, 2), indices, sample(F32, updates, 2))
+    device(sample(F32, 5, 20, 2), np.full((70, 2), 5), sample(F32, 70, 2))
+    assert device.status[0] == 1
+    device.check(sample(F32, 0, 3, 2), np.zeros((70, 2), np.int64), sample(F32, 70, 2), reports=True)
+
+
+@pytest.mark.parametrize("kind", ["set", "add"])
+@pytest.mark.parametrize(("axis", "shape"), [(0, (70, 3)), (1, (3, 70))])
+def test_many_updates_along_an_axis(axis: int, shape: tuple[int, int], kind: str) -> None:
+    types = ["f32[4, 100]", "i64[3, 70]", "f32[3, 70]"] if axis else ["f32[100, 4]", "i64[70, 3]", "f32[70, 3]"]
+    device = Device(make(types, lambda ir, x, i, u: ir.scatter_along(x, i, u, axis, kind)))
+    assert len(device.code(0).steps) > 1
+    indices = np.random.default_rng(3).integers(0, 100, shape)
+    device.check(sample(F32, *((4, 100) if axis else (100, 4))), indices, sample(F32, *shape))
+
+
+@pytest.mark.parametrize("kind", ["set", "add"])
+def test_many_updates_of_one_element(kind: str) -> None:
+    for depth in (0, 1):
+        device = Device(make(["f32[1]", f"i64[70, {depth}]", f"f32[70{', 1' if not depth else ''}]"], _scatter(kind)))
+        updates = sample(F32, 70, 1) if not depth else sample(F32, 70)
+        device.check(sample(F32, 1), np.zeros((70, depth), np.int64), updates)
 
 
 @pytest.mark.parametrize("dtype", [F32, I8, BF16], ids=str)

@@ -88,9 +88,9 @@ def test_a_step_on_the_host_is_listed_with_its_transfers() -> None:
     steps, transfers = report["host_steps"], report["transfers"]
     assert isinstance(steps, list)
     assert isinstance(transfers, list)
-    assert "non_zero" in [step["op"] for step in steps]
+    assert "strings_from_numbers" in [step["op"] for step in steps]
     assert transfers[0]["bytes"] == {"size": "4*N", "typical": 4 * TYPICAL_SIZE}
-    assert "there is no kernel for non_zero" in text_of("middle")
+    assert "strings_from_numbers has values that are no arrays" in text_of("middle")
 
 
 def test_launches_of_a_loop_are_marked() -> None:

@@ -24,7 +24,7 @@ from tests.support.fake_streams import FakeStream, FakeStreams
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY = 0, 1, 2
 INVALID_DEVICE, INVALID_IMAGE, INVALID_CONTEXT, NO_BINARY = 101, 200, 201, 209
 INVALID_HANDLE, ILLEGAL_STATE, NOT_FOUND, ILLEGAL_ADDRESS, LAUNCH_FAILED = 400, 401, 500, 700, 719
-CAPTURE_UNSUPPORTED, UNKNOWN = 900, 999
+COOPERATIVE_LAUNCH_TOO_LARGE, CAPTURE_UNSUPPORTED, UNKNOWN = 720, 900, 999
 
 NAMES = {
     2: ("CUDA_ERROR_OUT_OF_MEMORY", "out of memory"),
@@ -267,9 +267,6 @@ class FakeDriver:
         problem = self.memory.free(address, on_device=False)
         return self._wrong(problem) if problem else SUCCESS
 
-    def cuMemHostGetDevicePointer(self, out: "ctypes._Pointer[c_void_p]", address: int, flags: int) -> None:
-        out[0] = address
-
     def cuPointerGetAttribute(self, out: int, which: int, address: int) -> int:
         if which != 9 or not self.memory.is_on_device(address):
             return INVALID_VALUE
@@ -475,6 +472,8 @@ class FakeDriver:
         problem = self._launch_problem(launched, function)
         if problem:
             return self._wrong(f"{launched.kernel.name}: {problem}")
+        if launched.kernel.cooperative and np.prod(shape[:3]) > self.multiprocessors:
+            return COOPERATIVE_LAUNCH_TOO_LARGE
         if found.capture is None:
             self.launches.append(launched)
         self._enqueue(launched, found, in_graph=found.capture is not None)

@@ -61,7 +61,8 @@ def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
     return [
         DeviceKernel(
             sha256(repr(source).encode()).hexdigest(), "kernel", b"\x7fELF" + f"{number:08}".encode(),
-            tuple(parameter.type for parameter in source.parameters), source.warps, 1, 0, 0, False, 32, 0, source.text,
+            tuple(parameter.type for parameter in source.parameters), source.warps, 1, 0, 0, source.cooperative, 32, 0,
+            source.text,
         )
         for number, source in enumerate(sources)
     ]  # fmt: skip

@@ -16,6 +16,11 @@ _RUNTIME = str(Path(onnxc.__file__).parent / "runtime")
 # raises there leaves the exception that was handled in the state of the thread, with all frames of its call.
 _HANDLER_BOUNDS = frozenset(dis.opmap[name] for name in ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE"))
 
+# Python looks for signals behind calls and jumps back, not before these: the end of a `with` block, which begins with
+# them, is outside of what it protects, and a lock would stay locked that no signal leaves so.
+_ENDS_OF_WITH = frozenset(dis.opmap[name] for name in ("LOAD_CONST", "PRECALL", "CALL") if name in dis.opmap)
+_UNINTERRUPTED = _HANDLER_BOUNDS | _ENDS_OF_WITH
+
 
 class Interruption(BaseException):
     """What ends a call that is interrupted."""
@@ -31,7 +36,7 @@ def is_interrupted(call: Callable[[], object], instruction: int) -> bool:
         if not (name.startswith(_RUNTIME) or name == "<fast call>") or _is_destructor(frame):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _HANDLER_BOUNDS:
+        if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _UNINTERRUPTED:
             remaining -= 1
             if remaining < 0:
                 raise Interruption

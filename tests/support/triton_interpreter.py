@@ -21,23 +21,29 @@ from triton.runtime import interpreter
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.runtime.host import MEANINGS
+from tests.support.turns import Turns, meet
 
 __all__ = ["execute"]
 
 
 def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[int]) -> None:
-    """Runs every program of `grid` in order; `values` are the numbers and the addresses on the host."""
+    """Runs every program of `grid`; `values` are the numbers and the addresses on the host.
+
+    One after another, but for programs that wait for each other: these take turns.
+    """
     function = _function(source.text)
     arguments = [_tensor(parameter.type, value) for parameter, value in zip(source.parameters, values, strict=True)]
     scope = interpreter._patch_lang(function)
     try:
         interpreter.interpreter_builder.set_grid_dim(*grid)
+        programs = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
+        if "meet(" in source.text:
+            Turns(programs, lambda: function(*arguments)).run()
+            return
         with np.errstate(all="ignore"):
-            for x in range(grid[0]):
-                for y in range(grid[1]):
-                    for z in range(grid[2]):
-                        interpreter.interpreter_builder.set_grid_idx(x, y, z)
-                        function(*arguments)
+            for program in programs:
+                interpreter.interpreter_builder.set_grid_idx(*program)
+                function(*arguments)
     finally:
         scope.restore()
 
@@ -55,6 +61,7 @@ def _function(text: str) -> Callable[..., None]:
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     names: dict[str, object] = {"triton": triton, "tl": tl, "libdevice": _LIBRARY, "__name__": "kernels"}
     exec(compile(text, name, "exec"), names)
+    names["meet"] = meet
     kernel = names["kernel"]
     assert isinstance(kernel, interpreter.InterpretedFunction), "triton was imported before this module"
     function: Callable[..., None] = kernel.rewrite()
@@ -84,8 +91,11 @@ _NAMES = {"rint": "round", "fmod": "rem"} | {
 _LIBRARY = SimpleNamespace(**{name: _library_function(meaning) for name, meaning in _NAMES.items()})
 
 
+_BYTES = {tl.float8e4nv: ml_dtypes.float8_e4m3fn, tl.float8e5: ml_dtypes.float8_e5m2}
+
+
 def _patch() -> None:
-    """What Triton 3.6 to 3.9 get wrong: bf16, which is kept as bits, conditions that are spread, extrema of NaN."""
+    """What Triton 3.6 to 3.9 get wrong: bf16 and 8-bit floats, kept as bits, conditions spread, extrema of NaN."""
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     original, original_cast = builder.create_dot, builder.cast_impl
 
@@ -103,6 +113,8 @@ def _patch() -> None:
         data: np.ndarray = operand.data
         if operand.dtype.scalar == tl.bfloat16:
             return (data.astype(np.uint32) << 16).view(np.float32)
+        if operand.dtype.scalar in _BYTES:
+            return data.view(_BYTES[operand.dtype.scalar]).astype(np.float32)
         return data
 
     def create_dot(self: object, a: object, b: object, d: interpreter.TensorHandle, *rest: object) -> object:

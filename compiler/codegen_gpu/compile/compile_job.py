@@ -20,6 +20,7 @@ class Job:
     warps: int
     stages: int
     architecture: int
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

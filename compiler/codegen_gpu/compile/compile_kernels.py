@@ -99,7 +99,16 @@ def _job(key: str, source: KernelSource, card: Card) -> Job:
     parameters = tuple((parameter.name, parameter.type) for parameter in source.parameters)
     assert all(_is_known(parameter) for parameter in source.parameters), source.parameters
     assert set(source.divisible) <= {name for name, kind in parameters if not kind.startswith("*")}, source.divisible
-    return Job(key, source.text, parameters, source.divisible, source.warps, source.stages, card.architecture)
+    return Job(
+        key,
+        source.text,
+        parameters,
+        source.divisible,
+        source.warps,
+        source.stages,
+        card.architecture,
+        source.cooperative,
+    )
 
 
 def _is_known(parameter: KernelParameter) -> bool:

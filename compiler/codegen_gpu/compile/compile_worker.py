@@ -52,6 +52,8 @@ def _compile(job: Job) -> Compiled:
     aligned = [name for name in names if signature[name].startswith("*") or name in job.divisible]
     attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in aligned}
     options = {"num_warps": job.warps, "num_stages": job.stages, **OPTIONS}
+    if job.cooperative:
+        options["launch_cooperative_grid"] = True
     module = types.ModuleType(f"onnxc_kernel_{job.name}")
     try:
         _execute(job, module)

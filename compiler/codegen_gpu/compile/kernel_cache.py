@@ -27,7 +27,7 @@ def kernel_key(source: KernelSource, architecture: str, triton_version: str) -> 
     parameters = [[parameter.name, parameter.type] for parameter in source.parameters]
     ingredients: JsonValue = [
         CACHE_VERSION, triton_version, architecture, OPTIONS,
-        source.text, parameters, list(source.divisible), source.warps, source.stages,
+        source.text, parameters, list(source.divisible), source.warps, source.stages, source.cooperative,
     ]  # fmt: skip
     return hashlib.sha256(to_json(ingredients)).hexdigest()
 

@@ -10,6 +10,7 @@ Source: Dao, "FlashAttention-2", ICLR 2024; Dao et al., "Flash-Decoding for long
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
+from onnxc.compiler.codegen_gpu.source.arranged_results import place_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -21,7 +22,6 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import AttentionSchedule
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 ROW, COLUMN = 0, 1
@@ -259,5 +259,4 @@ class _Attention:
         frame, b = self.frame, self.frame.b
         inner = b.lanes(COLUMN, self.value_padded)
         e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
-        strides = [e.size(stride) for stride in row_major(frame.root.shape)]
-        e.store(result, frame.root.dtype, frame.output(), e.linear((*place, inner), strides))
+        e.store(result, frame.root.dtype, frame.output(), place_in_result(e, frame.root, (*place, inner)))

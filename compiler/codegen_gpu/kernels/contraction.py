@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
-from onnxc.compiler.codegen_gpu.source.element_types import register_type
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, place_in_result
+from onnxc.compiler.codegen_gpu.source.element_types import MULTIPLIED, register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
@@ -124,6 +125,9 @@ class _Tiles:
             problem.b, problem.b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k)
         )
         option = precision_option(self.schedule.arithmetic, dot.operands[0].dtype)
+        if dot.operands[0].dtype in MULTIPLIED:
+            # Tensor cores of sm_90 keep about 14 bits of a sum of 8-bit floats: each tile of depth is added in f32.
+            option = f", max_num_imprecise_acc={tile.depth}"
         with b.loop(first, stop, tile.depth, prefix="k") as k:
             inside = None if is_whole else (b.compare(b.add(k, a_k), "<", stop), b.compare(b.add(k, b_k), "<", stop))
             x = self._load(left, masks[M], None if inside is None else inside[0], problem.a.base.dtype)
@@ -177,11 +181,14 @@ class _Tiles:
         terms += [b.mul(place, frame.size(strides[group[-1]]) if group else 0) for place, group in places]
         # A tile has both dimensions, even where an operand is the same along one of them.
         shape = " + ".join(f"0 * {place}" for place, _ in places if isinstance(place, Expr))
-        return b.variable(f"{frame.input(view.base)} + {b.add(*terms)} + {shape}", frozenset((M, N)))
+        buffer = frame.input(view.base).text
+        if view.base.dtype in MULTIPLIED:
+            buffer = b.let(f"{buffer}.to(tl.pointer_type({MULTIPLIED[view.base.dtype]}))").text
+        return b.variable(f"{buffer} + {b.add(*terms)} + {shape}", frozenset((M, N)))
 
     def _load(self, pointers: Expr, mask: Expr | None, inside: Expr | None, dtype: DType) -> Expr:
         kept = self.frame.b.both(mask, inside)
-        guard = "" if kept is None else f", mask={kept}, other=0"
+        guard = "" if kept is None else f", mask={kept}, other={0.0 if dtype in MULTIPLIED else 0}"
         return self.frame.b.let(f"tl.load({pointers}{guard})", pointers.dims)
 
 
@@ -202,8 +209,8 @@ def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, inde
     b, value, root = frame.b, anchor.results[0], frame.root
     accumulated = F32 if value.dtype.is_float else value.dtype
     e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
-    place = e.strided(index, row_major(root.shape))
-    e.store(e.value(root, index), root.dtype, frame.output(), place)
+    place = place_in_result(e, root, index)
+    e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place)
 
 
 def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
@@ -249,8 +256,7 @@ def _emit_general(frame: KernelFrame) -> KernelCode:
         result_type = dot.results[0].dtype
         e.bound[dot.results[0]] = emit_cast(total, accumulator, result_type, b)
         root = frame.root
-        where = e.strided(index, row_major(root.shape))
-        e.store(e.value(root, index), root.dtype, frame.output(), where)
+        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place_in_result(e, root, index))
 
     return frame.flat(product(dot.results[0].shape), write, frame.kernel.scheduled(ContractionSchedule).tile.columns)
 

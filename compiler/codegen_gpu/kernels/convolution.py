@@ -10,16 +10,23 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, place_tile, precision_option, write_result
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, place_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
-from onnxc.compiler.codegen_gpu.source.sliding_windows import WindowAxis, convolution_axes, for_each_tap
+from onnxc.compiler.codegen_gpu.source.sliding_windows import (
+    WindowAxis,
+    convolution_axes,
+    for_each_tap,
+    padded_axes,
+    padding_of,
+)
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BOOL, F32
-from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitives.contractions import (
     ConvolutionDimensions,
     channels_first,
@@ -29,7 +36,7 @@ from onnxc.compiler.ir.primitives.contractions import (
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.layouts import Permuted
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, operand_view, operand_views, row_major
+from onnxc.compiler.planning.views import View, known_view, operand_view, row_major
 from onnxc.compiler.target import Target
 
 M, N = 0, 1
@@ -45,6 +52,11 @@ def is_native(op: Op) -> bool:
     if op.text("dimensions") not in (channels_first(spatial_rank), channels_innermost(spatial_rank)):
         return False
     return BOOL not in (op.operands[0].dtype, op.operands[1].dtype, op.dtype())
+
+
+def reads_padding(anchor: Op, ordinal: int) -> bool:
+    """Whether an operand is an image padded with a number, which products take where a window has no element."""
+    return anchor.name == "convolution" and ordinal == 0 and padding_of(anchor) is not None
 
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
@@ -75,7 +87,7 @@ def _weight_strides(kernel: Kernel, view: View) -> tuple[Dim, ...]:
 
 @dataclass(frozen=True)
 class _Problem:
-    """A convolution as strided loops: sizes are those of one group."""
+    """A convolution as strided loops: sizes are those of one group. fill: what is beside the image, None for 0."""
 
     op: Op
     labels: ConvolutionDimensions
@@ -87,6 +99,7 @@ class _Problem:
     rows: Dim
     columns: Dim
     channels: Dim
+    fill: Value | None
 
     @property
     def pixels(self) -> tuple[Dim, ...]:
@@ -112,12 +125,15 @@ class _Problem:
 
 def _problem(kernel: Kernel) -> _Problem:
     op = find_convolution(kernel.block)
-    x, w = operand_views(op)
+    pad = padding_of(op)
+    image, fill = (op.operands[0], None) if pad is None else pad.operands
+    x, w = known_view(image), known_view(op.operands[1])
+    axes = convolution_axes(op) if pad is None else padded_axes(op, pad)
     labels, shape, groups = parse_dimensions(op.text("dimensions")), op.results[0].shape, op.int("groups")
     rows = product((shape[labels.result.batch], *(shape[axis] for axis in labels.result.spatial)))
     columns = floordiv(w.shape[0], groups)
     strides = _weight_strides(kernel, w)
-    return _Problem(op, labels, x, w, strides, convolution_axes(op), groups, rows, columns, w.shape[1])
+    return _Problem(op, labels, x, w, strides, axes, groups, rows, columns, w.shape[1], fill)
 
 
 @dataclass
@@ -184,6 +200,7 @@ class _Tiles:
         type = register_type(F32 if dtype.is_float else problem.op.dtype())
         total = b.variable(f"tl.zeros([{tile.rows}, {tile.columns}], {type})", frozenset((M, N)))
         option = precision_option(self.schedule.arithmetic, dtype)
+        self.fill = 0 if problem.fill is None else frame.evaluator().value(problem.fill, ())
         with b.loop(start, stop, prefix="k") as k:
             if self.is_flat:
                 x, w = self._flat_operands(k, x_base, w_base)
@@ -242,7 +259,7 @@ class _Tiles:
         steps = [b.mul(tap, frame.size(stride)) for tap, stride in zip(taps, problem.w_strides[2:], strict=True)]
         w_added = b.add(b.mul(channel, w_stride), *steps)
         x_terms, w_terms = [x_added, x_base, b.mul(x_lanes, x_stride)], [w_added, w_base, b.mul(w_lanes, w_stride)]
-        x = self._load(problem.x, x_terms, b.both(inside, x_mask), (self.lanes[M], x_lanes))
+        x = self._load(problem.x, x_terms, b.both(inside, x_mask), (self.lanes[M], x_lanes), self.fill)
         w = self._load(problem.w, w_terms, b.both(self.masks.get(N), w_mask), (w_lanes, self.lanes[N]))
         return x, w
 
@@ -263,11 +280,14 @@ class _Tiles:
             coordinates = unravel(b, w_place, [frame.size(size) for size in sizes])
             own = frame.evaluator().strided(coordinates, strides)
         moved = [b.mul(channel, frame.size(problem.channel_stride)), *places]
-        x = self._load(problem.x, [x_base, b.add(*moved)], b.both(inside, x_mask), (self.lanes[M], x_lanes))
+        x_terms = [x_base, b.add(*moved)]
+        x = self._load(problem.x, x_terms, b.both(inside, x_mask), (self.lanes[M], x_lanes), self.fill)
         w = self._load(problem.w, [w_base, own], b.both(self.masks.get(N), w_mask), (w_lanes, self.lanes[N]))
         return x, w
 
-    def _load(self, view: View, terms: Sequence[Int], mask: Expr | None, lanes: tuple[Expr, Expr]) -> Expr:
+    def _load(
+        self, view: View, terms: Sequence[Int], mask: Expr | None, lanes: tuple[Expr, Expr], fill: Int = 0
+    ) -> Expr:
         """A tile of elements behind the start of a buffer; what all lanes share is added to the address first."""
         b = self.frame.b
         uniform = [term for term in terms if not dims_of(term)]
@@ -278,7 +298,7 @@ class _Tiles:
         for added in (b.add(*uniform) if uniform else 0, b.add(*varying)):
             if added != 0:
                 pointer = b.let(f"{pointer} + {added}", dims_of(added)).text
-        guard = "" if mask is None else f", mask={mask}, other=0"
+        guard = "" if mask is None else f", mask={mask}, other={fill}"
         return b.let(f"tl.load({pointer}{guard})", frozenset((M, N)))
 
 
@@ -330,7 +350,7 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
         for_each_tap(b, [axis.taps for axis in axes], visit)
         result = op.results[0]
         e.bound[result] = emit_cast(total, summed_in, result.dtype, b)
-        where = e.strided(index, row_major(frame.root.shape))
-        e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
+        root = frame.root
+        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place_in_result(e, root, index))
 
     return frame.flat(product(op.results[0].shape), write, frame.kernel.scheduled(ConvolutionSchedule).tile.columns)

@@ -1,4 +1,4 @@
-"""Pointwise kernels: one value, computed element by element, in flat tiles or, where memory is crossed, square ones."""
+"""Pointwise kernels: values of one shape, element by element, in flat tiles or, where memory is crossed, squares."""
 
 from collections.abc import Sequence
 
@@ -37,12 +37,12 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
 def write_element(
     frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Int]
 ) -> None:
-    """Computes and stores the root at an index of its domain."""
+    """Computes and stores the results at an index of their domain."""
     if domain is not None:
         e.bind_views(domain.leaves, index)
-    root = frame.root
     place = e.strided(index, strides)
-    e.store(e.value(root, index), root.dtype, frame.output(), place)
+    for number, result in enumerate(frame.kernel.block.results):
+        e.store(e.value(result, index), result.dtype, frame.output(number), place)
 
 
 def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:

@@ -103,7 +103,12 @@ class _RowTiles:
         e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows)}, self.row_masks)
         place = b.add(b.mul(row, self.parts), part)
         dtype = part_type(fold)
-        e.store(self._fold(fold, None, {}), dtype, frame.scratch("parts", dtype), place)
+        if fold.name == "arg_reduce":
+            extremum, position = self._extremum_and_place(fold, None, {})
+            e.store(position, I64, self._places(dtype), place)
+        else:
+            extremum = self._fold(fold, None, {})
+        e.store(extremum, dtype, frame.scratch("parts", dtype), place)
         return frame.step((self.tiles * self.parts,))
 
     def emit_total(self) -> DeviceStep:
@@ -111,11 +116,22 @@ class _RowTiles:
         frame, b = self.frame, self.frame.b
         row, part = self._place_rows(b.program()), b.lanes(COLUMNS, self.parts)
         (fold,) = self.rows.folds
-        dtype = part_type(fold)
+        dtype, kind = part_type(fold), fold.text("kind")
         e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows), COLUMNS: part}, self.row_masks)
-        x = e.load(dtype, frame.scratch("parts", dtype), b.add(b.mul(row, self.parts), part))
-        self._write_folds({fold.results[0]: fold_columns(b, fold.text("kind"), fold.operands[0].dtype, x)})
+        place = b.add(b.mul(row, self.parts), part)
+        x = e.load(dtype, frame.scratch("parts", dtype), place)
+        folded = fold_columns(b, kind, fold.operands[0].dtype, x)
+        if fold.name == "arg_reduce":
+            ends, none = _places_of(fold)
+            found = e.load(I64, self._places(dtype), place)
+            hit = b.let(f"tl.where({_is_same(x, folded, dtype)}, {found}, {none})", found.dims)
+            folded = self._first_if_none(fold_columns(b, ends, I64, hit), none)
+        self._write_folds({fold.results[0]: folded})
         return frame.step((self.tiles,), frame.joining.workers)
+
+    def _places(self, dtype: DType) -> Expr:
+        """Where the places of extrema lie that parts of rows have: behind the extrema."""
+        return self.frame.scratch("places", I64, self.parts * self.row_count * dtype.itemsize)
 
     # Tiles
 
@@ -175,27 +191,28 @@ class _RowTiles:
 
     def _arg_fold(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> Expr:
         """The place of the extremum; of the first NaN, or the last, where there is one."""
+        return self._first_if_none(self._extremum_and_place(fold, once, bound)[1], _places_of(fold)[1])
+
+    def _first_if_none(self, found: Expr, none: int) -> Expr:
+        return self.frame.b.let(f"tl.where({found} == {none}, 0, {found})", found.dims)
+
+    def _extremum_and_place(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> tuple[Expr, Expr]:
+        """The extremum of each row, and its place; of a row without elements what stands for none."""
         b, operand, kind = self.frame.b, fold.operands[0], fold.text("kind")
         dtype, start = operand.dtype, identity(kind, operand.dtype)
-        ends = "max" if fold.flag("last") else "min"
-        none = -1 if fold.flag("last") else (1 << 62)
+        ends, none = _places_of(fold)
 
         def place(tile: _Tile, extremum: Expr) -> Expr:
             x = tile.value(operand)
-            same = f"({x} == {extremum})"
-            if dtype.is_float:
-                same = f"({same} | (({x} != {x}) & ({extremum} != {extremum})))"
-            hit = self._filled(b.let(f"{same}.to(tl.int1)", x.dims | extremum.dims), tile, False, BOOL)
+            same = b.let(f"{_is_same(x, extremum, dtype)}.to(tl.int1)", x.dims | extremum.dims)
+            hit = self._filled(same, tile, False, BOOL)
             wide = tile.e.spread(tile.column, frozenset((ROWS, COLUMNS)))
             return b.let(f"tl.where({hit}, {wide}.to(tl.int64), {none})", hit.dims)
-
-        def found_or_first(found: Expr) -> Expr:
-            return b.let(f"tl.where({found} == {none}, 0, {found})", found.dims)
 
         if once is not None:
             filled = self._filled(once.value(operand), once, start, dtype)
             extremum = fold_columns(b, kind, dtype, filled)
-            return found_or_first(fold_columns(b, ends, I64, place(once, extremum)))
+            return extremum, fold_columns(b, ends, I64, place(once, extremum))
         total = self._accumulator(start, dtype)
         with self._pieces() as column:
             tile = self._tile_at(column, bound)
@@ -205,7 +222,7 @@ class _RowTiles:
         found = self._accumulator(none, I64)
         with self._pieces() as column:
             b.assign(found, f"tl.{ends}imum({found}, {place(self._tile_at(column, bound), extremum)})")
-        return found_or_first(fold_columns(b, ends, I64, found))
+        return extremum, fold_columns(b, ends, I64, found)
 
     # Results
 
@@ -240,6 +257,17 @@ class _Tile:
     def value(self, value: Value) -> Expr:
         """The elements of a value of the block."""
         return self.e.value(value, self.index)
+
+
+def _places_of(fold: Op) -> tuple[str, int]:
+    """How the places of extrema fold to the one that is wanted, and what stands for none."""
+    return ("max", -1) if fold.flag("last") else ("min", 1 << 62)
+
+
+def _is_same(x: Expr, extremum: Expr, dtype: DType) -> str:
+    """The condition that an element is the extremum, which NaN is where there is one."""
+    same = f"({x} == {extremum})"
+    return f"({same} | (({x} != {x}) & ({extremum} != {extremum})))" if dtype.is_float else same
 
 
 _COMBINES = {"sum": "add", "prod": "mul"}

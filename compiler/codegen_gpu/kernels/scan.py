@@ -1,13 +1,21 @@
-"""Scans: lines side by side, each gone through tile by tile with what the tiles before add up to."""
+"""Scans: lines side by side, each gone through tile by tile with what the tiles before add up to.
 
+Where there are few long lines, several programs share each: a first launch folds their parts, and in a second one each
+program begins with what the parts before its own fold to, always in the same order.
+"""
+
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_gpu.schedules.reductions import part_type
+from onnxc.compiler.codegen_gpu.schedules.scans import scan_of
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
-from onnxc.compiler.codegen_gpu.source.kernel_frame import open_kernel
-from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
+from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.row_folds import fold_columns
 from onnxc.compiler.codegen_gpu.source.scalars import literal, table_of
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, unravel
-from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
@@ -32,42 +40,115 @@ def is_native(op: Op) -> bool:
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a scan along one axis."""
-    frame = open_kernel(kernel, target, rank=2)
-    b, op = frame.b, frame.root.op
-    assert op is not None, kernel
-    (operand,), axis, kind, shape = op.operands, op.int("axis"), op.text("kind"), op.results[0].shape
-    dtype, length = operand.dtype, shape[axis]
-    others = [other for other in range(len(shape)) if other != axis]
-    lines = product(shape[other] for other in others)
-    tile = kernel.scheduled(ScanSchedule).tile
-    height, width = tile.rows, tile.columns
-    line = b.add(b.mul(b.program(), height), b.lanes(LINE, height))
-    outer = dict(zip(others, unravel(b, line, [frame.size(shape[other]) for other in others]), strict=True))
-    tall, square = frozenset((LINE,)), frozenset((LINE, PLACE))
-    start, stop = literal(b, identity(kind, dtype), dtype), frame.size(length)
-    before = b.variable(f"tl.zeros([{height}, 1], {register_type(dtype)}) + {start}", tall)
-    combine = table_of(dtype)[{"sum": "add", "prod": "mul"}.get(kind, kind)]
-    with b.loop(0, stop, width, prefix="first") as first:
-        lanes = {LINE: b.lanes(LINE, height), PLACE: b.lanes(PLACE, width)}
+    schedule = kernel.scheduled(ScanSchedule)
+    launches = [_Lines(open_kernel(kernel, target, rank=2), scan_of(kernel.block), schedule) for _ in range(2)]
+    if schedule.split == 1:
+        return KernelCode((launches[0].scan(),), element_counts(kernel))
+    return KernelCode((launches[0].fold_parts(), launches[1].scan()), element_counts(kernel))
+
+
+@dataclass
+class _Lines:
+    """One launch: a program takes a tile of lines, or one of the parts of it, and goes through it tile by tile."""
+
+    frame: KernelFrame
+    op: Op
+    schedule: ScanSchedule
+
+    def __post_init__(self) -> None:
+        frame, b, shape, tile = self.frame, self.frame.b, self.op.results[0].shape, self.schedule.tile
+        axis, self.kind, self.dtype = self.op.int("axis"), self.op.text("kind"), self.op.operands[0].dtype
+        others = [other for other in range(len(shape)) if other != axis]
+        self.length, self.lines = shape[axis], product(shape[other] for other in others)
+        self.tiles: Dim = floordiv(self.lines + tile.rows - 1, tile.rows)
+        split, program = self.schedule.split, b.program()
+        own_tile = program if split == 1 else b.div(program, split)
+        self.part: Int = 0 if split == 1 else b.mod(program, split)
+        self.line = b.add(b.mul(own_tile, tile.rows), b.lanes(LINE, tile.rows))
+        sizes = [frame.size(shape[other]) for other in others]
+        self.outer = dict(zip(others, unravel(b, self.line, sizes), strict=True))
+        self.start = literal(b, identity(self.kind, self.dtype), self.dtype)
+
+    def _combine(self, x: Expr, y: Expr) -> Expr:
+        return table_of(self.dtype)[{"sum": "add", "prod": "mul"}.get(self.kind, self.kind)](
+            self.frame.b, self.dtype, x, y
+        )
+
+    def _nothing(self) -> Expr:
+        """A variable for each line that begins as what changes nothing."""
+        zeros = f"tl.zeros([{self.schedule.tile.rows}, 1], {register_type(self.dtype)})"
+        return self.frame.b.variable(f"{zeros} + {self.start}", frozenset((LINE,)))
+
+    def _range(self) -> tuple[Int, Int]:
+        """The places that a program goes through."""
+        frame, b, (split, width) = self.frame, self.frame.b, (self.schedule.split, self.schedule.tile.columns)
+        if split == 1:
+            return 0, frame.size(self.length)
+        each = frame.size(floordiv(self.length + split * width - 1, split * width) * width)
+        first = b.mul(self.part, each)
+        return first, b.minimum(b.add(first, each), frame.size(self.length))
+
+    def _tile(self, first: Expr) -> tuple[Evaluator, Int, Expr]:
+        """The places from `first` on, and the elements that are scanned there."""
+        frame, b, tile = self.frame, self.frame.b, self.schedule.tile
+        stop = frame.size(self.length)
+        lanes = {LINE: b.lanes(LINE, tile.rows), PLACE: b.lanes(PLACE, tile.columns)}
         place = b.add(first, lanes[PLACE])
-        masks = {LINE: b.compare(line, "<", frame.size(lines)), PLACE: b.compare(place, "<", stop)}
+        masks = {LINE: b.compare(self.line, "<", frame.size(self.lines)), PLACE: b.compare(place, "<", stop)}
         e = frame.evaluator(lanes, masks)
-
-        def index(e: Evaluator, place: Int) -> list[Int]:
-            where = b.sub(b.sub(stop, 1), place) if op.flag("reverse") else place
-            return [where if other == axis else outer[other] for other in range(len(shape))]
-
         # What excludes an element includes the one before it instead.
-        source = b.sub(place, 1) if op.flag("exclusive") else place
-        inside = b.both(masks[PLACE], b.compare(source, ">=", 0) if op.flag("exclusive") else None)
-        x = e.wanted(inside).value(operand, index(e, source))
-        filled = b.let(f"tl.where({inside} & ({lanes[LINE]} >= 0), {x}, {start})", square)
-        own = _scanned(b, kind, dtype, filled)
-        total = combine(b, dtype, before, own)
-        e.store(total, frame.root.dtype, frame.output(), e.strided(index(e, place), row_major(shape)))
-        last = b.let(f"tl.where({lanes[PLACE]} == {width - 1}, {own}, {literal(b, 0, dtype)})", square)
-        b.assign(before, combine(b, dtype, before, fold_columns(b, "sum", dtype, last)).text)
-    return frame.code((floordiv(lines + height - 1, height),))
+        source = b.sub(place, 1) if self.op.flag("exclusive") else place
+        inside = b.both(masks[PLACE], b.compare(source, ">=", 0) if self.op.flag("exclusive") else None)
+        x = e.wanted(inside).value(self.op.operands[0], self._index(source))
+        filled = f"tl.where({inside} & ({lanes[LINE]} >= 0), {x}, {self.start})"
+        return e, place, b.let(filled, frozenset((LINE, PLACE)))
+
+    def _index(self, place: Int) -> list[Int]:
+        b = self.frame.b
+        where = b.sub(b.sub(self.frame.size(self.length), 1), place) if self.op.flag("reverse") else place
+        return [self.outer.get(axis, where) for axis in range(self.op.results[0].rank)]
+
+    def scan(self) -> DeviceStep:
+        """The launch that writes the result."""
+        frame, b, width = self.frame, self.frame.b, self.schedule.tile.columns
+        first_place, stop = self._range()
+        before = self._nothing() if self.schedule.split == 1 else self._parts_before()
+        with b.loop(first_place, stop, width, prefix="first") as first:
+            e, place, filled = self._tile(first)
+            own = _scanned(b, self.kind, self.dtype, filled)
+            result = e.strided(self._index(place), row_major(self.op.results[0].shape))
+            e.store(self._combine(before, own), frame.root.dtype, frame.output(), result)
+            zero = literal(b, 0, self.dtype)
+            last = b.let(f"tl.where({e.lanes[PLACE]} == {width - 1}, {own}, {zero})", frozenset((LINE, PLACE)))
+            b.assign(before, self._combine(before, fold_columns(b, "sum", self.dtype, last)).text)
+        return frame.step((self.tiles * self.schedule.split,))
+
+    # Parts of lines
+
+    def fold_parts(self) -> DeviceStep:
+        """The launch that folds each part of the lines."""
+        frame, b, split = self.frame, self.frame.b, self.schedule.split
+        total = self._nothing()
+        with b.loop(*self._range(), self.schedule.tile.columns, prefix="first") as first:
+            _, _, filled = self._tile(first)
+            b.assign(total, self._combine(total, fold_columns(b, self.kind, self.dtype, filled)).text)
+        e = frame.evaluator({LINE: b.lanes(LINE, self.schedule.tile.rows)}, self._line_mask())
+        place = b.add(b.mul(self.line, split), self.part)
+        e.store(total, part_type(self.op), frame.scratch("parts", part_type(self.op)), place)
+        return frame.step((self.tiles * split,))
+
+    def _parts_before(self) -> Expr:
+        """A variable for what the parts before a program's own fold to."""
+        frame, b, split, dtype = self.frame, self.frame.b, self.schedule.split, part_type(self.op)
+        part = b.lanes(PLACE, split)
+        e = frame.evaluator({LINE: b.lanes(LINE, self.schedule.tile.rows), PLACE: part}, self._line_mask())
+        x = e.load(dtype, frame.scratch("parts", dtype), b.add(b.mul(self.line, split), part))
+        filled = b.let(f"tl.where({part} < {self.part}, {x}, {self.start})", frozenset((LINE, PLACE)))
+        folded = fold_columns(b, self.kind, self.dtype, filled)
+        return b.variable(self._combine(self._nothing(), folded).text, frozenset((LINE,)))
+
+    def _line_mask(self) -> dict[int, Expr]:
+        return {LINE: self.frame.b.compare(self.line, "<", self.frame.size(self.lines))}
 
 
 def _scanned(b: SourceBuilder, kind: str, dtype: DType, x: Expr) -> Expr:

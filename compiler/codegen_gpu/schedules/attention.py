@@ -13,6 +13,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import AttentionSchedule, Joining, Tile, Warps
+from onnxc.compiler.planning.views import operand_view
 from onnxc.compiler.target import Target
 
 __all__ = [
@@ -34,6 +35,10 @@ FEW_QUERIES, LEAST_KEYS, USUAL_SLICES = 32, 512, 16
 
 Both are a matter of the time that a second launch takes: fewer keys are a few tiles for one program.
 """
+
+COMPUTING_WARPS = 8
+"""Warps of a program that computes what it reads: llama_small_decode, which turns queries and narrows its cache, has
+kernels of 255 registers and stack in 4 warps."""
 
 JOINED = 1024
 """Elements of the result in a program that joins slices."""
@@ -120,6 +125,8 @@ def _schedule(op: Op, split: int, case: Case, target: Target, f32_operands: str)
     width, value_width, heads, groups = known_sizes((q.shape[3], v.shape[3], q.shape[1], k.shape[1]))
     widths = max(LEAST_SIZE, power_of_two(width)), max(LEAST_SIZE, power_of_two(value_width))
     rows, keys, warps = _tile(q.dtype, max(widths), target)
+    if any(operand_view(operand) is None for operand in (q, k, v)):
+        warps = max(warps, COMPUTING_WARPS)
     queries = q.shape[2]
     known = power_of_two(queries) if isinstance(queries, int) else rows
     if split > 1:

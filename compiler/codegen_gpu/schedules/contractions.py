@@ -9,13 +9,14 @@ from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
     Products,
     arithmetic_of,
+    multiplies,
     product_seconds,
     splits,
 )
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, DType
+from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.matrix_products import Problem, find_problem
 from onnxc.compiler.planning.schedules import ContractionSchedule, Tile, Warps
@@ -35,10 +36,10 @@ TYPICAL_SIZE = 512
 _SIDES = (16, 32, 64, 128, 256)
 
 # What a thread can hold of the sums: operands in three parts need registers too.
-_SUMS_PER_THREAD = {F32: 64, F16: 128, BF16: 128, I8: 128}
+_SUMS_PER_THREAD = {F32: 64, F16: 128, BF16: 128, I8: 128, F8E4M3FN: 128, F8E5M2: 128}
 
 # What is loaded at once along k: rows of 128 bytes, or of 256 where little else is loaded.
-_DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32,), F16: (64, 128), BF16: (64, 128), I8: (64, 128)}
+_DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32,), **dict.fromkeys((F16, BF16, I8, F8E4M3FN, F8E5M2), (64, 128))}
 
 _PIPELINE_STAGES = (4, 3, 2)
 
@@ -68,7 +69,7 @@ def contraction_candidates(
 ) -> Sequence[ContractionSchedule]:
     """Tiles on tensor cores, shared along k or not; for what these do not multiply, the general kernel."""
     found = find_problem(problem.block)
-    reason = _no_tiles(problem, found)
+    reason = _no_tiles(found, target)
     if found is None or reason:
         return (_general(problem, reason),)
     dtype, model = found.dot.operands[0].dtype, cost_model(target)
@@ -104,13 +105,14 @@ def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case
     )
 
 
-def _no_tiles(problem: KernelProblem, found: Problem | None) -> str:
+def _no_tiles(found: Problem | None, target: Target) -> str:
     """Why tensor cores do not multiply the operands; nothing where they do."""
     if found is None:
         return "the operands, or what is summed, do not lie in steps of one stride"
     a, b = (operand.dtype for operand in found.dot.operands)
-    if a != b or a not in TILED_DTYPES:
-        return f"{a} by {b}: tensor cores multiply {', '.join(sorted(map(str, TILED_DTYPES)))}"
+    if a != b or not multiplies(a, target):
+        known = sorted(str(dtype) for dtype in TILED_DTYPES if multiplies(dtype, target))
+        return f"{a} by {b}: tensor cores multiply {', '.join(known)}"
     return "" if found.n and found.k else "the last axis of the result is of both operands, or nothing is summed"
 
 
@@ -147,7 +149,7 @@ def _tiles(products: Products, model: CostModel) -> Iterator[tuple[Tile, Warps]]
     """What fits registers and shared memory, and is not much wider than the product."""
     dtype, item = products.dtype, products.dtype.itemsize
     widest = max(16, power_of_two(products.rows)), max(16, power_of_two(products.columns))
-    depths, longest = _DEPTHS[dtype], max(32 if dtype == I8 else 16, power_of_two(products.depth))
+    depths, longest = _DEPTHS[dtype], max(32 if item == 1 else 16, power_of_two(products.depth))
     for rows in (side for side in _SIDES if side <= widest[0]):
         for columns in (side for side in _SIDES if side <= widest[1]):
             warps = 8 if rows * columns > 64 * 128 else 4

@@ -11,6 +11,7 @@ from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     product_seconds,
     splits,
 )
+from onnxc.compiler.codegen_gpu.source.sliding_windows import padding_of
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, I32, DType
 from onnxc.compiler.ir.module import Op
@@ -101,11 +102,11 @@ def _convolution(problem: KernelProblem) -> Op:
 
 def _no_tiles(op: Op) -> str:
     """Why tensor cores do not multiply a convolution; nothing where they do."""
-    x, w = op.operands
+    (x, w), pad = op.operands, padding_of(op)
     sums = {I8: (I32,), F32: (F32,), F16: (F16, BF16, F32), BF16: (F16, BF16, F32)}
     if x.dtype != w.dtype or x.dtype not in TILED_DTYPES or op.dtype() not in sums[x.dtype]:
         return f"{x.dtype} by {w.dtype} to {op.dtype()}: tensor cores do not multiply these"
-    if operand_view(x) is None or operand_view(w) is None:
+    if operand_view(x if pad is None else pad.operands[0]) is None or operand_view(w) is None:
         return "an operand does not lie in memory"
     filters, depth = floordiv(w.shape[0], op.int("groups")), product(w.shape[1:])
     is_narrow = any(isinstance(size, int) and size < LEAST_TILED for size in (filters, depth))

@@ -24,6 +24,10 @@ class Calibration:
 
     bandwidth, peak: shares. launch_seconds, graph_launch_seconds: from one launch to the next, outside of a CUDA graph
     and inside. start_seconds: from the first instruction of a kernel to its last where it has nothing to do.
+    step_seconds: from a load out of device memory to its data, with the synchronisation of a pipeline. l2_ratio: the
+    bandwidth of the L2 cache against that of device memory. iteration_bytes: what could be loaded while an iteration of
+    the pipeline of a product is synchronised. narrow_share: the share of `peak` that tiles of fewer than 64 rows reach,
+    which single warps multiply.
     """
 
     measured_on: str
@@ -32,6 +36,10 @@ class Calibration:
     launch_seconds: float
     graph_launch_seconds: float
     start_seconds: float
+    step_seconds: float
+    l2_ratio: float
+    iteration_bytes: float
+    narrow_share: float
 
 
 @dataclass(frozen=True)
@@ -50,13 +58,6 @@ class Work:
     programs: int = 1
     programs_per_sm: int = 1
     steps: int = 1
-
-
-STEP_SECONDS = 0.5e-6
-"""From a load out of device memory to its data, with the synchronisation of a pipeline."""
-
-L2_RATIO = 2.5
-"""The bandwidth of the L2 cache against that of device memory."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ class CostModel:
         # A few programs can draw a good part of the bandwidth, but none can lend its tensor cores to another.
         bandwidth = self.card.bandwidth * self.calibration.bandwidth * min(1.0, busy**0.5)
         return Estimate(
-            memory=work.memory_bytes / bandwidth + work.cache_bytes / (bandwidth * L2_RATIO),
+            memory=work.memory_bytes / bandwidth + work.cache_bytes / (bandwidth * self.calibration.l2_ratio),
             arithmetic=work.operations / (self.card.peak[work.unit] * self.calibration.peak * max(busy, 1e-3)),
-            waiting=waves * work.steps * STEP_SECONDS,
+            waiting=waves * work.steps * self.calibration.step_seconds,
             fixed=self.calibration.graph_launch_seconds + self.calibration.start_seconds,
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.dtypes import F32, DType
+from onnxc.compiler.ir.dtypes import BOOL, F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.domain import affine_domain, crossed_axis
@@ -13,11 +13,9 @@ from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     Joining,
-    OrderingSchedule,
     PointwiseSchedule,
-    ScanSchedule,
-    ScatterSchedule,
     Schedule,
+    SuppressionSchedule,
     Tile,
     Warps,
     WindowSchedule,
@@ -50,11 +48,8 @@ SQUARE = 64
 SMALLEST_CROSSED = 16
 """Axes of fewer elements are not worth a square tile."""
 
-LONGEST, MOST_LINES, SCAN_TILE = 1024, 16, 2048
-"""Places of a line in a tile of a scan, lines, and elements."""
-
-ORDERING_TILE = Tile(32, 64)
-"""Elements to be placed, by elements that they are compared with."""
+BOXES = 2048
+"""Boxes that a program compares at a time, 8 for each thread of 8 warps."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -97,30 +92,19 @@ def _window(problem: KernelProblem) -> Schedule:
     return WindowSchedule(algorithm="flat", block=block, workers=warps)
 
 
-def _scatter(problem: KernelProblem) -> Schedule:
-    block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    return ScatterSchedule(algorithm="flat", block=block, workers=warps)
-
-
-def _scan(problem: KernelProblem) -> Schedule:
-    op = next(op for op in problem.block.ops if op.name == "scan_axis")
-    length = op.results[0].shape[op.int("axis")]
-    width = max(1, min(LONGEST, power_of_two(length))) if isinstance(length, int) else LONGEST
-    return ScanSchedule(
-        algorithm="tiles", tile=Tile(max(1, min(SCAN_TILE // width, MOST_LINES)), width), workers=Warps(4)
-    )
-
-
-def _ordering(problem: KernelProblem) -> Schedule:
-    return OrderingSchedule(algorithm="counting", tile=ORDERING_TILE, workers=Warps(4))
+def _suppression(problem: KernelProblem) -> Schedule:
+    """Scratch memory for a mark of each box of each class."""
+    op = next(op for op in problem.block.ops if op.name == "suppress_boxes")
+    marks = product(op.operands[1].shape) * BOOL.itemsize
+    boxes = op.operands[1].shape[2]
+    block = min(BOXES, max(1, power_of_two(boxes))) if isinstance(boxes, int) else BOXES
+    return SuppressionSchedule(algorithm="rounds", block=block, shared_bytes=marks, workers=Warps(8))
 
 
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
     "window": _window,
-    "scatter": _scatter,
-    "scan": _scan,
-    "ordering": _ordering,
+    "suppress_boxes": _suppression,
 }
 """The one way in which each of these kinds is computed."""

@@ -8,7 +8,7 @@ from onnxc.compiler.codegen_gpu.schedules.elements import LANES_PER_WARP
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, product
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.decompose import decompose_block
@@ -80,6 +80,11 @@ def part_type(fold: Op) -> DType:
     return F32 if dtype in (F16, BF16) else dtype
 
 
+def _part_bytes(fold: Op) -> int:
+    """What is kept of a part of a row: what it folds to, and for an extremum its place."""
+    return part_type(fold).itemsize + (I64.itemsize if fold.name == "arg_reduce" else 0)
+
+
 def _warps(tile: Tile) -> Warps:
     return Warps(min(power_of_two(max(1, tile.rows * tile.columns // LANES_PER_WARP)), MOST_WARPS))
 
@@ -104,7 +109,9 @@ def _tile(rows: Rows) -> Tile:
 
 def _has_parts(rows: Rows) -> bool:
     """Whether rows can be folded in parts: there is one fold, and its value for each row is what is wanted."""
-    return not rows.writes_rows and bool(rows.axes) and [fold.name for fold in rows.folds] == ["reduce"]
+    return (
+        not rows.writes_rows and bool(rows.axes) and [fold.name for fold in rows.folds] in (["reduce"], ["arg_reduce"])
+    )
 
 
 def _splits(rows: Rows, tile: Tile, case: Case) -> Sequence[int]:
@@ -132,6 +139,6 @@ def _schedule(rows: Rows, tile: Tile, split: int, case: Case) -> ReductionSchedu
         split=split,
         workers=_warps(tile),
         joining=Joining(joined, _warps(joined)),
-        shared_bytes=split * count * part_type(rows.folds[0]).itemsize,
+        shared_bytes=split * count * _part_bytes(rows.folds[0]),
         why=f"{split} programs share a row",
     )

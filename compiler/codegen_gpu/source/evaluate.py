@@ -15,7 +15,7 @@ from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.index_range import given_indices
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.views import operand_view, row_major, split_axes
 from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
 
 
@@ -152,6 +152,35 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
             return self.value(operand, places)
         x, padding = self.wanted(inside).value(operand, places), self.value(fill, ())
         return b.let(f"tl.where({inside}, {x}, {padding})", dims_of(inside, x))
+
+    def reshape(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """Positions along joined axes are taken apart alone: those along the others vary along less of the tile."""
+        (operand,), shape = op.operands, op.dims("shape")
+        runs = None if operand in self.pointers else split_axes(shape, operand.shape)
+        if runs is None or operand_view(op.result) is not None:
+            return super().reshape(op, index)
+        places: list[Int] = []
+        for position, run in zip(index, runs, strict=True):
+            places += [position] if len(run) == 1 else self.unlinear(position, [operand.shape[axis] for axis in run])
+        return self.value(operand, places)
+
+    def concatenate(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """Each operand where it lies: loads inside of it only."""
+        b, axis = self.b, op.int("axis")
+        position = index[axis]
+        result: Expr | None = None
+        start: Dim = 0
+        for operand in op.operands:
+            first, stop = self.size(start), self.size(start + operand.shape[axis])
+            inside = b.both(self.compare(position, ">=", first), self.compare(position, "<", stop))
+            assert inside is not None, operand
+            within = (*index[:axis], b.sub(position, first), *index[axis + 1 :])
+            x = self.wanted(inside).value(operand, within)
+            # The parts before are wanted only where they lie, so the last one to be chosen may be this one.
+            result = x if result is None else b.let(f"tl.where({inside}, {x}, {result})", dims_of(x, result, inside))
+            start = start + operand.shape[axis]
+        assert result is not None, op
+        return result
 
     def iota(self, op: Op, index: tuple[Int, ...]) -> Expr:
         return self._number(index[op.int("axis")], op.results[0])

@@ -83,14 +83,20 @@ class KernelFrame:
     def flat(
         self, count: Dim, write: Callable[[Evaluator, Int], None], block: int, warps: Warps | None = None
     ) -> KernelCode:
-        """A kernel of one launch that calls `write` with the indices below `count`, `block` of them at a time.
+        """A kernel of one launch that calls `write` with the indices below `count`, `block` of them at a time."""
+        return KernelCode((self.flat_step(count, write, block, warps),), element_counts(self.kernel))
+
+    def flat_step(
+        self, count: Dim, write: Callable[[Evaluator, Int], None], block: int, warps: Warps | None = None
+    ) -> DeviceStep:
+        """The launch that calls `write` with the indices below `count`, `block` of them at a time.
 
         The lanes of a last tile that is not full are masked; the tiles before it are not, where that pays.
         """
         b, workers = self.b, warps or self.warps
         if count == 1:
             write(self.evaluator(), 0)
-            return self.code((1,), workers)
+            return self.step((1,), workers)
         start, lanes = b.mul(b.program(), block), b.lanes(0, block)
         place, stop = b.add(start, lanes), self.size(count)
         every = {0: lanes}
@@ -103,7 +109,7 @@ class KernelFrame:
                 write(self.evaluator(every), place)
             with b.block("else"):
                 write(self.evaluator(every, {0: b.compare(place, "<", stop)}), place)
-        return self.code((floordiv(count + block - 1, block),), workers)
+        return self.step((floordiv(count + block - 1, block),), workers)
 
     def _reports(self) -> tuple[Expr, Expr]:
         b = self.b

@@ -37,6 +37,7 @@ class KernelSource:
     text: holds one function `kernel`, decorated with `@triton.jit`, whose parameters are `parameters` in order. There
     are no constexpr parameters: constants are literals. The module it is executed in provides triton, tl and libdevice.
     All pointers are multiples of 16 bytes; `divisible` names the numbers known to be multiples of 16.
+    cooperative: whether its programs wait for each other, so that all must run at the same time.
     """
 
     text: str
@@ -44,6 +45,7 @@ class KernelSource:
     warps: int = 4
     stages: int = 3
     divisible: tuple[str, ...] = ()
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,10 @@ Signed division and remainder of Triton truncate, as the primitives do.
 from collections.abc import Callable, Mapping, Sequence
 from struct import pack, unpack
 
-from onnxc.compiler.codegen_gpu.source.element_types import is_widened, memory_type, register_type
+import numpy as np
+
+from onnxc.compiler.codegen_gpu.source.element_types import computed_dtype, is_widened, memory_type, register_type
+from onnxc.compiler.codegen_gpu.source.narrow_floats import NARROW_FLOATS, narrow_float, widen_float
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, SourceBuilder, dims_of
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Op
@@ -23,10 +26,13 @@ def emit_pointwise(op: Op, operands: Sequence[Expr], b: SourceBuilder) -> Expr:
             condition, x, y = operands
             return b.let(f"tl.where({condition}, {x}, {y})", dims_of(*operands))
         case "cast":
-            return emit_cast(operands[0], dtype, op.dtype(), b)
+            return emit_cast(operands[0], dtype, op.dtype(), b, saturate=op.flag("saturate"))
         case "bitcast":
             return _bitcast(operands[0], dtype, op.dtype(), b)
-    return table_of(dtype)[op.name](b, dtype, *operands)
+    wide = [widen_float(x, dtype, b) if dtype in NARROW_FLOATS else x for x in operands]
+    result = table_of(dtype)[op.name](b, computed_dtype(dtype), *wide)
+    narrows = op.results[0].dtype in NARROW_FLOATS
+    return narrow_float(result, op.results[0].dtype, b, saturate=False) if narrows else result
 
 
 def table_of(dtype: DType) -> Mapping[str, Emit]:
@@ -42,7 +48,9 @@ def table_of(dtype: DType) -> Mapping[str, Emit]:
 def literal(b: SourceBuilder, value: float, dtype: DType) -> Expr:
     """A number as computed with; the sign of a zero survives, which it does not in a literal of the language."""
     type = register_type(dtype)
-    if not dtype.is_float:
+    if dtype in NARROW_FLOATS:
+        value = int(np.array(value).astype(dtype.numpy).view(np.uint8))
+    if not dtype.is_float or dtype in NARROW_FLOATS:
         return b.let(f"tl.full([], {int(value)}, {type})", prefix="c")
     number = float(value)
     if number != number:
@@ -60,10 +68,17 @@ def literal(b: SourceBuilder, value: float, dtype: DType) -> Expr:
 # Conversions
 
 
-def emit_cast(x: Expr, source: DType, target: DType, b: SourceBuilder) -> Expr:
-    """To the nearest float; to an integer truncated and saturated, NaN to 0; integers wrap; to bool what is not 0."""
+def emit_cast(x: Expr, source: DType, target: DType, b: SourceBuilder, *, saturate: bool = True) -> Expr:
+    """To the nearest float; to an integer truncated and saturated, NaN to 0; integers wrap; to bool what is not 0.
+
+    saturate: whether floats of 8 bits have the largest number in place of infinity, or NaN where they have none.
+    """
     if source == target:
         return x
+    if source in NARROW_FLOATS:
+        return emit_cast(widen_float(x, source, b), F32, target, b, saturate=saturate)
+    if target in NARROW_FLOATS:
+        return narrow_float(emit_cast(x, source, F32, b), target, b, saturate=saturate)
     if target == BOOL:
         return b.let(f"{x} != 0", x.dims)
     if source.is_float and not target.is_float:

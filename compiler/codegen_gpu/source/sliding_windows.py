@@ -1,7 +1,7 @@
 """Windows that slide along the axes of an operand: where each of their taps reads, and whether there is an element."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, product
@@ -49,6 +49,16 @@ class WindowAxis:
         return place, inside
 
 
+def padding_of(op: Op) -> Op | None:
+    """The op that pads the image of a convolution with a number, where its kernel can pad instead."""
+    pad, labels = op.operands[0].op, parse_dimensions(op.text("dimensions"))
+    if pad is None or pad.name != "pad" or {*op.dims("low"), *op.dims("high")} != {0}:
+        return None
+    widths = zip(pad.dims("low"), pad.dims("high"), strict=True)
+    padded = {axis for axis, width in enumerate(widths) if width != (0, 0)}
+    return pad if set(op.ints("input_dilations")) == {1} and padded <= set(labels.x.spatial) else None
+
+
 def convolution_axes(op: Op) -> tuple[WindowAxis, ...]:
     """The spatial axes of a convolution."""
     (x, w), labels = op.operands, parse_dimensions(op.text("dimensions"))
@@ -59,6 +69,15 @@ def convolution_axes(op: Op) -> tuple[WindowAxis, ...]:
     return tuple(
         WindowAxis(size, taps, step, dilation, low, high, spread)
         for (size, taps), (step, dilation, spread), (low, high) in zip(sizes, steps, padding, strict=True)
+    )
+
+
+def padded_axes(op: Op, pad: Op) -> tuple[WindowAxis, ...]:
+    """The spatial axes of a convolution that pads as `pad` does before it."""
+    axes = parse_dimensions(op.text("dimensions")).x.spatial
+    return tuple(
+        replace(window, size=pad.operands[0].shape[axis], low=pad.dims("low")[axis], high=pad.dims("high")[axis])
+        for window, axis in zip(convolution_axes(op), axes, strict=True)
     )
 
 

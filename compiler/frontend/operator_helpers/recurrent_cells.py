@@ -244,7 +244,7 @@ def _rounds(length: Dim, lengths: Value | None, ir: Builder) -> Dim:
     if lengths is None:
         return length
     longest = ir.reduce(ir.concatenate([lengths, ir.full((1, 1), 0, I64)], 0), "max", (0, 1))
-    (steps,) = ir.read_sizes(longest, "rounds")
+    (steps,) = ir.read_sizes(longest, "rounds", at_most=length)
     return minimum(maximum(steps, 0), length)
 
 

@@ -10,7 +10,10 @@ RELATIONS = ("equal", "broadcast", "at_least")
 
 
 def _bind_sizes(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
-    """i64[n] -> nothing; element i is from here on the symbol `symbols[i]`."""
+    """i64[n] -> nothing; element i is from here on the symbol `symbols[i]`.
+
+    Where `at_most` is given, the size `at_most[i]` in place of the symbol gives the same results, by more work.
+    """
     (value,) = tensors(operands, 1)
     symbols = attributes.get("symbols")
     if not isinstance(symbols, tuple) or not all(isinstance(symbol, str) for symbol in symbols):

@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F32, I8, I32, U8
+from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 
 __all__ = ["Quantized", "Spread", "quantized_operand"]
+
+NARROW = (I8, U8, F8E4M3FN, F8E5M2)
+"""The types of 8 bits that processors multiply."""
 
 MOVEMENTS = ("transpose", "reshape", "slice", "broadcast")
 
@@ -34,7 +37,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Quantized:
-    """(source - zero) * scale: `source` is i8 or u8, `zero` i32 or none for 0, `scale` f32 or none for 1."""
+    """(source - zero) * scale: `source` is i8 or u8, `zero` i32 or none for 0, `scale` f32 or none for 1.
+
+    Or `source` is of floats of 8 bits, without a zero point.
+    """
 
     source: Value
     zero: Spread | None = None
@@ -44,7 +50,7 @@ class Quantized:
 def quantized_operand(value: Value, build: Builder) -> Quantized | None:
     """What `value` is as 8-bit integers, a zero point and a scale; None where it is not that."""
     op = value.op
-    if value.dtype in (I8, U8):
+    if value.dtype in NARROW:
         return Quantized(value)
     if op is None:
         return None
@@ -73,12 +79,14 @@ def _shifted(value: Value, build: Builder) -> Quantized | None:
     if difference is None:
         widened = made_by(value, "cast")
         source = None if widened is None else widened.operands[0]
-        return Quantized(source) if source is not None and source.dtype in (I8, U8) else _narrow_constant(value, build)
+        return Quantized(source) if source is not None and source.dtype in NARROW else _narrow_constant(value, build)
     inner = _shifted(difference.operands[0], build)
     zero = _zero_point(difference.operands[1], build)
     if inner is None or inner.zero is not None or zero is None:
         return None
-    return inner if zero.array is not None and not zero.array.any() else replace(inner, zero=zero)
+    if zero.array is not None and not zero.array.any():
+        return inner
+    return None if inner.source.dtype.is_float else replace(inner, zero=zero)
 
 
 def _narrow_constant(value: Value, build: Builder) -> Quantized | None:

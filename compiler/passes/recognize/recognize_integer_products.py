@@ -7,19 +7,20 @@ sum of floats was rounded; what is quantised again may so differ by one where it
 """
 
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import F32, I8, I32, U8
+from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first, parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import constant_of
 from onnxc.compiler.passes.analysis.quantized_operands import Quantized, Spread, quantized_operand
+from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed
 from onnxc.compiler.passes.notes import note_refusal
 
 MOST_PRODUCTS = (2**31 - 1) // (255 * 255)
@@ -37,6 +38,16 @@ def recognize_integer_products(module: Module) -> Module:
     return rewrite(module, [multiply_integers, convolve_integers], note_refusal)
 
 
+def recognize_signed_products(module: Module) -> Module:
+    """Makes products of i8 of products of what 8-bit integers stand for: tensor cores are told of no other bytes."""
+    return rewrite(module, [multiply_signed, convolve_signed], note_refusal)
+
+
+def recognize_float8_products(module: Module) -> Module:
+    """Makes products of 8-bit floats of products of what these stand for."""
+    return rewrite(module, [multiply_floats], note_refusal)
+
+
 @dataclass(frozen=True)
 class _Term:
     """A factor of a correction: a tensor with an axis for each of its letters."""
@@ -47,11 +58,16 @@ class _Term:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What terms are multiplied in: the letters of a result with their sizes, and a builder."""
+    """What terms are multiplied in: the letters of a result with their sizes, and a builder.
+
+    zeros_first: zero points are taken from what is summed in a call rather than from the sum, where they would be
+    factors of sizes, so that the kernels of layers differ in one number.
+    """
 
     result: str
     sizes: Mapping[str, Dim]
     build: Rewriter
+    zeros_first: bool = False
 
     def at(self, term: _Term, letters: str) -> Value:
         """The term repeated along those of `letters` that it lacks."""
@@ -74,13 +90,32 @@ class _Sums:
 @rule("dot")
 def multiply_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
     """dot((a - za) sa, (b - zb) sb) = (dot(a, b) - za Σ b - zb Σ a + K za zb) (sa sb), for a and b of 8 bits"""
-    if op.dtype() not in (F32, I32) or all(operand.dtype in (I8, U8) for operand in op.operands):
+    return _multiply(op, build, (I8, U8))
+
+
+@rule("dot")
+def multiply_signed(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """The same for a and b of i8, which any of 8 bits are made"""
+    return _multiply(op, build, (I8,))
+
+
+@rule("dot")
+def multiply_floats(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """The same for a and b of one type of 8-bit floats, which have no zero points; sums are of f32"""
+    return _multiply(op, build, (F8E4M3FN,)) or _multiply(op, build, (F8E5M2,))
+
+
+def _multiply(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusal | None:
+    if op.dtype() not in (F32, I32) or all(operand.dtype in bytes for operand in op.operands):
         return None
     left, right, result = parse_equation(op.text("equation"))
     a, b = (quantized_operand(operand, build) for operand in op.operands)
-    if a is None or b is None:
+    floats = bytes[0].is_float
+    if a is None or b is None or any(each.source.dtype.is_float != floats for each in (a, b)):
         return None
-    a, b = _signed(a, build), _signed(b, build)
+    if floats and {a.source.dtype, b.source.dtype} != set(bytes):
+        return None
+    a, b = _as_one_of(bytes, a, build), _as_one_of(bytes, b, build)
     summed = [letter for letter in left if letter not in result]
     if set(left + right) - set(result) != set(left) & set(right) - set(result):
         return Refusal("a letter that is summed is in one operand alone")
@@ -91,8 +126,8 @@ def multiply_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
     reason = _unfit((a, b), op, [sizes[letter] for letter in summed])
     if reason:
         return Refusal(reason)
-    sums = _Sums(result, sizes, build)
-    total = build.dot(a.source, b.source, op.text("equation"), I32)
+    sums = _Sums(result, sizes, build, zeros_first=U8 not in bytes)
+    total = build.dot(a.source, b.source, op.text("equation"), F32 if floats else I32)
     corrected = _corrected(total, (a, left), (b, right), summed, sums)
     return corrected if op.dtype() == I32 else _scaled(corrected, (a, left), (b, right), sums)
 
@@ -103,6 +138,18 @@ def _signed(operand: Quantized, build: Rewriter) -> Quantized:
     if array is None or zero is None or zero.array is None or array.dtype != np.uint8 or not (zero.array == 128).all():
         return operand
     return replace(operand, source=build.constant((array ^ 0x80).view(np.int8)), zero=None)
+
+
+def _as_one_of(bytes: Sequence[DType], operand: Quantized, build: Rewriter) -> Quantized:
+    """The operand with integers of one of the types `bytes`, which are both or i8."""
+    operand = _signed(operand, build)
+    if operand.source.dtype in bytes:
+        return operand
+    array, zero = constant_of(operand.source), operand.zero or Spread(build.constant(np.zeros((), np.int32)))
+    source = signed(operand.source, build) if array is None else build.constant((array ^ 0x80).view(np.int8))
+    known = zero.array
+    less = build.sub(zero.value, OFFSET) if known is None else build.constant(np.asarray(known - OFFSET, np.int32))
+    return replace(operand, source=source, zero=replace(zero, value=less))
 
 
 def _unfit(operands: tuple[Quantized, Quantized], op: Op, summed: list[Dim]) -> str:
@@ -117,7 +164,8 @@ def _unfit(operands: tuple[Quantized, Quantized], op: Op, summed: list[Dim]) -> 
     if not np.finfo(np.float32).tiny <= least <= most <= np.finfo(np.float32).max:
         return "the product of the scales is not a normal number"
     sizes = [size for size in summed if isinstance(size, int)]
-    return "the sum may not fit in i32" if prod(sizes) > MOST_PRODUCTS else ""
+    sums_integers = not operands[0].source.dtype.is_float
+    return "the sum may not fit in i32" if sums_integers and prod(sizes) > MOST_PRODUCTS else ""
 
 
 def _corrected(
@@ -127,8 +175,9 @@ def _corrected(
     build, terms = sums.build, [_term(operand.zero, letters) for operand, letters in (left, right)]
     of_a, of_b = terms
     if of_a is not None:
-        below = _sum(*right, build, summed)
-        if of_b is not None:
+        less_zero = sums.zeros_first and constant_of(right[0].source) is None
+        below = _sum(*right, build, summed, less_zero=less_zero)
+        if of_b is not None and not less_zero:
             count = build.cast(build.size(prod((sums.sizes[letter] for letter in summed), start=1)), I32)
             both = sums.times(of_b, _Term(count, ""))
             letters = "".join(letter for letter in sums.result if letter in below.letters + both.letters)
@@ -143,14 +192,20 @@ def _term(spread: Spread | None, letters: str) -> _Term | None:
     return None if spread is None else _Term(spread.value, "".join(letters[axis] for axis in spread.axes))
 
 
-def _sum(operand: Quantized, letters: str, build: Rewriter, summed: list[str]) -> _Term:
-    """The sum of the integers of an operand along what the product sums; of a constant, carried out here."""
+def _sum(operand: Quantized, letters: str, build: Rewriter, summed: list[str], *, less_zero: bool = False) -> _Term:
+    """The sum of the integers of an operand along what the product sums; of a constant, carried out here.
+
+    less_zero: each of them less the zero point.
+    """
     axes = tuple(letters.index(letter) for letter in summed)
     kept = "".join(letter for letter in letters if letter not in summed)
     array = constant_of(operand.source)
     if array is not None:
         return _Term(build.constant(array.sum(axes, dtype=np.int32)), kept)
-    return _Term(build.reduce(build.cast(operand.source, I32), "sum", axes), kept)
+    integers, zero = build.cast(operand.source, I32), operand.zero
+    if less_zero and zero is not None:
+        integers = build.sub(integers, build.broadcast(zero.value, zero.axes, integers.shape))
+    return _Term(build.reduce(integers, "sum", axes), kept)
 
 
 def _scaled(total: Value, left: tuple[Quantized, str], right: tuple[Quantized, str], sums: _Sums) -> Value:
@@ -170,15 +225,26 @@ def _scaled(total: Value, left: tuple[Quantized, str], right: tuple[Quantized, s
 @rule("convolution")
 def convolve_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
     """convolution((x - zx) sx, w sw) = (convolution(x padded with zx, w) - zx Σ w) (sx sw), for x and w of 8 bits"""
+    return _convolve(op, build, (I8, U8))
+
+
+@rule("convolution")
+def convolve_signed(op: Op, build: Rewriter) -> Value | Refusal | None:
+    """The same for x and w of i8, which any of 8 bits are made"""
+    return _convolve(op, build, (I8,))
+
+
+def _convolve(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusal | None:
     labels = op.text("dimensions")
     if op.dtype() not in (F32, I32) or labels != channels_first(op.result.rank - 2):
         return None
-    if all(operand.dtype in (I8, U8) for operand in op.operands):
+    if all(operand.dtype in bytes for operand in op.operands):
         return None
     x, w = (quantized_operand(operand, build) for operand in op.operands)
-    if x is None or w is None:
+    if x is None or w is None or x.source.dtype.is_float or w.source.dtype.is_float:
         return None
-    w, spatial = _signed(w, build), SPATIAL[: op.result.rank - 2]
+    x, w = _as_one_of(bytes, x, build), _as_one_of(bytes, w, build)
+    spatial = SPATIAL[: op.result.rank - 2]
     if op.int("groups") > 1 and (w.source.shape[1] != 1 or w.zero is not None):
         return _convolved_in_floats(op, build)
     reason = _no_convolution(x, w, op) or _unfit((x, w), op, list(w.source.shape[1:]))

@@ -20,6 +20,9 @@ from onnxc.compiler.passes.notes import note_refusal
 LONGEST_CHAIN = 8
 
 
+BYTE = 8
+
+
 def fold_batch_norm(module: Module) -> Module:
     """Moves factors per channel into the weights before them."""
     return rewrite(module, [fold_chain], note_refusal)
@@ -138,8 +141,11 @@ def _scaled_dot(op: Op, affine: Affine, build: Rewriter) -> Value | None:
 
 
 def _own_constant(value: Value, build: Rewriter) -> np.ndarray | None:
-    """The elements of a constant that nothing else uses: a scaled copy of a shared one would stand beside it."""
-    return constant_of(value) if build.uses(value) == 1 else None
+    """The elements of a constant that nothing else uses: a scaled copy of a shared one would stand beside it.
+
+    Scaled floats of 8 bits would be other numbers.
+    """
+    return constant_of(value) if build.uses(value) == 1 and value.dtype.bits > BYTE else None
 
 
 def _scaled(weights: np.ndarray, factor: np.ndarray, axis: int) -> np.ndarray:

@@ -126,8 +126,9 @@ def artifact(content: Program, weights: np.ndarray | None = None) -> Artifact:
     block[:8] = np.array([SCALE, BIAS], np.float32).view(np.uint8)
     if weights is not None:
         block[64:] = weights.reshape(-1).view(np.uint8)
+    locations = ["node 0", "node 1"] if "pick" in repr(content) else []
     made = Artifact(
-        content, {str(HOST): image()}, block, {"locations": ["node 0", "node 1"]}, "a report",
+        content, {str(HOST): image()}, block, {"locations": locations}, "a report",
         {str(HOST): HOST.features}, CODE,
     )  # fmt: skip
     return tie_images(made)

@@ -30,7 +30,7 @@ def test_a_call_interrupted_at_any_instruction_keeps_no_memory(
         assert fake.memory.live <= before
         for _ in range(calls_before):
             assert_same(exe(X), affine(X))
-        instruction += 29
+        instruction += 27
     assert instruction >= 500
     assert_same(exe(X), affine(X))
     assert len(fake.streams.executables) <= 1

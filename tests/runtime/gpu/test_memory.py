@@ -19,7 +19,7 @@ def device(fake: FakeDriver) -> Device:
 @pytest.mark.parametrize(
     ("nbytes", "rounded"),
     [(0, 512), (1, 512), (512, 512), (513, 1024), ((1 << 20) - 1, 1 << 20), (1 << 20, 1 << 20),
-     ((1 << 20) + 1, 2 << 20), (5 << 20, 5 << 20)],
+     ((1 << 20) + 1, 9 << 17), (5 << 20, 5 << 20), ((5 << 20) + 1, 11 << 19), ((9 << 30) + 1, (9 << 30) + (64 << 20))],
 )  # fmt: skip
 def test_sizes_of_blocks(nbytes: int, rounded: int) -> None:
     assert rounded_bytes(nbytes) == rounded
@@ -80,18 +80,17 @@ def test_a_buffer_is_freed_once(fake: FakeDriver, device: Device) -> None:
     assert fake.calls.count("cuMemFree_v2") == 1
 
 
-def test_pinned_memory_is_seen_by_both_sides(fake: FakeDriver, device: Device) -> None:
+def test_pinned_memory_is_given_back(fake: FakeDriver, device: Device) -> None:
     pinned = PinnedMemory(device, 64)
     pinned.bytes[:] = 3
-    assert np.all(fake.view(pinned.device_address, np.uint8, (64,)) == 3)
+    assert np.all(fake.view(pinned.address, np.uint8, (64,)) == 3)
     del pinned
     assert fake.memory.live == 0
 
 
-def test_pinned_memory_that_has_no_address_on_the_device_is_freed(fake: FakeDriver, device: Device) -> None:
-    fake.fail("cuMemHostGetDevicePointer_v2", 801)
+def test_memory_that_cannot_be_pinned_says_how_much(fake: FakeDriver, device: Device) -> None:
+    fake.fail("cuMemHostAlloc", 801)
     with pytest.raises(DeviceError, match="to pin 64 bytes") as refused:
         PinnedMemory(device, 64)
     assert refused.value.code == "not-supported"
-    del refused
     assert fake.memory.live == 0

@@ -1,0 +1,110 @@
+"""What follows from the results of the suite: calibration data, a page with plots, and the decisions that would change.
+
+    python -m benchmarks.gpu.read_results RESULTS [--page FILE] [--calibrate]
+
+Prints the entry of the calibration table for the card, fitted to the sweeps, and each choice of a tile that it would
+change. --calibrate writes the entry into the table that planning reads.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.gpu.bench import Row
+from benchmarks.gpu.calibration import CALIBRATION, write_calibration
+from benchmarks.gpu.fit_costs import decisions, fitted, products_of
+from benchmarks.gpu.results_page import page
+from benchmarks.gpu.suite import failures_of
+from onnxc.compiler.codegen_gpu.schedules.cards import card_of
+from onnxc.compiler.codegen_gpu.schedules.cost_model import Calibration
+from onnxc.compiler.target import parse_target
+
+__all__ = ["entry_from", "read_results"]
+
+# A choice that loses less against the fastest is within what times differ from run to run.
+NOTABLE = 1.03
+
+_CHANGE = "{name}: {now} in place of {was}, {gain:.2f} times as fast"
+_LEFT = "{name}: {fastest} would still be {left:.2f} times as fast as {now}"
+_ELSEWHERE = "{name}: {best} is {loses:.2f} times as fast as what is chosen"
+
+Sections = Mapping[str, Sequence[Row]]
+
+
+def main() -> int:
+    """Prints what follows; 1 where the results have no calibration."""
+    options = parse_options()
+    sections = json.loads(options.results.read_text())["sections"]
+    found = read_results(sections)
+    options.page.write_text(page(sections, found))
+    print("\n".join(lines_of(found)))
+    print(f"the page is {options.page}")
+    if options.calibrate and found["entry"] is not None:
+        write_calibration(str(found["architecture"]), found["entry"], options.table)  # type: ignore[arg-type]
+    return 0 if found["entry"] is not None else 1
+
+
+def parse_options() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.read_results", description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="what the suite has written")
+    parser.add_argument("--page", type=Path, default=Path("gpu.html"), metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--calibrate", action="store_true", help="write the entry into the table of the cost model")
+    parser.add_argument("--table", type=Path, default=CALIBRATION, metavar="FILE", help="default: that of this tree")
+    return parser.parse_args()
+
+
+def read_results(sections: Sections) -> Row:
+    """The entry of the calibration table, None without a measured one; the decisions that it changes; what failed.
+
+    "elsewhere" are the kernels that the cost model is not fitted to, where another candidate was notably faster.
+    """
+    swept = list(sections.get("sweeps", ()))
+    told = entry_from(sections)
+    found: Row = {"entry": None, "architecture": None, "changes": [], "failures": failures_of(sections)}
+    found["elsewhere"] = [
+        {"name": row["name"], "best": row["best"], "loses": row["first_over_best"]}
+        for row in swept
+        if row.get("kind") != "product" and float(str(row.get("first_over_best", 1))) > NOTABLE
+    ]
+    if told is None:
+        return found
+    architecture, entry = told
+    card, products = card_of(parse_target(f"cuda:{architecture}")), products_of(swept)
+    calibration = fitted(card, Calibration(**entry), products)  # type: ignore[arg-type]
+    found |= {"architecture": architecture, "entry": {key: _short(value) for key, value in asdict(calibration).items()}}
+    found["changes"] = [row for row in decisions(card, calibration, products) if row["was"] != row["now"]]
+    found["left"] = [row for row in decisions(card, calibration, products) if float(str(row["left"])) > NOTABLE]
+    return found
+
+
+def entry_from(sections: Sections) -> tuple[str, dict[str, object]] | None:
+    """The architecture and the entry that were measured."""
+    for row in sections.get("calibration", ()):
+        if isinstance(row.get("entry"), dict):
+            return str(row["architecture"]), dict(row["entry"])  # type: ignore[call-overload]
+    return None
+
+
+def lines_of(found: Row) -> list[str]:
+    """What follows, in lines for people."""
+    lines = [f"wrong or failed: {line}" for line in found["failures"]]  # type: ignore[attr-defined]
+    if found["entry"] is None:
+        return [*lines, "no calibration: the section calibration gave no entry"]
+    return [
+        *lines,
+        f"{found['architecture']}: {json.dumps(found['entry'])}",
+        *(_CHANGE.format_map(row) for row in found["changes"]),  # type: ignore[attr-defined]
+        *(_LEFT.format_map(row) for row in found["left"]),  # type: ignore[attr-defined]
+        *(_ELSEWHERE.format_map(row) for row in found["elsewhere"]),  # type: ignore[attr-defined]
+    ]
+
+
+def _short(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Sorting on a GPU in work that grows with the number of elements: what kernels that order or scatter share."""

@@ -1,0 +1,106 @@
+"""Loops that are recurrences as one op each, and two that do not depend on each other as one: the two directions.
+
+What was a launch for every product and every round, driven by the host, is a kernel that goes through all rounds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.capture import replace_operands
+from onnxc.compiler.ir.module import Block, Module, Op, Parameter, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.passes.loops.counted_loops import CountedLoop, replace_counted
+from onnxc.compiler.passes.loops.recurrences import is_recurrence
+
+
+def fuse_recurrences(module: Module) -> Module:
+    """Makes one op of a recurrence, and of two that can run side by side."""
+    fused = replace_counted(module, _fused)
+    if fused is module:
+        return module
+    return replace(fused, functions=tuple(replace(each, body=_side_by_side(each.body)) for each in fused.functions))
+
+
+def _fused(loop: CountedLoop, build: Builder) -> tuple[Value, ...] | None:
+    """while (i < n) {body} = recurrence {body}, whose constants come from outside, as a kernel wants them"""
+    if not is_recurrence(loop):
+        return None
+    inner = [op for op in loop.body.ops if op.name == "constant" and op.array().size > 1]
+    parameters = [Parameter(f"constant{ordinal}", op.result.type).value for ordinal, op in enumerate(inner)]
+    constants = dict(zip((op.result for op in inner), parameters, strict=True))
+    ops, values = replace_operands([op for op in loop.body.ops if op not in inner], constants)
+    results = tuple(values.get(value, value) for value in (*loop.carried, *loop.scanned))
+    body = Block((*loop.body.parameters, *parameters), tuple(ops), results)
+    stacked = [TensorType(value.dtype, (loop.trips, *value.shape)) for value in loop.scanned]
+    return build.op(
+        "recurrence",
+        [*loop.initial, *loop.captures, *(build.constant(op.array()) for op in inner)],
+        {"trips": loop.trips, "carried": len(loop.initial), "scans": len(loop.scanned)},
+        [body],
+        [*(value.type for value in loop.initial), *stacked],
+    )
+
+
+# Two at a time
+
+
+def _side_by_side(body: Block) -> Block:
+    """`body` with pairs of recurrences that fit, and do not depend on each other, as one."""
+    for position, first in enumerate(body.ops):
+        behind = body.ops[position + 1 :]
+        dependent = _dependents(first, behind) if first.name == "recurrence" else frozenset(behind)
+        second = next((op for op in behind if op not in dependent and _fits(first, op)), None)
+        if second is not None:
+            joined = _joined(first, second)
+            values = dict(zip((*first.results, *second.results), joined.results, strict=True))
+            early = [op for op in behind[: behind.index(second)] if op not in dependent]
+            moved = {first, second, *early}
+            late, values = replace_operands([op for op in body.ops[position:] if op not in moved], values)
+            results = tuple(values.get(value, value) for value in body.results)
+            return _side_by_side(Block(body.parameters, (*body.ops[:position], *early, joined, *late), results))
+    return body
+
+
+def _dependents(op: Op, behind: Sequence[Op]) -> frozenset[Op]:
+    """Those of the ops `behind` that need a result of `op`; all behind one that binds symbols, which any may read."""
+    made, found = set(op.results), set[Op]()
+    for ordinal, other in enumerate(behind):
+        if not made.isdisjoint(other.operands):
+            if bound_symbols(other) or PRIMITIVES[other.name].effects:
+                return frozenset((*found, *behind[ordinal:]))
+            found.add(other)
+            made.update(other.results)
+    return frozenset(found)
+
+
+def _fits(first: Op, second: Op) -> bool:
+    """Whether two recurrences of a loop each are of the same sizes and types."""
+    return (
+        second.name == "recurrence"
+        and len(first.blocks) == len(second.blocks) == 1
+        and first.attributes == second.attributes
+        and first.result_types == second.result_types
+    )
+
+
+def _joined(first: Op, second: Op) -> Op:
+    """The recurrence of both loops, each with the captures of both."""
+    count = first.int("carried")
+    captures = tuple(dict.fromkeys((*first.operands[count:], *second.operands[count:])))
+    blocks = tuple(_with_captures(op.blocks[0], op.operands[count:], count, captures) for op in (first, second))
+    operands = (*first.operands[:count], *second.operands[:count], *captures)
+    types = (*first.result_types, *second.result_types)
+    return Op("recurrence", operands, first.attributes, blocks, types, second.location)
+
+
+def _with_captures(block: Block, own: Sequence[Value], count: int, captures: Sequence[Value]) -> Block:
+    """A block that takes `captures` in place of its `own`."""
+    parameters = [Parameter(f"captured{ordinal}", value.type).value for ordinal, value in enumerate(captures)]
+    of = dict(zip(captures, parameters, strict=True))
+    before = block.parameters[1 + count :]
+    ops, values = replace_operands(block.ops, {old: of[value] for old, value in zip(before, own, strict=True)})
+    results = tuple(values.get(value, value) for value in block.results)
+    return Block((*block.parameters[: 1 + count], *parameters), tuple(ops), results)

@@ -1,0 +1,40 @@
+"""Short loops of a known number of rounds, written out: their ops are launched like all others, without a host."""
+
+import numpy as np
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.copy_block import copy_block
+from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.passes.loops.counted_loops import CountedLoop, replace_counted
+from onnxc.compiler.passes.loops.recurrences import is_recurrence
+
+MOST_ROUNDS, MOST_OPS = 32, 512
+"""Loops of more rounds, or of more ops in all of them, stay.
+
+An estimate: kernels in which the number of the round is written take 0.1 to 0.4 s each to compile, so that 32 rounds
+of two are as long as a model of 60 layers."""
+
+
+def unroll_loops(module: Module) -> Module:
+    """Writes short loops out that would wait for the host in every round."""
+    return replace_counted(module, _unrolled)
+
+
+def _unrolled(loop: CountedLoop, build: Builder) -> tuple[Value, ...] | None:
+    """body(0, x), body(1, body(0, x)), ...; each scanned value is those of all rounds joined"""
+    trips = loop.trips
+    if not isinstance(trips, int) or not 1 <= trips <= MOST_ROUNDS or trips * len(loop.body.ops) > MOST_OPS:
+        return None
+    if is_recurrence(loop) or any(PRIMITIVES[op.name].kernel is None for op in loop.body.ops):
+        return None
+    carried, scanned = loop.initial, list[tuple[Value, ...]]()
+    for iteration in range(trips):
+        arguments = [build.constant(np.array(iteration)), *carried, *loop.captures]
+        _, *results = copy_block(loop.body, arguments, build)
+        carried = tuple(results[: len(loop.initial)])
+        scanned.append(tuple(results[len(loop.initial) :]))
+    return *carried, *(
+        build.concatenate([build.unsqueeze(value, (0,)) for value in rounds], 0)
+        for rounds in zip(*scanned, strict=True)
+    )

@@ -1,0 +1,126 @@
+"""What only constants decide is computed once, when a model is compiled, where a call would have to write it to memory.
+
+That are weights that are widened or turned before a kernel reads them, and what no kernel computes at all. What kernels
+compute as they read it, as the rows that are picked from a quantised table, stays as narrow as it is.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.module import Block, Module, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite
+from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.planning.choose_schedules import PlanTarget
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.plan import needed_after
+from onnxc.compiler.planning.split_steps import split_steps
+
+__all__ = ["compute_constants"]
+
+COMPUTED = ("generator", "movement", "pointwise")
+"""Kinds that take no more work than they have elements."""
+
+MOST_GROWTH = 8
+"""A result of more times the bytes of the constants that it is made of only repeats them: of 4 bits f32 is 8 times."""
+
+
+def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Module:
+    """`module` with constants in place of what calls would compute of constants and write to memory.
+
+    What would make it take more than `most_bytes`, all together, is left to the calls.
+    """
+    left = most_bytes
+    ops = module.main.body.ops
+    wanted = frozenset(_wanted(module.main.body, target))
+
+    def compute(op: Op, build: Rewriter) -> Value | None:
+        """f(constants) = constants"""
+        nonlocal left
+        if op not in wanted:
+            return None
+        cone = _cone(op)
+        if max(_bytes(each.result) for each in cone) > left:
+            return None
+        left -= _bytes(op.result)
+        return build.constant(np.asarray(_evaluated(op, [each for each in ops if each in cone]), order="C"))
+
+    names = tuple(dict.fromkeys(op.name for op in ops if op in wanted))
+    changed = rewrite(module, [Rule("compute_constants", names, compute)]) if wanted else module
+    # What is made of a new constant is seen when it is there.
+    return compute_constants(changed, target, left) if left < most_bytes else changed
+
+
+def _wanted(block: Block, target: PlanTarget) -> Iterator[Op]:
+    """The ops to compute: those of constants alone whose results another op reads, from memory or from the host."""
+    known = _of_constants(block)
+    outside = {value for op in block.ops if not known.issuperset(op.results) for value in op.operands}
+    outside.update(block.results)
+    read = known & outside
+    cones = {op: _cone(op) for op in block.ops if not read.isdisjoint(op.results)}
+    kept = [op for op, cone in cones.items() if not _repeats(op, cone)]
+    written = frozenset(_written(block, target) if kept else ())
+    for op in kept:
+        if op in written or any(each in written and not target.is_native(each) for each in cones[op]):
+            yield op
+
+
+def _repeats(op: Op, cone: Iterable[Op]) -> bool:
+    """Whether a result is much larger than the constants that it is made of."""
+    return _bytes(op.result) > MOST_GROWTH * sum(each.array().nbytes for each in cone if each.name == "constant")
+
+
+def _of_constants(block: Block) -> frozenset[Value]:
+    """The values that ops with one result make of constants alone."""
+    same: set[Value] = set()
+    made: set[Value] = set()
+    for op in block.ops:
+        if len(op.results) != 1 or PRIMITIVES[op.name].kind not in COMPUTED:
+            continue
+        if isinstance(op.result.type, TensorType) and op.result.type.is_static and same.issuperset(op.operands):
+            same.update(op.results)
+            made.update(op.results if op.operands else ())
+    return frozenset(made)
+
+
+def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
+    """The ops whose results a call has in memory."""
+    symbols = frozenset(name for parameter in block.parameters for name in type_symbols(parameter.type))
+    steps = split_steps(block, target.is_native, symbols)
+    for step, outputs in zip(steps, needed_after(steps, block.results), strict=True):
+        if isinstance(step, tuple):
+            groups, _ = fuse_kernels(
+                *(step, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
+                inlines_movements=target.inlines_movements,
+            )
+            yield from (group.last for group in groups)
+        else:
+            yield step
+
+
+def _cone(op: Op) -> frozenset[Op]:
+    """The op and all that it is made of."""
+    seen, waiting = {op}, [op]
+    while waiting:
+        makers = {operand.op for operand in waiting.pop().operands if operand.op is not None} - seen
+        seen |= makers
+        waiting += makers
+    return frozenset(seen)
+
+
+def _bytes(value: Value) -> int:
+    elements = value.tensor.elements
+    assert isinstance(elements, int), value
+    return elements * value.dtype.itemsize
+
+
+def _evaluated(op: Op, cone: Sequence[Op]) -> np.ndarray:
+    """The result of `op`, which is made by the ops of `cone`, in order."""
+    arrays: dict[Value, np.ndarray] = {}
+    for each in cone:
+        (arrays[each.result],) = apply_meaning(
+            each.name, [arrays[operand] for operand in each.operands], each.attributes, {}
+        )
+    return arrays[op.result]

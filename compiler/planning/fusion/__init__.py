@@ -1,0 +1,1 @@
+"""Groups of ops that share a kernel, once they are made."""

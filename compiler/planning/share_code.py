@@ -1,0 +1,85 @@
+"""Kernels that differ in numbers alone as one kernel, which reads these: layers share code, whatever their scales are.
+
+Quantised models have scales and zero points of their own in every layer. A kernel that is like no other keeps its
+numbers in the code.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.printer import print_block
+from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, inline_constants
+from onnxc.compiler.planning.fusion.groups import Group
+
+__all__ = ["share_code"]
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A group whose ops are in the order in which its results lead to them, each use of a number with one of its own.
+
+    So equal work has one text, whatever else in the program uses its numbers. bare: its kernel if it read them all.
+    """
+
+    group: Group
+    numbers: Collection[Op]
+    bare: BoundProblem
+
+
+def share_code(groups: Sequence[Group]) -> list[BoundProblem]:
+    """The kernels of `groups`; numbers in which otherwise equal ones differ are read from the weights."""
+    copies = [_apart(group) for group in groups]
+    alike: dict[str, list[int]] = {}
+    for ordinal, copy in enumerate(copies):
+        problem = copy.bare.problem
+        alike.setdefault(f"{problem.kind}\n{print_block(problem.block)}", []).append(ordinal)
+    kernels: dict[int, BoundProblem] = {}
+    for ordinals in alike.values():
+        if len(ordinals) == 1:
+            kernels[ordinals[0]] = build_kernel(groups[ordinals[0]])
+            continue
+        for ordinal, read in zip(ordinals, _differing([copies[ordinal] for ordinal in ordinals]), strict=True):
+            kernel = build_kernel(copies[ordinal].group, read)
+            kernels[ordinal] = replace(kernel, outputs=groups[ordinal].outputs)
+    return [kernels[ordinal] for ordinal in range(len(groups))]
+
+
+def _differing(copies: Sequence[_Apart]) -> list[set[Op]]:
+    """For each of some groups of equal text its numbers that are not the same in all of them."""
+    read = [set[Op]() for _ in copies]
+    for column in zip(*(copy.bare.inputs for copy in copies), strict=True):
+        numbers = [value.op if value.op in copy.numbers else None for value, copy in zip(column, copies, strict=True)]
+        if len({None if number is None else number.array().tobytes() for number in numbers}) > 1:
+            for own, number in zip(read, numbers, strict=True):
+                own.update(() if number is None else (number,))
+    return read
+
+
+def _apart(group: Group) -> _Apart:
+    numbers = inline_constants(group)
+    copies: dict[Op, Op] = {}
+    ops: dict[Op, None] = {}
+    own: list[Op] = []
+
+    def copied(value: Value) -> Value:
+        op = value.op
+        if op is None or op not in group.ops:
+            return value
+        repeats = op.name == "broadcast" and op is not group.anchor and op.operands[0].op in numbers
+        if repeats or op in numbers:
+            return made(op).results[value.index]
+        if op not in copies:
+            copies[op] = made(op)
+        return copies[op].results[value.index]
+
+    def made(op: Op) -> Op:
+        copy = replace(op, operands=tuple(map(copied, op.operands)))
+        ops[copy] = None
+        if op in numbers:
+            own.append(copy)
+        return copy
+
+    outputs = tuple(map(copied, group.outputs))
+    apart = Group(group.kind, copies[group.anchor], outputs, ops)
+    return _Apart(apart, frozenset(own), build_kernel(apart, own))

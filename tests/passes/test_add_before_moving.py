@@ -1,0 +1,67 @@
+"""Sums that move before the reshapes and transposes of products, and those that stay."""
+
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import BF16
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
+from tests.passes.golden import M, N, Pair, check_pair, f32
+
+IMAGE, X, W = f32(N, 4, 9), f32(2 * N, 2, 5), f32(5, 9)
+
+
+def _product(b: Builder, x: Value, w: Value) -> Value:
+    return b.dot(x, w, "abk,kn->abn")
+
+
+def _turned(b: Builder, y: Value) -> Value:
+    """[2 N, 2, C] -> [N, 4, C], the two axes of size 2 turned."""
+    split = b.reshape(y, (N, 2, 2, y.shape[2]))
+    return b.reshape(b.transpose(split, (0, 2, 1, 3)), (N, 4, y.shape[2]))
+
+
+def _turned_back(b: Builder, r: Value) -> Value:
+    split = b.transpose(b.reshape(r, (N, 2, 2, r.shape[2])), (0, 2, 1, 3))
+    return b.reshape(split, (2 * N, 2, r.shape[2]))
+
+
+def _roll(b: Builder, x: Value) -> Value:
+    return b.concatenate([b.slice_axis(x, 1, 1, 3), b.slice_axis(x, 1, 0, 1)], 1)
+
+
+PAIRS = {
+    "of a product": Pair(
+        (X, W, IMAGE),
+        lambda b, x, w, r: b.add(_turned(b, _product(b, x, w)), r),
+        lambda b, x, w, r: _turned(b, b.add(_product(b, x, w), _turned_back(b, r))),
+        rounds=True,
+    ),
+    "with what nothing has written": Pair(
+        (X, W, IMAGE),
+        lambda b, x, w, r: b.add(b.cast(b.cast(r, BF16), r.dtype), _turned(b, b.exp(_product(b, x, w)))),
+    ),
+    "of rolled rows": Pair(
+        (IMAGE, f32(N * 4, 9)),
+        lambda b, x, r: b.add(r, b.reshape(_roll(b, x), (N * 4, 9))),
+        lambda b, x, r: b.reshape(b.add(_roll(b, x), b.reshape(r, (N, 4, 9))), (N * 4, 9)),
+    ),
+    "whose product another op reads": Pair(
+        (X, W, IMAGE),
+        lambda b, x, w, r: _shared(b, _turned(b, _product(b, x, w)), r),
+    ),
+    "of what is only moved": Pair((f32(2 * N, 2, 9), IMAGE), lambda b, y, r: b.add(_turned(b, y), r)),
+    "with the last axis moved": Pair(
+        (f32(N, M, 5), W, f32(N, 9, M)),
+        lambda b, x, w, r: b.add(b.transpose(_product(b, x, w), (0, 2, 1)), r),
+    ),
+}
+
+
+def _shared(b: Builder, y: Value, r: Value) -> tuple[Value, Value]:
+    return b.add(y, r), b.exp(y)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_sums_move_before_what_moves_products(pair: str) -> None:
+    check_pair(add_before_moving, PAIRS[pair])

@@ -1,0 +1,91 @@
+"""Loops of known rounds: written out, fused, or left alone, with the same results."""
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.interpreter import interpret
+from onnxc.compiler.ir.module import Module, walk
+from onnxc.compiler.ir.verifier import verify_module
+from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
+from onnxc.compiler.passes.loops.take_bounds import take_bounds
+from onnxc.compiler.passes.loops.unroll_loops import MOST_ROUNDS, unroll_loops
+from onnxc.compiler.passes.pipeline import run_pipeline
+from onnxc.compiler.passes.pipelines import OPTIMIZE
+from tests.codegen_gpu.test_recurrence import feed, layer
+from tests.support.models import model_from_text
+
+LOOP = """<ir_version: 10, opset_import: ["" : 21]>
+m (float[N, 3] x) => (float[N, 3] y, float[T, N, 3] all) {{
+  trips = Constant <value = int64 {{{trips}}}> ()
+  keep = Constant <value = bool {{{keep}}}> ()
+  y, all = Loop (trips, keep, x) <
+    body = b (int64 i, bool c, float[N, 3] v) => (bool d, float[N, 3] w, float[N, 3] s) {{
+    d = {condition} (c)
+    k = Cast <to = 1> (i)
+    w = Add (v, k)
+    s = Mul (v, w)
+  }}>
+}}
+"""
+
+
+def optimised(model: ModelProto) -> Module:
+    return run_pipeline(lower_model(check_model(read_model(model))), OPTIMIZE)
+
+
+def looping(trips: int, keep: int = 1, condition: str = "Identity") -> Module:
+    return optimised(model_from_text(LOOP.format(trips=trips, keep=keep, condition=condition)))
+
+
+def names(module: Module) -> list[str]:
+    return [op.name for op in walk(module.main.body)]
+
+
+@pytest.mark.parametrize("trips", [1, 4])
+def test_a_short_loop_is_written_out(trips: int) -> None:
+    module = looping(trips)
+    unrolled = unroll_loops(module)
+    verify_module(unrolled)
+    assert "while" in names(module)
+    assert "while" not in names(unrolled)
+    x = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    for actual, expected in zip(interpret(unrolled, x), interpret(module, x), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("module", [looping(MOST_ROUNDS + 1), looping(3, condition="Not")], ids=["long", "conditional"])
+def test_other_loops_stay(module: Module) -> None:
+    assert unroll_loops(module) is module or "while" in names(unroll_loops(module))
+    assert "while" in names(fuse_recurrences(module))
+
+
+def test_directions_are_one_recurrence_that_computes_the_same() -> None:
+    model = layer("LSTM", 4, "bidirectional", ("lengths", "initial"), {"clip": 0.5})
+    module = optimised(model)
+    fused = fuse_recurrences(take_bounds(module))
+    verify_module(fused)
+    assert names(fused).count("recurrence") == 1
+    assert not {"while", "guard", "bind_sizes"} & set(names(fused))
+    for steps, batch in ((3, 4), (1, 1), (0, 2), (2, 0)):
+        inputs = feed(model, steps, batch)
+        for actual, expected in zip(interpret(fused, inputs), interpret(module, inputs), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_layer_that_reads_another_is_not_beside_it() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+m (float[L, B, 4] x, float[1, 4, 4] w) => (float[L, D, B, 4] y) {
+  r = Constant <value = float[1, 4, 4] {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}> ()
+  a = RNN <hidden_size = 4> (x, w, r)
+  axes = Constant <value = int64[1] {1}> ()
+  b = Squeeze (a, axes)
+  y = RNN <hidden_size = 4> (b, w, r)
+}
+"""
+    fused = fuse_recurrences(optimised(model_from_text(text)))
+    verify_module(fused)
+    assert [len(op.blocks) for op in walk(fused.main.body) if op.name == "recurrence"] == [1, 1]
