@@ -11,16 +11,14 @@ def scan_to_9(change: Change) -> None:
     node = change.node
     if change.input(0):
         change.fail("its sequences have lengths of their own")
-    count, directions = change.integer("num_scan_inputs"), change.integers("directions")
-    values = node.input[1:]
+    values, directions = node.input[1:], change.integers("directions")
     one = NodeProto(op_type="Scan", name=f"{node.name}/batch" if node.name else "")
     one.attribute.extend(attribute for attribute in node.attribute if attribute.name in ("body", "num_scan_inputs"))
     if directions is not None:
-        set_attribute(one, "scan_input_directions", directions[:count])
+        set_attribute(one, "scan_input_directions", directions)
     one.input.extend(change.values.fresh(f"{name}/batch") for name in values)
-    one.output.extend(change.values.fresh(f"{name}/batch") if name else "" for name in node.output)
-    # A graph gives all its outputs, and the node must take as many.
-    one.output[:] = [name or change.values.fresh("batch") for name in one.output]
+    # A graph gives all its outputs, those too that the node leaves out.
+    one.output.extend(change.values.fresh(f"{name or node.op_type}/batch") for name in node.output)
     node.input[:] = values
     del node.attribute[:]
     set_attribute(node, "num_scan_inputs", len(values))
@@ -44,6 +42,8 @@ def scan_to_8(change: Change) -> None:
         change.fail("an output is filled from its end")
     input_axes, output_axes = (change.integers(f"scan_{side}_axes") or () for side in ("input", "output"))
     axes = (*(0,) * states, *(input_axes or (0,) * count))
+    if len(axes) != len(node.input):
+        change.fail(f"scan_input_axes has {len(input_axes)} entries, and num_scan_inputs is {count}")
     inputs = [_with_batch(change, name, axis) for name, axis in zip(node.input, axes, strict=True)]
     for position in range(len(node.output)):
         axis = output_axes[position - states] if 0 <= position - states < len(output_axes) else 0
@@ -79,6 +79,8 @@ def _order(change: Change, name: str, axis: int) -> list[int]:
     shape = change.shape(name)
     if shape is None:
         change.fail(f"the rank of {name} is not known")
+    if not -len(shape) <= axis < len(shape):
+        change.fail(f"axis {axis} is outside of {name}, of rank {len(shape)}")
     order = [*range(1, len(shape))]
     order.insert(axis + len(shape) * (axis < 0), 0)
     return order
