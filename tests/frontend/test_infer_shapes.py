@@ -268,3 +268,15 @@ def test_declared_sizes_are_facts_where_only_data_decides() -> None:
     sizes = [[dim.dim_value or dim.dim_param for dim in each.type.tensor_type.shape.dim] for each in outputs]
     # That of z follows from N, so that the 7 of f says nothing of it.
     assert sizes == [[5, 4, "c"], ["d", 2]]
+
+
+def test_values_declared_by_one_name_behind_unknown_data_have_one_size() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[N] x, int64[k] s, int64[j] t, int64[2] u) => (y, z, w)
+    <float[a, 1, 5] p, float[a, b, 1] q, float[N, b] r> {
+       p = Reshape (x, s)  q = Reshape (x, t)  y = Add (p, q)
+       r = Reshape (x, u)  z = MatMul (r, q)  w = Concat <axis = -1> (r, r)
+    }"""
+    outputs = declared(model_from_text(text)).graph.output
+    sizes = [[dim.dim_value or dim.dim_param for dim in each.type.tensor_type.shape.dim] for each in outputs]
+    assert sizes == [["a", "b", 5], ["a", "N", 1], ["N", "2*b"]]

@@ -19,7 +19,11 @@ CASES = [case for case in CASES if opset_of(case.load()[0]) is not None]
 
 
 def convert(text: str, opset: int) -> ModelProto:
-    converted = ModelProto.FromString(onnxc.convert_version(model_from_text(text), opset).SerializeToString())
+    return convert_model(model_from_text(text), opset)
+
+
+def convert_model(model: ModelProto, opset: int) -> ModelProto:
+    converted = ModelProto.FromString(onnxc.convert_version(model, opset).SerializeToString())
     checker.check_model(converted)
     return converted
 
@@ -157,3 +161,52 @@ def test_an_opset_that_there_is_not_is_the_callers_error(opset: int, code: str) 
 @pytest.mark.parametrize("table", [UPWARD, DOWNWARD])
 def test_every_adapter_is_for_a_change_that_there_was(table: object) -> None:
     assert [key for key in table if key[1] not in versions("", key[0])] == []  # type: ignore[attr-defined]
+
+
+def scan_model(version: int, attributes: str, inputs: str, batch: str) -> ModelProto:
+    """A Scan whose body also takes w from around it; z has what each step gives as its last axis, after opset 8."""
+    z = "[2, 3, 2]" if batch else "[2, 3]"
+    return model_from_text(f"""<ir_version: 8, opset_import: ["" : {version}]>
+    g (float[{batch}2] s, float[{batch}3, 2] x, float[2] w, int64[2] n) => (float[{batch}2] y, float{z} z) {{
+       y, z = Scan <num_scan_inputs = 1, {attributes} body = b (float[2] t, float[2] e) => (float[2] u, float[2] v) {{
+         u = Sub (t, e)  v = Mul (u, w) }}> ({inputs}) }}""")
+
+
+AS_ONE_BATCH = ["Unsqueeze", "Unsqueeze", "Scan", "Squeeze", "Transpose", "Squeeze"]
+
+
+@pytest.mark.parametrize(
+    ("version", "attributes", "inputs", "batch", "target", "expected"),
+    [
+        (8, "", ", s, x", "2, ", 9, ["Scan"]),
+        (8, "directions = [1],", ", s, x", "2, ", 28, ["Scan"]),
+        (28, "scan_input_axes = [0], scan_output_axes = [-1],", "s, x", "", 8, AS_ONE_BATCH),
+        (9, "scan_input_directions = [1], scan_output_axes = [1],", "s, x", "", 8, AS_ONE_BATCH),
+    ],
+)
+def test_a_scan_with_an_axis_of_batches_is_one_without(
+    version: int, attributes: str, inputs: str, batch: str, target: int, expected: list[str]
+) -> None:
+    model = scan_model(version, attributes, inputs, batch)
+    converted = convert_model(model, target)
+    assert operators(converted) == expected
+    sizes = [[dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in model.graph.input]
+    given = [np.sin(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape) for shape in sizes[:3]]
+    for before, after in zip(
+        run(model, *given, np.int64([1, 2])), run(converted, *given, np.int64([1, 2])), strict=True
+    ):
+        np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize(
+    ("version", "attributes", "inputs", "batch", "target", "message"),
+    [
+        (8, "", "n, s, x", "2, ", 9, "its sequences have lengths of their own"),
+        (9, "scan_output_directions = [1], scan_output_axes = [1],", "s, x", "", 8, "an output is filled from its end"),
+    ],
+)
+def test_a_scan_that_has_no_other_words_is_named(
+    version: int, attributes: str, inputs: str, batch: str, target: int, message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        onnxc.convert_version(scan_model(version, attributes, inputs, batch), target)

@@ -126,7 +126,8 @@ def _lower_ranks(split: RankSplit, node: GraphNode, frame: Frame, lower: Lower) 
 def _tried(frame: Frame, ir: Builder, assumptions: Assumptions, lower: Lower) -> Trial:
     """A case lowered into a block of its own."""
     attempt = Attempt(is_trial=True)
-    own = replace(frame, scope=dict(frame.scope), ir=ir, attempt=attempt, assumptions=assumptions, is_inlined=False)
+    scope, named = dict(frame.scope), dict(frame.named)
+    own = replace(frame, scope=scope, named=named, ir=ir, attempt=attempt, assumptions=assumptions, is_inlined=False)
     return Trial(own, lower(own))
 
 
@@ -134,6 +135,7 @@ def _adopted(trial: Trial, frame: Frame) -> GraphOutcome:
     """The outputs of the only case that can be, which goes on in the block around it."""
     frame.ir.adopt(trial.frame.ir)
     frame.scope.update(trial.frame.scope)
+    frame.named.update(trial.frame.named)
     frame.attempt.keep(trial.frame.attempt)
     return trial.results
 

@@ -1,17 +1,19 @@
 """Values as what the model declares them to be, and where that contradicts what they are."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import error, warning
 from onnxc.compiler.frontend.graph import ValueInfo
 from onnxc.compiler.frontend.joining.container_values import with_element
 from onnxc.compiler.frontend.joining.squeezed_ones import squeezed_to
 from onnxc.compiler.frontend.lower.attempt import Attempt
+from onnxc.compiler.frontend.size_names import lone_symbol
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import (
+    ANY_SIZE,
     MapType,
     OptionalType,
     SequenceType,
@@ -27,13 +29,33 @@ from onnxc.compiler.ir.types import (
 _RULE = "ONNX IR, value_info"
 
 
+@dataclass(frozen=True)
+class DeclaredSizes:
+    """What names of sizes stand for in one graph: symbols of the inputs, and in `named` the first size declared so."""
+
+    bound: frozenset[str]
+    named: dict[str, Dim]
+
+    def size_of(self, size: Dim, wanted: Dim) -> Dim:
+        """`size` as it is declared, where only data decides it: a number, or what else has the name."""
+        if not self.bound.isdisjoint(symbols_of(size)):
+            return size
+        if isinstance(wanted, int):
+            return wanted
+        name = lone_symbol(wanted)
+        # An expression tells more than a name does.
+        if name is None or lone_symbol(size) is None or ANY_SIZE in (size, wanted):
+            return size
+        return wanted if name in self.bound else self.named.setdefault(name, size)
+
+
 def as_declared(
-    info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt, bound: frozenset[str] | None = None
+    info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt, sizes: DeclaredSizes | None = None
 ) -> Value | None:
     """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
 
-    bound: where only types are asked for, the symbols of the inputs; a size without them, which only data decides, is
-    then the number that is declared, for nothing runs that would be refused where that is wrong.
+    sizes: where only types are asked for, what its graph declares of sizes that only data decides: a number, or a name
+    that several have. Nothing runs that would be refused where that is wrong.
 
     A provable contradiction is a finding. Where only shapes differ, and this is the one way to read the model, the
     value is what its node gives, and the finding a warning: other tools leave wrong shapes in files that they run.
@@ -51,18 +73,11 @@ def as_declared(
         else:
             attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
     elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
-        return of_declared_shape(value, declared, ir)
-    elif bound is not None and isinstance(declared, TensorType) and declared.shape is not None:
-        return _of_declared_sizes(value, declared.shape, ir, bound)
+        value = of_declared_shape(value, declared, ir)
+    if reason is None and sizes is not None and isinstance(declared, TensorType) and declared.shape is not None:
+        pairs = zip(value.shape, declared.shape, strict=True)
+        return ir.with_shape(value, [sizes.size_of(*pair) for pair in pairs])
     return value
-
-
-def _of_declared_sizes(value: Value, declared: Sequence[Dim], ir: Builder, bound: frozenset[str]) -> Value:
-    sizes = [
-        wanted if isinstance(wanted, int) and bound.isdisjoint(symbols_of(size)) else size
-        for size, wanted in zip(value.shape, declared, strict=True)
-    ]
-    return ir.with_shape(value, sizes)
 
 
 def _differ_in_shape(declared: Type, inferred: Type) -> bool:

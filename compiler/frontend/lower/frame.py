@@ -12,6 +12,7 @@ from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.building.random_state import RandomState
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 
@@ -90,6 +91,7 @@ class Frame:
 
     `key` is the lowering of the node that the graph belongs to. `is_inlined`: ops are made in the block of that node.
     `order`: how many derivatives this is within. `random_state`: on what draws without a seed depend, if on anything.
+    `named`: the sizes that names declared in the graph stand for, where only data decides them.
     """
 
     graphs: tuple[Graph, ...]
@@ -102,6 +104,7 @@ class Frame:
     is_inlined: bool = False
     order: int = 0
     random_state: RandomState | None = None
+    named: dict[str, Dim] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:

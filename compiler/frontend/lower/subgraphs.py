@@ -74,6 +74,7 @@ class Subgraphs:
             self.frame,
             graphs=(*self.frame.graphs, graph),
             scope=inner,
+            named={},
             ir=ir,
             key=self.frame.key_of(self.node, next(self.calls)),
             is_inlined=ir is self.frame.ir,

@@ -7,7 +7,7 @@ from onnxc.compiler.frontend.case_split import ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode, ValueInfo
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
 from onnxc.compiler.frontend.lower.check_shardings import sharding_findings
-from onnxc.compiler.frontend.lower.declared import as_declared, as_sparse, unknown_value
+from onnxc.compiler.frontend.lower.declared import DeclaredSizes, as_declared, as_sparse, unknown_value
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
 from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering
 from onnxc.compiler.frontend.lower.overridden_nodes import overridden_operands, overridden_results
@@ -84,8 +84,8 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             if result is None and frame.session.goes_on:
                 value = unknown_value(declared or _output(name, frame), frame.ir)
             else:
-                bound = frame.session.bound if frame.session.goes_on else None
-                value = as_declared(declared, result, frame.ir, frame.attempt, bound)
+                sizes = DeclaredSizes(frame.session.bound, frame.named) if frame.session.goes_on else None
+                value = as_declared(declared, result, frame.ir, frame.attempt, sizes)
             frame.scope[name] = value
             frame.note(name, value)
 

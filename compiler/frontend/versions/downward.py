@@ -13,6 +13,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, TensorProto
 from onnxc.compiler.frontend.versions.change import FLOATS, Change
 from onnxc.compiler.frontend.versions.compositions import COMPOSITIONS, group_normalization
 from onnxc.compiler.frontend.versions.constants import CONSTANT_FIELDS
+from onnxc.compiler.frontend.versions.scans import scan_to_8
 from onnxc.compiler.frontend.versions.shared import attention_24, input_to_attribute
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import BROADCASTING, REDUCTIONS, SOFTMAXES, Adapter
@@ -272,10 +273,6 @@ def _shape_15(change: Change) -> None:
     at.become("Slice", at("Shape", change.input(0)), *(at.integers(each) for each in (*bounds, 0)))
 
 
-def _scan_9(change: Change) -> None:
-    change.fail("its values have no axis of batches")
-
-
 def _scatter_elements_11(change: Change) -> None:
     change.node.op_type = "Scatter"
 
@@ -420,7 +417,7 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("Resize", 18): _nothing,
     ("Resize", 19): _resize_19,
     ("RoiAlign", 16): _roi_align_16,
-    ("Scan", 9): _scan_9,
+    ("Scan", 9): scan_to_8,
     ("ScatterElements", 11): _scatter_elements_11,
     ("ScatterElements", 18): _scatter_18,
     ("ScatterND", 18): _scatter_18,

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
+from onnxc.compiler.frontend.versions.scans import scan_to_9
 from onnxc.compiler.frontend.versions.shared import attention_24, integers_to_input, scalar_to_input
 
 __all__ = ["UPWARD", "Adapter"]
@@ -182,10 +183,6 @@ def _roi_align_16(change: Change) -> None:
     change.set("coordinate_transformation_mode", "output_half_pixel")
 
 
-def _scan_9(change: Change) -> None:
-    change.fail("each of its batches is a loop of its own")
-
-
 def _scatter_11(change: Change) -> None:
     change.node.op_type = "ScatterElements"
 
@@ -294,7 +291,7 @@ UPWARD: Mapping[tuple[str, int], Adapter] = {
     ("Resize", 18): _nothing,
     ("Resize", 19): _nothing,
     ("RoiAlign", 16): _roi_align_16,
-    ("Scan", 9): _scan_9,
+    ("Scan", 9): scan_to_9,
     ("Scatter", 11): _scatter_11,
     ("Slice", 10): _slice_10,
     ("Split", 2): _split_2,
