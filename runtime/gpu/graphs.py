@@ -93,8 +93,10 @@ class GraphCache:
             enqueue(stream)
             driver.call(purpose, "cuStreamEndCapture", stream, ctypes.byref(captured))
         except BaseException:
-            # The stream must leave the capture, if it is still in it; the error is the one that was raised.
-            driver.functions["cuStreamEndCapture"](stream, ctypes.byref(captured))
+            # The stream must leave the capture, if it is still in it; the error is the one that was raised. To end what
+            # has ended would forget the graph.
+            if not captured:
+                driver.functions["cuStreamEndCapture"](stream, ctypes.byref(captured))
             raise
 
     def _destroy_executable(self, graph: ctypes.c_void_p) -> None:

@@ -1,4 +1,4 @@
-"""Calls that are interrupted before any of their instructions where the handler of a signal may do it."""
+"""Calls that are interrupted at any of their instructions where the handler of a signal may do it."""
 
 import dis
 import sys
@@ -12,14 +12,17 @@ import onnxc
 # Code whose instructions count: the runtime, and the code that it writes.
 _RUNTIME = str(Path(onnxc.__file__).parent / "runtime")
 
-# What enters and leaves a handler of exceptions. No handler of a signal runs before these, and what a trace function
-# raises there leaves the exception that was handled in the state of the thread, with all frames of its call.
-_HANDLER_BOUNDS = frozenset(dis.opmap[name] for name in ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE"))
+# Behind these Python looks for signals: at the begin of a function, behind a call, and on the way back in a loop.
+_LOOKS = frozenset(
+    dis.opmap[name]
+    for name in ("RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
+    if name in dis.opmap
+)
 
-# Python looks for signals behind calls and jumps back, not before these: the end of a `with` block, which begins with
-# them, is outside of what it protects, and a lock would stay locked that no signal leaves so.
-_ENDS_OF_WITH = frozenset(dis.opmap[name] for name in ("LOAD_CONST", "PRECALL", "CALL") if name in dis.opmap)
-_UNINTERRUPTED = _HANDLER_BOUNDS | _ENDS_OF_WITH
+# What raises there is still within the `with` block, or the handler, that the traced instruction has just left.
+_LEAVES = frozenset(
+    dis.opmap[name] for name in ("SWAP", "LOAD_CONST", "PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE")
+)
 
 
 class Interruption(BaseException):
@@ -27,8 +30,9 @@ class Interruption(BaseException):
 
 
 def is_interrupted(call: Callable[[], object], instruction: int) -> bool:
-    """Whether the call got to the runtime's instruction of this ordinal, and was interrupted before it."""
+    """Whether the runtime looked for signals that often in the call, and once more, when it was interrupted."""
     remaining = instruction
+    before_it: dict[int, int] = {}
 
     def follow(frame: FrameType, event: str, _: object) -> object:
         nonlocal remaining
@@ -36,20 +40,24 @@ def is_interrupted(call: Callable[[], object], instruction: int) -> bool:
         if not (name.startswith(_RUNTIME) or name == "<fast call>") or _is_destructor(frame):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _UNINTERRUPTED:
-            remaining -= 1
+        if event == "opcode":
+            operation = frame.f_code.co_code[frame.f_lasti]
+            remaining -= before_it.get(id(frame)) in _LOOKS and operation not in _LEAVES
+            before_it[id(frame)] = operation
             if remaining < 0:
                 raise Interruption
+        elif event == "return":
+            before_it.pop(id(frame), None)
         return follow
 
-    before = sys.gettrace()
+    traced_by = sys.gettrace()
     sys.settrace(follow)
     try:
         call()
     except Interruption:
         return True
     finally:
-        sys.settrace(before)
+        sys.settrace(traced_by)
     return False
 
 

@@ -13,7 +13,7 @@ from tests.support.interruptions import is_interrupted
 IN_TWO_LAUNCHES = program(body(3, [0], [2], [step("pick", [0], [1]), step("affine", [1], [2])]))
 
 
-# One instruction in so many keeps this test at a second; a step of 1 was tried too.
+# One time in five keeps this test at some seconds; every time was tried too.
 @pytest.mark.parametrize("calls_before", [0, 1, 3])
 @pytest.mark.parametrize("content", [AFFINE, IN_TWO_LAUNCHES])
 def test_a_call_interrupted_at_any_instruction_keeps_no_memory(
@@ -30,8 +30,8 @@ def test_a_call_interrupted_at_any_instruction_keeps_no_memory(
         assert fake.memory.live <= before
         for _ in range(calls_before):
             assert_same(exe(X), affine(X))
-        instruction += 27
-    assert instruction >= 500
+        instruction += 5
+    assert instruction >= 100
     assert_same(exe(X), affine(X))
     assert len(fake.streams.executables) <= 1
     assert fake.streams.graphs == {}
