@@ -11,6 +11,7 @@ import numpy as np
 from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.prune import used_symbols
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.planning.choose_schedules import PlanTarget
@@ -79,7 +80,7 @@ def _of_constants(block: Block) -> frozenset[Value]:
     for op in block.ops:
         if len(op.results) != 1 or PRIMITIVES[op.name].kind not in COMPUTED:
             continue
-        if isinstance(op.result.type, TensorType) and op.result.type.is_static and same.issuperset(op.operands):
+        if isinstance(op.result.type, TensorType) and not used_symbols(op) and same.issuperset(op.operands):
             same.update(op.results)
             made.update(op.results if op.operands else ())
     return frozenset(made)

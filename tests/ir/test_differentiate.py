@@ -27,7 +27,7 @@ WITHOUT_DERIVATIVE = {
     "has no results": ("bind_sizes",),
     "reads bits as another type": ("bitcast",),
     "made by passes, after what differentiates": (
-        *("call", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"),
+        *("call", "recurrence", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"),
     ),
 }
 """The primitives without a rule, by reason."""

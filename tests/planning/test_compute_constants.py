@@ -66,3 +66,14 @@ def test_what_only_repeats_numbers_is_left_to_the_calls() -> None:
 
     before = make(["f32[M, 4]"], build)
     assert compute_constants(before, TARGET, MANY) is before
+
+
+def test_what_begins_at_a_size_of_the_call_is_no_constant() -> None:
+    """Its type is static, and its elements are not."""
+
+    def rows(ir: Builder, x: Value) -> Value:
+        weights = widened(ir, I4, 32, 40)
+        return ir.dot(x, ir.slice(weights, (x.shape[0], 0), (8, 40)), "mk,kn->mn")
+
+    after = compute_constants(make(["f32[M, 8]"], rows), TARGET, MANY)
+    assert [op.name for op in after.main.body.ops] == ["constant", "slice", "dot"]
