@@ -62,10 +62,11 @@ def values_seen(model: ModelProto, inputs: Mapping[str, object]) -> Iterator[See
 
 
 def imported(main: Function, inputs: Mapping[str, object]) -> dict[str, HostValue]:
-    """The inputs as a call takes them, with the defaults of those that are not given."""
+    """The inputs as a call takes them, with the defaults of those that are not given, and of the random state."""
     signature = function_signature(main)
-    defaults = {i: main.defaults[name] for name, i in signature.names.items() if name in main.defaults}
-    return dict(zip(signature.names, signature.import_values(signature.by_name(inputs), defaults), strict=True))
+    names = [parameter.producer.name for parameter in main.body.parameters]
+    defaults = {ordinal: main.defaults[name] for ordinal, name in enumerate(names) if name in main.defaults}
+    return dict(zip(names, signature.import_values(signature.by_name(inputs), defaults), strict=True))
 
 
 def put_probe(frame: Frame, name: str, value: Value | None) -> None:
