@@ -71,3 +71,17 @@ def test_logits_that_are_no_numbers_are_refused(sums: Decoder) -> None:
     with pytest.raises(onnxc.InputError, match="not finite") as caught:
         sums.sampler(temperature=1.0).pick(logits)
     assert caught.value.code == "logits-not-finite"
+
+
+@pytest.mark.parametrize(("seen", "code"), [([1], "session-tokens"), ([[5]], "token-range"), ([[-1]], "token-range")])
+def test_seen_tokens_that_there_cannot_be(sums: Decoder, seen: list[object], code: str) -> None:
+    with pytest.raises(onnxc.InputError) as caught:
+        sums.sampler(repetition_penalty=2.0).pick(LOGITS, np.array(seen))
+    assert caught.value.code == code
+
+
+def test_options_too_small_for_f32_are_the_smallest_there_are(sums: Decoder) -> None:
+    # A penalty that were 0 in f32 would leave nothing that can be drawn.
+    rows = np.array([[0, 1, 2, 1, 0]], np.float32)
+    assert sums.sampler(repetition_penalty=1e-60).pick(rows, np.array([[1]])).tolist() == [1]
+    assert sums.sampler(temperature=1e-60).pick(rows).tolist() == [2]

@@ -156,10 +156,13 @@ def test_tokens_and_masks_that_cannot_be_fed(sums: Decoder, tokens: object, mask
     ("options", "code"),
     [
         ({"batch": 0}, "session-option"),
+        ({"batch": None}, "session-option"),
+        ({"capacity": 0.0}, "session-option"),
         ({"capacity": -1}, "session-option"),
         ({"capacity": 1 << 50}, "out-of-memory"),
         ({"capacity": 1 << 70}, "out-of-memory"),
         ({"inputs": {"x": 1}}, "session-inputs"),
+        ({"inputs": [1]}, "session-inputs"),
     ],
 )
 def test_sessions_that_there_cannot_be(sums: Decoder, options: dict[str, object], code: str) -> None:
@@ -185,7 +188,12 @@ def test_rows_and_lengths_that_a_session_does_not_have(sums: Decoder) -> None:
         ([1] * 8, {"max_new_tokens": 3}, "sequence-length"),
         ([1], {"max_new_tokens": 0}, "session-option"),
         ([1], {"temperature": -1.0}, "sampling-option"),
+        ([1], {"max_new_tokens": None}, "session-option"),
+        ([1], {"stop": 3}, "session-option"),
+        ([1], {"stop": "3"}, "session-option"),
         ([1], {"temperature": float("nan")}, "sampling-option"),
+        ([1], {"temperature": 10**400}, "sampling-option"),
+        ([1], {"temperature": 1e300}, "sampling-option"),
         ([1], {"top_k": 0.5}, "sampling-option"),
         ([1], {"top_p": 0.0}, "sampling-option"),
         ([1], {"repetition_penalty": 0.0}, "sampling-option"),
