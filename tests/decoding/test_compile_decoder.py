@@ -139,9 +139,9 @@ def test_a_file_without_a_decoder_or_with_a_damaged_one_is_refused(sums: Decoder
     said = artifact.provenance["decoder"]
     assert isinstance(said, dict)
     changes = ({"caches": {"past": 9}}, {"length": "x"}, {"lengths": -1}, {"logits": "z"}, {"vocabulary": "1"})
-    wrong: list[dict[str, JsonValue]] = [{"decoder": {**said, **changed}} for changed in changes]
-    for told in (*wrong, {"sampler": ["?"]}, {"sampler": "AA=="}, {"decoder": 4}):
-        write_artifact(replace(artifact, provenance={**artifact.provenance, **told}), damaged)
+    wrong: list[dict[str, JsonValue]] = [{"decoder": {**said, **change}} for change in changes]
+    for changed in (*wrong, {"sampler": ["?"]}, {"sampler": "AA=="}, {"decoder": 4}):
+        write_artifact(replace(artifact, provenance={**artifact.provenance, **changed}), damaged)
         with pytest.raises(onnxc.DeviceError) as failed:
             onnxc.load_decoder(damaged)
         assert failed.value.code == "decoder-damaged"

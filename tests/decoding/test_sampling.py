@@ -34,16 +34,16 @@ def test_tokens_come_as_often_as_they_are_likely(
     sums: Decoder, options: dict[str, float], probabilities: list[float]
 ) -> None:
     count = 1000
-    found = drawn(sums, count, seed=5, **{"temperature": 1.0, **options})
+    counts = drawn(sums, count, seed=5, **{"temperature": 1.0, **options})
     expected = np.array(probabilities) * count
-    assert not found[expected == 0].any()
+    assert not counts[expected == 0].any()
     # Five standard deviations of a count are at most 79.
-    assert abs(found - expected).max() <= 5 * np.sqrt(count / 4)
+    assert abs(counts - expected).max() <= 5 * np.sqrt(count / 4)
 
 
 def test_tokens_as_likely_as_the_last_of_the_likeliest_may_be_drawn_too(sums: Decoder) -> None:
-    found = drawn(sums, 200, np.array([[1, 0, 1, 1, 0]], np.float32), temperature=1.0, top_k=2)
-    assert (found > 0).tolist() == [True, False, True, True, False]
+    counts = drawn(sums, 200, np.array([[1, 0, 1, 1, 0]], np.float32), temperature=1.0, top_k=2)
+    assert (counts > 0).tolist() == [True, False, True, True, False]
 
 
 def test_rows_are_drawn_apart(sums: Decoder) -> None:
