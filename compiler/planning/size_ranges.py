@@ -19,12 +19,12 @@ _PER_OCTAVE = 32
 
 def sample_sizes(least: int, most: int) -> tuple[int, ...]:
     """Sizes from `least` to `most`, equally far in ratio, in pairs: what is tiled is full, and then begins another."""
-    found = set()
+    sizes = {least, most}
     for octave in range(most.bit_length()):
         step = max(1, (1 << octave) // _PER_OCTAVE)
         full = range(1 << octave, 2 << octave, step)
-        found |= {size + ahead for size in full for ahead in (0, 1)}
-    return tuple(sorted(size for size in found | {least, most} if least <= size <= most))
+        sizes |= {size + ahead for size in full for ahead in (0, 1)}
+    return tuple(sorted(size for size in sizes if least <= size <= most))
 
 
 def regrets(costs: np.ndarray) -> np.ndarray:
