@@ -66,7 +66,7 @@ def _first_of_last(ratios: np.ndarray, limit: float) -> int:
 
 
 def _last_of_first(ratios: np.ndarray, limit: float) -> int:
-    """The last sample up to which one candidate stays within the limit."""
+    """The last sample up to which one candidate stays within the limit; the first where none does there."""
     misses: np.ndarray = ratios > limit
     ends: list[int] = [int(row.argmax()) if row.any() else len(row) for row in misses]
-    return max(ends) - 1
+    return max(*ends, 1) - 1

@@ -13,6 +13,7 @@ from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
 from onnxc.compiler.passes.loops.unroll_loops import MOST_ROUNDS, unroll_loops
+from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import OPTIMIZE
 from tests.codegen_gpu.test_recurrence import feed, layer
@@ -61,6 +62,16 @@ def test_a_short_loop_is_written_out(trips: int) -> None:
 def test_other_loops_stay(module: Module) -> None:
     assert "while" in names(unroll_loops(module))
     assert "while" in names(fuse_recurrences(module))
+
+
+@pytest.mark.parametrize(
+    ("trips", "reason"),
+    [(MOST_ROUNDS + 1, "it has 33 rounds, not 1 to 32"), (0, "it has 0 rounds, not 1 to 32")],
+)
+def test_a_counted_loop_that_stays_is_noted_with_the_reason(trips: int, reason: str) -> None:
+    with collect_notes() as notes:
+        unroll_loops(looping(trips))
+    assert [note.reason for note in notes] == [f"the host drives a loop in each round: {reason}"]
 
 
 def test_directions_are_one_recurrence_that_computes_the_same() -> None:
