@@ -215,7 +215,7 @@ class _FunctionCheck:
 
     def _recurrence(self, op: Op) -> list[str]:
         count, loops = op.int("carried"), len(op.blocks)
-        if not loops or len(op.operands) < loops * count:
+        if not loops or not 0 <= loops * count <= len(op.operands):
             return [f"takes {loops * count} operands or more, got {len(op.operands)}"]
         findings: list[str] = []
         expected: list[Type] = []
