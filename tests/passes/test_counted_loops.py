@@ -87,6 +87,18 @@ def test_directions_are_one_recurrence_that_computes_the_same() -> None:
             np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize(("right", "fused"), [("m", 1), ("v", 0)])
+def test_a_recurrence_multiplies_by_what_is_the_same_in_all_rounds(right: str, fused: int) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+m (float[4, 4] x, float[4, 4] m) => (float[4, 4] y) {{
+  trips = Constant <value = int64 {{3}}> ()
+  y = Loop (trips, , x) <
+    body = b (int64 i, bool c, float[4, 4] v) => (bool c, float[4, 4] w) {{ w = MatMul (v, {right}) }}>
+}}
+"""
+    assert names(fuse_recurrences(optimised(model_from_text(text)))).count("recurrence") == fused
+
+
 def test_a_layer_that_reads_another_is_not_beside_it() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
 m (float[L, B, 4] x, float[1, 4, 4] w) => (float[L, D, B, 4] y) {
