@@ -78,6 +78,12 @@ ALLOWED = {
         "onnxc.compiler.diagnostics",
         "onnxc.runtime.program",
     ),
+    # A pass that asks what will be planned.
+    "onnxc.compiler.planning.compute_constants": (
+        "onnxc.compiler.planning",
+        "onnxc.compiler.ir",
+        "onnxc.compiler.passes.notes",
+    ),
 }
 SHARED_BY_CODEGEN = (
     "onnxc.compiler.jobs",

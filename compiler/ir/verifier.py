@@ -210,12 +210,12 @@ class _FunctionCheck:
         made = [value.type for value in body.results]
         expected = [TensorType(BOOL, ()), *taken[1 : 1 + carried]]
         findings += self._agree("the block's result", expected, made[: 1 + carried], own)
-        stacked = [_stacked(type, op.text("symbol")) for type in made[1 + carried :]]
+        stacked = [_stacked(type, Size.symbol(op.text("symbol"))) for type in made[1 + carried :]]
         return findings + self._agree("the result", op.result_types, [*taken[1 : 1 + carried], *stacked])
 
     def _recurrence(self, op: Op) -> list[str]:
         count, loops = op.int("carried"), len(op.blocks)
-        if not loops or len(op.operands) < loops * count:
+        if not loops or not 0 <= loops * count <= len(op.operands):
             return [f"takes {loops * count} operands or more, got {len(op.operands)}"]
         findings: list[str] = []
         expected: list[Type] = []
@@ -227,7 +227,7 @@ class _FunctionCheck:
                 findings.append(f"block {ordinal} takes {listed(taken)}, not a counter, {listed(states)} and captures")
             if made[:count] != states or len(made) != count + op.int("scans"):
                 findings.append(f"block {ordinal} gives {listed(made)} for states {listed(states)}")
-            expected += [*states, *(_stacked_times(type, op.dim("trips")) for type in made[count:])]
+            expected += [*states, *(_stacked(type, op.dim("trips")) for type in made[count:])]
         return findings + self._agree("the result", op.result_types, expected)
 
     def _call(self, op: Op) -> list[str]:
@@ -262,12 +262,8 @@ def _expect_type(value: Value, type: Type, what: str) -> list[str]:
     return [] if value.type == type else [f"{what} is {value.type}, not {type}"]
 
 
-def _stacked(element: Type, symbol: str) -> Type:
-    """The type of all the elements that a loop scans, stacked along a new first axis."""
-    return _stacked_times(element, Size.symbol(symbol))
-
-
-def _stacked_times(element: Type, count: Dim) -> Type:
+def _stacked(element: Type, count: Dim) -> Type:
+    """The type of `count` elements that a loop scans, stacked along a new first axis."""
     if not isinstance(element, TensorType) or element.shape is None:
         return element
     return TensorType(element.dtype, (count, *element.shape))

@@ -13,8 +13,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import ReadsPadding, reads_no_padding
-from onnxc.compiler.planning.fusion.groups import Computes, Reads
+from onnxc.compiler.planning.fusion.groups import Computes, Reads, ReadsPadding, reads_no_padding
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets

@@ -14,9 +14,9 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import used_symbols
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite
 from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.passes.notes import note
 from onnxc.compiler.planning.choose_schedules import PlanTarget
-from onnxc.compiler.planning.fuse_kernels import fuse_kernels
-from onnxc.compiler.planning.plan import needed_after
+from onnxc.compiler.planning.plan import fuse_for, needed_after
 from onnxc.compiler.planning.split_steps import split_steps
 
 __all__ = ["compute_constants"]
@@ -31,7 +31,7 @@ MOST_GROWTH = 8
 def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Module:
     """`module` with constants in place of what calls would compute of constants and write to memory.
 
-    What would make it take more than `most_bytes`, all together, is left to the calls.
+    What would make it take more than `most_bytes`, all together, is left to the calls, and noted.
     """
     left = most_bytes
     ops = module.main.body.ops
@@ -44,6 +44,9 @@ def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Mo
             return None
         cone = _cone(op)
         if max(_bytes(each.result) for each in cone) > left:
+            note(
+                "folding-limit", "what is made of constants is left to the calls: it takes too much memory", op.location
+            )
             return None
         left -= _bytes(op.result)
         return build.constant(np.asarray(_evaluated(op, [each for each in ops if each in cone]), order="C"))
@@ -75,15 +78,15 @@ def _repeats(op: Op, cone: Iterable[Op]) -> bool:
 
 def _of_constants(block: Block) -> frozenset[Value]:
     """The values that ops with one result make of constants alone."""
-    same: set[Value] = set()
-    made: set[Value] = set()
+    constant: set[Value] = set()
+    computed: set[Value] = set()
     for op in block.ops:
         if len(op.results) != 1 or PRIMITIVES[op.name].kind not in COMPUTED:
             continue
-        if isinstance(op.result.type, TensorType) and not used_symbols(op) and same.issuperset(op.operands):
-            same.update(op.results)
-            made.update(op.results if op.operands else ())
-    return frozenset(made)
+        if isinstance(op.result.type, TensorType) and not used_symbols(op) and constant.issuperset(op.operands):
+            constant.update(op.results)
+            computed.update(op.results if op.operands else ())
+    return frozenset(computed)
 
 
 def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
@@ -92,10 +95,7 @@ def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
     steps = split_steps(block, target.is_native, symbols)
     for step, outputs in zip(steps, needed_after(steps, block.results), strict=True):
         if isinstance(step, tuple):
-            groups, _ = fuse_kernels(
-                *(step, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
-                inlines_movements=target.inlines_movements,
-            )
+            groups, _ = fuse_for(target, step, outputs)
             yield from (group.last for group in groups)
         else:
             yield step

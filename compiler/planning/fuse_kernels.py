@@ -6,13 +6,21 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
-from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Computes, Group, Indices, Reads
+from onnxc.compiler.planning.fusion.groups import (
+    GROUP_LIMIT,
+    Computes,
+    Group,
+    Indices,
+    Reads,
+    ReadsPadding,
+    reads_no_padding,
+)
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.views import View, move, split_axes, whole
 
@@ -46,14 +54,6 @@ INLINED_PARTS = 4
 """The most parts of a concatenation that is computed where it is read: each is looked for at every element.
 
 An estimate: rolled images have two parts, merged patches four; a masked load costs less than a launch does."""
-
-ReadsPadding = Callable[[Op, int], bool]
-"""Whether the kernel of an anchor reads what an operand, by its ordinal, is padded of, and has the padding itself."""
-
-
-def reads_no_padding(anchor: Op, ordinal: int) -> bool:
-    """The answer of a target whose kernels want padding in memory."""
-    return False
 
 
 def fuse_kernels(
@@ -133,8 +133,11 @@ class _Fusion:
         self.costs: dict[Value, int] = {}
         for op in ops:
             above = op.operands if self._is_recomputable(op) else ()
-            own = len(op.operands) if op in self.inlined_joins else element_cost(op)
-            self.costs[op.results[0]] = own + sum(self.costs.get(operand, 0) for operand in above)
+            self.costs[op.results[0]] = self._cost(op) + sum(self.costs.get(operand, 0) for operand in above)
+
+    def _cost(self, op: Op) -> int:
+        """The work of one op for an element; a part of a concatenation is looked for among all."""
+        return len(op.operands) if op in self.inlined_joins else element_cost(op)
 
     def _is_recomputable(self, op: Op) -> bool:
         return PRIMITIVES[op.name].recomputable or op in self.inlined_joins
@@ -370,17 +373,26 @@ class _Fusion:
         op = self._movements(operand)[0].op
         is_computed = op is not None and op in self.inside and self._is_recomputable(op) and op.name != "constant"
         limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
-        return is_computed and self._own_cost(operand) <= min(limit for value, limit in limits if value == operand)
+        return is_computed and self._costs_at_most(operand, min(limit for value, limit in limits if value == operand))
 
-    def _own_cost(self, value: Value) -> int:
-        """The work for an element of `value`, reading what is used by others as well, and costs more than that."""
-        op = value.op
+    def _costs_at_most(self, value: Value, limit: int) -> bool:
+        """Whether an element of `value` takes no more work than the limit; to read one is 1."""
+        waiting, cost = [value], 0
+        while waiting and cost <= limit:
+            value = waiting.pop()
+            op = value.op
+            if op is None or self._is_rather_read(op, value):
+                cost += 1
+            else:
+                cost += self._cost(op)
+                waiting += op.operands
+        return cost <= limit
+
+    def _is_rather_read(self, op: Op, value: Value) -> bool:
+        """Whether `value`, which `op` makes, is in memory, or had better be, as others use it and it takes work."""
         if op not in self.inside or value in self.buffered or not self._is_recomputable(op):
-            return 1
-        if len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT:
-            return 1
-        own = len(op.operands) if op in self.inlined_joins else element_cost(op)
-        return own + sum(map(self._own_cost, op.operands))
+            return True
+        return len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT
 
     def _need_view(self, group: Group, operand: Value) -> None:
         """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.

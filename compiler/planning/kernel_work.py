@@ -47,13 +47,13 @@ def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
 
 def _staying(op: Op | None) -> dict[Value, Dim]:
     """The buffers of which parts stay where they are in a concatenation, with the bytes that do."""
-    found: dict[Value, Dim] = {}
+    staying: dict[Value, Dim] = {}
     if op is not None and op.name == "concatenate":
         for ordinal, operand in enumerate(op.operands):
             view = operand_view(operand)
             if view is not None and stays(op, ordinal):
-                found[view.base] = found.get(view.base, 0) + _bytes(operand)
-    return found
+                staying[view.base] = staying.get(view.base, 0) + _bytes(operand)
+    return staying
 
 
 def _total(sizes: Iterable[Dim]) -> Dim:

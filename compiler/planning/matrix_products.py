@@ -91,17 +91,17 @@ def gathered_problem(block: Block, least: int) -> Problem | None:
 
     Of rows in several strides the last ones are alone where they are known to be `least` or more.
     """
-    found = find_problem(block)
-    if found is None:
+    plain = find_problem(block)
+    if plain is None:
         return None
-    loops = _loops(found.dot, found.left)
-    assert loops is not None, found
+    loops = _loops(plain.dot, plain.left)
+    assert loops is not None, plain
     rows = loops.wide(loops.rows)
     groups = _merge(rows, loops.sizes, loops.a_strides)
     last = product(loops.sizes[letter] for letter in groups[-1]) if groups else 1
     if len(groups) < 2 or (isinstance(last, int) and last >= least):
-        return loops.problem(groups[-1] if groups else (), found.n, found.k, ())
-    return replace(loops.problem(tuple(rows), found.n, found.k, ()), gathers=True)
+        return loops.problem(groups[-1] if groups else (), plain.n, plain.k, ())
+    return replace(loops.problem(tuple(rows), plain.n, plain.k, ()), gathers=True)
 
 
 def panel_problem(block: Block, left: int) -> Problem | None:

@@ -17,6 +17,7 @@ from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fusion.groups import Group
 from onnxc.compiler.planning.fusion.merge_groups import merge_groups
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
@@ -142,10 +143,7 @@ class _Planner:
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena, or in place."""
         target = self.target
-        groups, aliases = fuse_kernels(
-            *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
-            inlines_movements=target.inlines_movements,
-        )
+        groups, aliases = fuse_for(target, ops, outputs)
         groups = merge_groups(groups, aliases, target.writes_several)
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
@@ -264,6 +262,16 @@ def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:
     while value in aliases:
         value = aliases[value]
     return value
+
+
+def fuse_for(
+    target: PlanTarget, ops: Sequence[Op], outputs: Sequence[Value]
+) -> tuple[tuple[Group, ...], dict[Value, Value]]:
+    """What `fuse_kernels` gives for the kernels of a target."""
+    return fuse_kernels(
+        *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
+        inlines_movements=target.inlines_movements,
+    )
 
 
 def needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:

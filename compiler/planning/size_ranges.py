@@ -19,12 +19,12 @@ _PER_OCTAVE = 32
 
 def sample_sizes(least: int, most: int) -> tuple[int, ...]:
     """Sizes from `least` to `most`, equally far in ratio, in pairs: what is tiled is full, and then begins another."""
-    found = set()
+    sizes = {least, most}
     for octave in range(most.bit_length()):
         step = max(1, (1 << octave) // _PER_OCTAVE)
         full = range(1 << octave, 2 << octave, step)
-        found |= {size + ahead for size in full for ahead in (0, 1)}
-    return tuple(sorted(size for size in found | {least, most} if least <= size <= most))
+        sizes |= {size + ahead for size in full for ahead in (0, 1)}
+    return tuple(sorted(size for size in sizes if least <= size <= most))
 
 
 def regrets(costs: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ def _first_of_last(ratios: np.ndarray, limit: float) -> int:
 
 
 def _last_of_first(ratios: np.ndarray, limit: float) -> int:
-    """The last sample up to which one candidate stays within the limit."""
+    """The last sample up to which one candidate stays within the limit; the first where none does there."""
     misses: np.ndarray = ratios > limit
     ends: list[int] = [int(row.argmax()) if row.any() else len(row) for row in misses]
-    return max(ends) - 1
+    return max(*ends, 1) - 1

@@ -375,6 +375,36 @@ def test_the_block_of_a_while_fits(old: str, new: str, finding: str) -> None:
     assert any(finding in each for each in caught.value.findings), caught.value.findings
 
 
+RECURRENCE = (
+    "%0, %1 = recurrence %x, %n {carried = 1, scans = 1, trips = N} : f32[N], i64[N, 1]\n"
+    "  block(%i: i64[], %a: f32[N], %m: i64[1]) {\n"
+    "    %2 = neg %a : f32[N]\n"
+    "    return %2, %m\n"
+    "  }"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("carried = 1", "carried = 3", "takes 3 operands or more, got 2"),
+        ("carried = 1", "carried = -1", "takes -1 operands or more, got 2"),
+        ("%x, %n {", "%x {", "block 0 takes i64[], f32[N], i64[1], not a counter, f32[N] and captures"),
+        ("%i: i64[]", "%i: i64[1]", "block 0 takes"),
+        ("return %2, %m", "return %m, %m", "block 0 gives i64[1], i64[1] for states f32[N]"),
+        ("return %2, %m", "return %2", "block 0 gives f32[N] for states f32[N]"),
+        ("trips = N", "trips = 2", "the result 1 is i64[2, 1], declared is i64[N, 1]"),
+        (": f32[N], i64[N", ": f32[2], i64[N", "the result 0 is f32[N], declared is f32[2]"),
+    ],
+)
+def test_the_block_of_a_recurrence_fits(old: str, new: str, finding: str) -> None:
+    verify_module(parse_module(program(RECURRENCE)))
+    assert old in RECURRENCE
+    with pytest.raises(InvalidModule) as caught:
+        verify_module(parse_module(program(RECURRENCE.replace(old, new))))
+    assert any(finding in each for each in caught.value.findings), caught.value.findings
+
+
 def test_the_sizes_that_a_while_carries_may_change() -> None:
     text = WHILE.replace("%a: f32[N]", "%a: f32[now]").replace('%4 = host %a {function = "next"} : f32[N]', GROW)
     text = text.replace(": f32[N], i64[steps, 1]", ": f32[last], i64[steps, 1]")

@@ -30,11 +30,26 @@ def _roll(b: Builder, x: Value) -> Value:
     return b.concatenate([b.slice_axis(x, 1, 1, 3), b.slice_axis(x, 1, 0, 1)], 1)
 
 
+def _cycled(b: Builder, y: Value) -> Value:
+    """[2 N, 2, C] -> [2, 2, N, C]"""
+    return b.transpose(b.reshape(y, (N, 2, 2, y.shape[2])), (1, 2, 0, 3))
+
+
+def _cycled_back(b: Builder, r: Value) -> Value:
+    return b.reshape(b.transpose(r, (2, 0, 1, 3)), (2 * N, 2, r.shape[3]))
+
+
 PAIRS = {
     "of a product": Pair(
         (X, W, IMAGE),
         lambda b, x, w, r: b.add(_turned(b, _product(b, x, w)), r),
         lambda b, x, w, r: _turned(b, b.add(_product(b, x, w), _turned_back(b, r))),
+        rounds=True,
+    ),
+    "of a product whose axes go round": Pair(
+        (X, W, f32(2, 2, N, 9)),
+        lambda b, x, w, r: b.add(_cycled(b, _product(b, x, w)), r),
+        lambda b, x, w, r: _cycled(b, b.add(_product(b, x, w), _cycled_back(b, r))),
         rounds=True,
     ),
     "with what nothing has written": Pair(

@@ -13,6 +13,7 @@ from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
 from onnxc.compiler.passes.loops.unroll_loops import MOST_ROUNDS, unroll_loops
+from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import OPTIMIZE
 from tests.codegen_gpu.test_recurrence import feed, layer
@@ -59,8 +60,18 @@ def test_a_short_loop_is_written_out(trips: int) -> None:
 
 @pytest.mark.parametrize("module", [looping(MOST_ROUNDS + 1), looping(3, condition="Not")], ids=["long", "conditional"])
 def test_other_loops_stay(module: Module) -> None:
-    assert unroll_loops(module) is module or "while" in names(unroll_loops(module))
+    assert "while" in names(unroll_loops(module))
     assert "while" in names(fuse_recurrences(module))
+
+
+@pytest.mark.parametrize(
+    ("trips", "reason"),
+    [(MOST_ROUNDS + 1, "it has 33 rounds, not 1 to 32"), (0, "it has 0 rounds, not 1 to 32")],
+)
+def test_a_counted_loop_that_stays_is_noted_with_the_reason(trips: int, reason: str) -> None:
+    with collect_notes() as notes:
+        unroll_loops(looping(trips))
+    assert [note.reason for note in notes] == [f"the host drives a loop in each round: {reason}"]
 
 
 def test_directions_are_one_recurrence_that_computes_the_same() -> None:
@@ -76,6 +87,18 @@ def test_directions_are_one_recurrence_that_computes_the_same() -> None:
             np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize(("right", "fused"), [("m", 1), ("v", 0)])
+def test_a_recurrence_multiplies_by_what_is_the_same_in_all_rounds(right: str, fused: int) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+m (float[4, 4] x, float[4, 4] m) => (float[4, 4] y) {{
+  trips = Constant <value = int64 {{3}}> ()
+  y = Loop (trips, , x) <
+    body = b (int64 i, bool c, float[4, 4] v) => (bool c, float[4, 4] w) {{ w = MatMul (v, {right}) }}>
+}}
+"""
+    assert names(fuse_recurrences(optimised(model_from_text(text)))).count("recurrence") == fused
+
+
 def test_a_layer_that_reads_another_is_not_beside_it() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
 m (float[L, B, 4] x, float[1, 4, 4] w) => (float[L, D, B, 4] y) {
@@ -89,3 +112,26 @@ m (float[L, B, 4] x, float[1, 4, 4] w) => (float[L, D, B, 4] y) {
     fused = fuse_recurrences(optimised(model_from_text(text)))
     verify_module(fused)
     assert [len(op.blocks) for op in walk(fused.main.body) if op.name == "recurrence"] == [1, 1]
+
+
+def test_pairs_that_stand_between_each_other_are_one_recurrence_each() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+m (float[L, B, 4] x, float[L, B, 4] z) => (float[1, B, 4] a, float[1, B, 2] b, float[1, B, 4] c, float[1, B, 2] d) {
+  w = Constant <value = float[1, 4, 4] {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}> ()
+  v = Constant <value = float[1, 2, 4] {1,2,3,4,5,6,7,8}> ()
+  s = Constant <value = float[1, 2, 2] {1,2,3,4}> ()
+  n, a = RNN <hidden_size = 4> (x, w, w)
+  o, b = RNN <hidden_size = 2> (x, v, s)
+  p, c = RNN <hidden_size = 4> (z, w, w)
+  q, d = RNN <hidden_size = 2> (z, v, s)
+}
+"""
+    module = optimised(model_from_text(text))
+    fused = fuse_recurrences(module)
+    verify_module(fused)
+    assert [len(op.blocks) for op in walk(fused.main.body) if op.name == "recurrence"] == [2, 2]
+    inputs = {
+        name: np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 2, 4) * sign for name, sign in (("x", 1), ("z", -1))
+    }
+    for actual, expected in zip(interpret(fused, inputs), interpret(module, inputs), strict=True):
+        np.testing.assert_array_equal(actual, expected)

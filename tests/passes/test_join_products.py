@@ -59,9 +59,20 @@ def _gate(b: Builder, x: Value) -> Value:
     return b.mul(_dot(b, x, W), _dot(b, x, W + 1))
 
 
+def _shared(b: Builder, *inputs: Value) -> tuple[Value, ...]:
+    parts = b.constant(W), b.constant(W + 1)
+    return _heads(b, *(b.dot(x, part, "amk,kn->amn") for x in inputs for part in parts))
+
+
+def _shared_joined(b: Builder, *inputs: Value) -> tuple[Value, ...]:
+    whole = b.constant(np.concatenate([W, W + 1], axis=1))
+    return tuple(part for x in inputs for part in _cut(b, b.dot(x, whole, "amk,kn->amn")))
+
+
 PAIRS = {
     "queries, keys and values": Pair((X,), _three_alike, _joined, rounds=True),
     "with a bias, a scale, or neither": Pair((X,), _unlike, _unlike_joined, rounds=True),
+    "of layers that share weights": Pair((X, X), _shared, _shared_joined, rounds=True),
     "of a gate, which pointwise ops read": Pair((X,), _gate),
     "that are results": Pair((X,), lambda b, x: (_dot(b, x, W), *_heads(b, _dot(b, x, W + 1)))),
     "whose columns are no whole pieces": Pair(

@@ -7,6 +7,7 @@ from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I4, I8, DType
 from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.planning.compute_constants import compute_constants
 from onnxc.compiler.target import parse_target
 from tests.codegen_gpu.support import Device, make
@@ -55,8 +56,10 @@ def test_rows_that_are_picked_stay_narrow_where_a_kernel_widens_them() -> None:
 
 @pytest.mark.parametrize("most_bytes", [0, 32 * 40 * 4 - 1])
 def test_what_takes_more_than_the_limit_is_left_to_the_calls(most_bytes: int) -> None:
-    after = compute_constants(product(I8), TARGET, most_bytes)
+    with collect_notes() as notes:
+        after = compute_constants(product(I8), TARGET, most_bytes)
     assert "cast" in [op.name for op in after.main.body.ops]
+    assert [note.subject for note in notes] == ["folding-limit"]
 
 
 def test_what_only_repeats_numbers_is_left_to_the_calls() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
@@ -556,3 +557,17 @@ def test_an_output_that_is_a_reshape_of_an_input_is_a_copy() -> None:
     groups, aliases = fuse_kernels(main.ops, main.results, reads_any_view)
     assert [group.anchor.name for group in groups] == ["reshape"]
     assert not aliases
+
+
+@pytest.mark.parametrize(("count", "kernels"), [(15, 1), (16, 2), (1500, 17)])
+def test_a_kernel_computes_an_operand_of_as_much_work_as_the_target_says(count: int, kernels: int) -> None:
+    """Reading an element is 1; what takes longer is written, however long it is."""
+
+    def build(ir: Builder, q: Value, k: Value) -> Value:
+        for _ in range(count):
+            q = ir.neg(q)
+        return ir.op("attention", [q, k, k], {"scale": 1.0, "causal": False, "softcap": 0.0})[0]
+
+    main = make(["f32[1, 2, 8, 16]"] * 2, build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view, computes={"attention": (16, 3, 3)})
+    assert len(groups) == kernels

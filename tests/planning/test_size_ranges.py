@@ -33,6 +33,10 @@ def test_the_last_range_is_for_what_serves_sizes_without_end() -> None:
     assert divide(bounded, np.array([[FAR] * 4]), 3) == [(0, 2), (3, 3)]
 
 
+def test_a_sample_at_which_no_candidate_with_an_end_is_near_the_best_is_a_range_of_its_own() -> None:
+    assert divide(np.array([[FAR, 1, 1]]), np.array([[1, FAR, 1]]), 3) == [(0, 0), (1, 1), (2, 2)]
+
+
 def test_where_there_are_too_many_ranges_each_is_further_from_the_best() -> None:
     ratios = np.array([[1, 1.3, 1, 1.3], [1.3, 1, 1.3, 1]])
     assert len(divide(ratios, ratios, 4)) == 4

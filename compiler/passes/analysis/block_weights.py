@@ -14,7 +14,7 @@ from onnxc.compiler.ir.dtypes import DTYPES, F32, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by
 
-__all__ = ["BlockWeights", "Spread", "block_weights"]
+__all__ = ["BlockWeights", "PerBlock", "block_weights"]
 
 CODES: tuple[DType, ...] = tuple(DTYPES[name] for name in ("i2", "u2", "i4", "u4", "i8", "u8"))
 """What weights are quantised to."""
@@ -23,7 +23,7 @@ FLOATS = ("f32", "f16", "bf16")
 
 
 @dataclass(frozen=True)
-class Spread:
+class PerBlock:
     """Scales or zero points of several elements of a matrix each: [rows or 1, columns or 1], or blocks along one axis.
 
     blocks: for each axis how many elements of the matrix have one in common; an axis of size 1 has it for all.
@@ -32,9 +32,9 @@ class Spread:
     array: np.ndarray
     blocks: tuple[int, ...]
 
-    def turned(self, order: Sequence[int]) -> "Spread":
+    def turned(self, order: Sequence[int]) -> "PerBlock":
         """The same beside a matrix with its axes in another order."""
-        return Spread(self.array.transpose(order), tuple(self.blocks[axis] for axis in order))
+        return PerBlock(self.array.transpose(order), tuple(self.blocks[axis] for axis in order))
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class BlockWeights:
 
     codes: np.ndarray
     dtype: DType
-    scales: Spread
-    zeros: Spread | None
+    scales: PerBlock
+    zeros: PerBlock | None
 
     def turned(self, order: Sequence[int]) -> "BlockWeights":
         """The same with the axes in another order."""
@@ -88,9 +88,9 @@ def _side_by_side(weights: BlockWeights, shape: Sequence[Dim]) -> BlockWeights |
         return None
     blocks = (sizes[0], sizes[1] // block)
 
-    def side_by_side(spread: Spread) -> Spread | None:
+    def side_by_side(spread: PerBlock) -> PerBlock | None:
         is_fit = spread.array.shape == (*outer, 1) and set(spread.blocks) == {1}
-        return Spread(spread.array.reshape(blocks), (1, block)) if is_fit else None
+        return PerBlock(spread.array.reshape(blocks), (1, block)) if is_fit else None
 
     scales = side_by_side(weights.scales)
     zeros = None if weights.zeros is None else side_by_side(weights.zeros)
@@ -108,11 +108,11 @@ def _codes(value: Value) -> tuple[np.ndarray, DType] | None:
     return array, cast.operands[0].dtype
 
 
-def _spread(value: Value) -> Spread | None:
+def _spread(value: Value) -> PerBlock | None:
     """Constants through casts, broadcasts, the reshape that repeats them in blocks, and the slice of a last one."""
     array, op = constant_of(value), value.op
     if array is not None:
-        return Spread(array.astype(np.float32), (1,) * array.ndim)
+        return PerBlock(array.astype(np.float32), (1,) * array.ndim)
     if op is None or not all(isinstance(size, int) for size in value.shape):
         return None
     match op.name:
@@ -130,7 +130,7 @@ def _spread(value: Value) -> Spread | None:
     return None
 
 
-def _broadcast(op: Op) -> Spread | None:
+def _broadcast(op: Op) -> PerBlock | None:
     """Axes of size 1 where a constant repeats."""
     inner, axes = _spread(op.operands[0]), op.ints("axes")
     if inner is None:
@@ -138,10 +138,10 @@ def _broadcast(op: Op) -> Spread | None:
     sizes, blocks = [1] * op.result.rank, [1] * op.result.rank
     for axis, size, block in zip(axes, inner.array.shape, inner.blocks, strict=True):
         sizes[axis], blocks[axis] = size, block
-    return Spread(inner.array.reshape(sizes), tuple(blocks))
+    return PerBlock(inner.array.reshape(sizes), tuple(blocks))
 
 
-def _repeated(op: Op) -> Spread | None:
+def _repeated(op: Op) -> PerBlock | None:
     """[..., blocks, block, ...] as [..., blocks * block, ...], of what is one element for each block."""
     inner, before, after = _spread(op.operands[0]), op.operands[0].shape, op.result.shape
     if inner is None or set(inner.blocks) != {1} or len(before) != len(after) + 1:
@@ -151,5 +151,5 @@ def _repeated(op: Op) -> Spread | None:
         merged = (*before[:axis], size, *before[axis + 2 :])
         if merged == after and inner.array.shape[axis + 1] == 1 and isinstance(block, int):
             blocks = tuple(block if other == axis else 1 for other in range(len(after)))
-            return Spread(inner.array.squeeze(axis + 1), blocks)
+            return PerBlock(inner.array.squeeze(axis + 1), blocks)
     return None

@@ -49,41 +49,58 @@ def _fused(loop: CountedLoop, build: Builder) -> tuple[Value, ...] | None:
 
 def _side_by_side(body: Block) -> Block:
     """`body` with pairs of recurrences that fit, and do not depend on each other, as one."""
-    for position, first in enumerate(body.ops):
-        behind = body.ops[position + 1 :]
-        dependent = _dependents(first, behind) if first.name == "recurrence" else frozenset(behind)
-        second = next((op for op in behind if op not in dependent and _fits(first, op)), None)
-        if second is not None:
-            joined = _joined(first, second)
-            values = dict(zip((*first.results, *second.results), joined.results, strict=True))
-            early = [op for op in behind[: behind.index(second)] if op not in dependent]
-            moved = {first, second, *early}
-            late, values = replace_operands([op for op in body.ops[position:] if op not in moved], values)
-            results = tuple(values.get(value, value) for value in body.results)
-            return _side_by_side(Block(body.parameters, (*body.ops[:position], *early, joined, *late), results))
+    position = 0
+    while (position := _next_recurrence(body, position)) < len(body.ops):
+        joined = _with_second(body, position)
+        if joined is body:
+            position += 1
+        # Else what stood between the two is at this ordinal now.
+        body = joined
     return body
+
+
+def _next_recurrence(body: Block, start: int) -> int:
+    """The ordinal of the first recurrence from `start` on that is one loop; behind all ops where there is none."""
+    ordinals = range(start, len(body.ops))
+    return next((ordinal for ordinal in ordinals if _is_lone(body.ops[ordinal])), len(body.ops))
+
+
+def _is_lone(op: Op) -> bool:
+    return op.name == "recurrence" and len(op.blocks) == 1
+
+
+def _with_second(body: Block, position: int) -> Block:
+    """`body` with the recurrence at this ordinal and the first that fits as one; itself where none does."""
+    first, behind = body.ops[position], body.ops[position + 1 :]
+    fitting = [op for op in behind if _fits(first, op)]
+    dependent = _dependents(first, behind) if fitting else frozenset()
+    second = next((op for op in fitting if op not in dependent), None)
+    if second is None:
+        return body
+    joined = _joined(first, second)
+    values = dict(zip((*first.results, *second.results), joined.results, strict=True))
+    early = [op for op in behind[: behind.index(second)] if op not in dependent]
+    moved = {first, second, *early}
+    late, values = replace_operands([op for op in behind if op not in moved], values)
+    results = tuple(values.get(value, value) for value in body.results)
+    return Block(body.parameters, (*body.ops[:position], *early, joined, *late), results)
 
 
 def _dependents(op: Op, behind: Sequence[Op]) -> frozenset[Op]:
     """Those of the ops `behind` that need a result of `op`; all behind one that binds symbols, which any may read."""
-    made, found = set(op.results), set[Op]()
+    made, dependents = set(op.results), set[Op]()
     for ordinal, other in enumerate(behind):
         if not made.isdisjoint(other.operands):
             if bound_symbols(other) or PRIMITIVES[other.name].effects:
-                return frozenset((*found, *behind[ordinal:]))
-            found.add(other)
+                return frozenset((*dependents, *behind[ordinal:]))
+            dependents.add(other)
             made.update(other.results)
-    return frozenset(found)
+    return frozenset(dependents)
 
 
 def _fits(first: Op, second: Op) -> bool:
-    """Whether two recurrences of a loop each are of the same sizes and types."""
-    return (
-        second.name == "recurrence"
-        and len(first.blocks) == len(second.blocks) == 1
-        and first.attributes == second.attributes
-        and first.result_types == second.result_types
-    )
+    """Whether `second` is a recurrence of one loop too, of the same sizes and types."""
+    return _is_lone(second) and first.attributes == second.attributes and first.result_types == second.result_types
 
 
 def _joined(first: Op, second: Op) -> Op:

@@ -8,6 +8,7 @@ from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.passes.loops.counted_loops import CountedLoop, replace_counted
 from onnxc.compiler.passes.loops.recurrences import is_recurrence
+from onnxc.compiler.passes.notes import note
 
 MOST_ROUNDS, MOST_OPS = 32, 512
 """Loops of more rounds, or of more ops in all of them, stay.
@@ -23,10 +24,11 @@ def unroll_loops(module: Module) -> Module:
 
 def _unrolled(loop: CountedLoop, build: Builder) -> tuple[Value, ...] | None:
     """body(0, x), body(1, body(0, x)), ...; each scanned value is those of all rounds joined"""
-    trips = loop.trips
-    if not isinstance(trips, int) or not 1 <= trips <= MOST_ROUNDS or trips * len(loop.body.ops) > MOST_OPS:
+    if is_recurrence(loop):
         return None
-    if is_recurrence(loop) or any(PRIMITIVES[op.name].kernel is None for op in loop.body.ops):
+    reason, trips = _reason_to_stay(loop), loop.trips
+    if reason or not isinstance(trips, int):
+        note("unroll_loops", f"the host drives a loop in each round: {reason}", build.location)
         return None
     carried, scanned = loop.initial, list[tuple[Value, ...]]()
     for iteration in range(trips):
@@ -38,3 +40,16 @@ def _unrolled(loop: CountedLoop, build: Builder) -> tuple[Value, ...] | None:
         build.concatenate([build.unsqueeze(value, (0,)) for value in rounds], 0)
         for rounds in zip(*scanned, strict=True)
     )
+
+
+def _reason_to_stay(loop: CountedLoop) -> str:
+    """Why a loop is not written out; nothing where it is."""
+    trips, ops = loop.trips, loop.body.ops
+    if not isinstance(trips, int):
+        return f"it has {trips} rounds, which only a call knows"
+    if not 1 <= trips <= MOST_ROUNDS:
+        return f"it has {trips} rounds, not 1 to {MOST_ROUNDS}"
+    if trips * len(ops) > MOST_OPS:
+        return f"it has {len(ops)} ops in each of {trips} rounds, more than {MOST_OPS} in all"
+    alone = next((op.name for op in ops if PRIMITIVES[op.name].kernel is None), None)
+    return "" if alone is None else f"no kernel computes {alone}"

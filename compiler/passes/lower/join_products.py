@@ -66,11 +66,11 @@ def _joined(body: Block, symbols: SymbolTable) -> Block:
     groups = {group[0].dot: group for group in _groups(body)}
     if not groups:
         return body
-    build, values = PassBuilder(symbols), dict[Value, Value]()
+    build, values, held = PassBuilder(symbols), dict[Value, Value](), dict[tuple[Value, ...], Value]()
     for op in body.ops:
         if op in groups:
             with build.at(op.location):
-                values |= _slices(groups[op], values.get(op.operands[0], op.operands[0]), build)
+                values |= _slices(groups[op], values.get(op.operands[0], op.operands[0]), held, build)
         if any(result in values for result in op.results):
             continue
         copy = _with_operands(op, values)
@@ -168,12 +168,19 @@ def _sum_type(group: Sequence[_Branch]) -> DType | None:
 # The one product
 
 
-def _slices(group: Sequence[_Branch], x: Value, build: PassBuilder) -> dict[Value, Value]:
-    """What stands for the end of each branch: the columns of one product."""
+def _slices(
+    group: Sequence[_Branch], x: Value, held: dict[tuple[Value, ...], Value], build: PassBuilder
+) -> dict[Value, Value]:
+    """What stands for the end of each branch: the columns of one product.
+
+    held: the weights that were joined before, so that layers which share theirs still do.
+    """
     dtype, first = _sum_type(group), group[0]
     assert dtype is not None, first
-    weights = build.constant(np.concatenate([branch.weights for branch in group], axis=1))
-    y = build.dot(x, weights, first.dot.text("equation"), dtype)
+    parts = tuple(branch.dot.operands[1] for branch in group)
+    if parts not in held:
+        held[parts] = build.constant(np.concatenate([branch.weights for branch in group], axis=1))
+    y = build.dot(x, held[parts], first.dot.text("equation"), dtype)
     if any(branch.bias is not None for branch in group):
         y = build.add(y, _columns([(branch, branch.bias) for branch in group], NO_BIAS, y, build))
     if any(branch.scale is not None for branch in group):

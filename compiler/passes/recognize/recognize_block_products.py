@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.block_weights import BlockWeights, Spread, block_weights
+from onnxc.compiler.passes.analysis.block_weights import BlockWeights, PerBlock, block_weights
 from onnxc.compiler.passes.notes import note_refusal
 
 LEAST_BLOCK = 16
@@ -89,12 +89,12 @@ def _matrix(weights: BlockWeights) -> _Matrix | Refusal:
     return _Matrix(codes, scales, zeros if zeros.any() else None, weights.dtype.bits, block)
 
 
-def _block(spread: Spread, depth: int) -> int:
+def _block(spread: PerBlock, depth: int) -> int:
     """How many neighbours along k have a scale or zero point in common."""
     return depth if spread.array.shape[1] == 1 else spread.blocks[1]
 
 
-def _fits(spread: Spread, shape: tuple[int, int]) -> bool:
+def _fits(spread: PerBlock, shape: tuple[int, int]) -> bool:
     """Whether there is one for each block; blocks are along k alone."""
     counts = [-(-size // block) for size, block in zip(shape, spread.blocks, strict=True)]
     pairs = zip(spread.array.shape, counts, strict=True)

@@ -19,7 +19,6 @@ from onnxc.compiler.passes.notes import note_refusal
 # An estimate: exporters write four steps at most (scale, shift, mean and deviation), and a longer chain folds in parts.
 LONGEST_CHAIN = 8
 
-
 BYTE = 8
 
 

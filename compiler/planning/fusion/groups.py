@@ -21,6 +21,14 @@ Reads = Callable[[Op, int, View], bool]
 Computes = Mapping[KernelKind, Sequence[int]]
 """For kinds beyond `INLINES_OPERANDS`: how much work for an element of each operand kernels do as they read it."""
 
+ReadsPadding = Callable[[Op, int], bool]
+"""Whether the kernel of an anchor reads what an operand, by its ordinal, is padded of, and has the padding itself."""
+
+
+def reads_no_padding(anchor: Op, ordinal: int) -> bool:
+    """The answer of a target whose kernels want padding in memory."""
+    return False
+
 
 @dataclass(eq=False)
 class Group:
