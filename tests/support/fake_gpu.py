@@ -58,13 +58,13 @@ def run_on_fake(model: ModelSource, options: CompileOptions) -> FakeRun:
 
 def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
     """What would be known of the kernels, had they been compiled."""
+    keys = [sha256(repr(source).encode()).hexdigest() for source in sources]
     return [
         DeviceKernel(
-            sha256(repr(source).encode()).hexdigest(), "kernel", b"\x7fELF" + f"{number:08}".encode(),
-            tuple(parameter.type for parameter in source.parameters), source.warps, 1, 0, 0, source.cooperative, 32, 0,
-            source.text,
+            key, "kernel", b"\x7fELF" + key.encode(), tuple(parameter.type for parameter in source.parameters),
+            source.warps, 1, 0, 0, source.cooperative, 32, 0, source.text,
         )
-        for number, source in enumerate(sources)
+        for key, source in zip(keys, sources, strict=True)
     ]  # fmt: skip
 
 
