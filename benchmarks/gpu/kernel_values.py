@@ -24,6 +24,7 @@ from tests.codegen_cpu.support import make
 from tests.codegen_gpu.kinds import KINDS
 
 __all__ = [
+    "FLOORS",
     "chosen_kinds",
     "distribution",
     "draw",

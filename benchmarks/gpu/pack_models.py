@@ -9,7 +9,7 @@ from onnx import GraphProto
 
 import onnxc
 from benchmarks.gpu.emitted import emitted
-from benchmarks.gpu.kernel_values import worst_error
+from benchmarks.gpu.kernel_values import FLOORS, worst_error
 from benchmarks.gpu.pack_file import Feed, PackedModel
 from benchmarks.gpu.skeletons import emptied
 from benchmarks.inputs import ModelSpec, make_inputs, read_manifest
@@ -42,8 +42,7 @@ _MANY = {"batch": 32, "sequence": 128, "past": 1024}
 OFFICIAL = 60
 """About so many of the official node cases, of which most are a kernel or two."""
 
-FLOORS = {"fp32": 1e-4, "bf16": 2e-2, "fp16": 2e-3}
-"""Errors that are never wrong, as parts of the largest magnitude: as in kernel_values.py."""
+_FLOORS = {"fp32": FLOORS["f32"], "bf16": FLOORS["bf16"], "fp16": FLOORS["f16"]}
 
 ALLOWED = 2.0
 """How often the error may be made that rounding after each op makes."""
@@ -126,7 +125,7 @@ def _bound(source: bytes, precision: str, feeds: Sequence[Feed]) -> float:
     lost = [
         worst_error(np.asarray(y), wanted[name]) for given, wanted in feeds for name, y in rounded.run(given).items()
     ]
-    return max(FLOORS[precision], ALLOWED * max(lost))
+    return max(_FLOORS[precision], ALLOWED * max(lost))
 
 
 def official_sample() -> list[Case]:
@@ -150,7 +149,7 @@ def official_models(
             artifact = _compiled(model.SerializeToString(), "fp32", architecture, compile_kernels)
         except UnsupportedError:
             continue
-        packed = PackedModel(f"case_{case.name}", "fp32", bound=max(FLOORS["fp32"], case.rtol))
+        packed = PackedModel(f"case_{case.name}", "fp32", bound=max(_FLOORS["fp32"], case.rtol))
         feeds[packed.name] = given
         found.append((packed, artifact))
     return found, feeds

@@ -166,6 +166,17 @@ def test_without_a_driver_it_says_so_once(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().err.count("no-cuda-driver") == 1
 
 
+def test_a_file_that_is_no_pack_is_named(
+    bench: FakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "PACK"
+    path.write_bytes(b"no zip")
+    monkeypatch.setattr(suite, "load_driver", lambda: bench.driver)
+    monkeypatch.setattr(sys, "argv", ["suite", "--pack", str(path)])
+    assert suite.main() == 1
+    assert capsys.readouterr().err == f"{path} is no pack: File is not a zip file\n"
+
+
 def test_errors_are_told_as_shares_of_their_bounds() -> None:
     rows: list[Row] = [
         {"name": f"x/{t}", "error_ratio": e, "bound": 0.5} for t, e in (("a", 0.1), ("a", 0.5), ("b", 0.0))
