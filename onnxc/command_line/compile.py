@@ -123,18 +123,21 @@ def compile_command(
             raise click.UsageError("--report and --stop-after are for artifacts")
         emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
         return
-    last = stop_after or STAGES[-1]
-    expect_one_file(options, output, last, weights_file=weights_file)
-    started = time.perf_counter()
-    noun = run_until(model, options, last)
+    expect_one_file(options, output, stop_after or STAGES[-1], weights_file=weights_file)
     if stop_after is not None:
-        write_text(text_of(noun), output)
-        return
-    assert isinstance(noun, Artifact), noun
-    path = output or model.with_suffix(".onnxc")
-    write_artifact(noun, path)
+        write_text(text_of(run_until(model, options, stop_after)), output)
+    else:
+        _compile_artifact(model, options, output or model.with_suffix(".onnxc"), report=report)
+
+
+def _compile_artifact(model: Path, options: CompileOptions, path: Path, *, report: bool) -> None:
+    """Writes the artifact, and prints how large it is and how long it took."""
+    started = time.perf_counter()
+    artifact = run_until(model, options, STAGES[-1])
+    assert isinstance(artifact, Artifact), artifact
+    write_artifact(artifact, path)
     if report:
-        print_parts(report_parts(noun.report))
+        print_parts(report_parts(artifact.report))
     click.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
 
 
