@@ -154,16 +154,16 @@ class _Blocks:
         def visit_word(word: Int, *carried: Reg) -> Sequence[Int]:
             loaded, k = load(word), f.add(first, f.mul(word, words.count))
             following: Sequence[Int] = carried
-            for place in range(words.count):
-                following = visit(f.add(k, place), words.floats(loaded, place, zeros), *following) or ()
+            for index in range(words.count):
+                following = visit(f.add(k, index), words.floats(loaded, index, zeros), *following) or ()
             return following
 
         def visit_rest() -> tuple[Reg, ...]:
             loaded, k = load(whole), f.mul(whole, words.count)
 
-            def step(place: Int, *carried: Reg) -> Sequence[Int] | None:
-                floats = words.floats(words.shifted(loaded, place), 0, zeros)
-                return visit(f.add(f.add(first, k), place), floats, *carried)
+            def step(index: Int, *carried: Reg) -> Sequence[Int] | None:
+                floats = words.floats(words.shifted(loaded, index), 0, zeros)
+                return visit(f.add(f.add(first, k), index), floats, *carried)
 
             return f.loop(0, f.sub(size, k), 1, step, carried)
 
@@ -198,8 +198,8 @@ class _Multiply:
         start = [f.constant(self.words.vector, 0)] * len(tile)
         sums = blocks.each_code(ordinal, vectors, zeros, self._add_products, start)
         scales = blocks.spread(self.packed.scales, ordinal, vectors)
-        for place, (address, total) in enumerate(zip(tile, sums, strict=True)):
-            sum_ = f.fma(total, scales[place % vectors], f.load(self.words.vector, address, align=64))
+        for ordinal, (address, total) in enumerate(zip(tile, sums, strict=True)):
+            sum_ = f.fma(total, scales[ordinal % vectors], f.load(self.words.vector, address, align=64))
             f.store(sum_, address, align=64)
 
     def _add_products(self, k: Int, floats: Sequence[Reg], *sums: Reg) -> list[Reg]:

@@ -60,25 +60,25 @@ class CodeWords:
         type = vector_type(self.word, self.lanes)
         return [f.load(type, address, align=word_bits(self.bits) // 8) for address in addresses]
 
-    def shifted(self, words: Sequence[Reg], place: Int) -> list[Reg]:
-        """The words with the code at a place, which only the run knows, in their lowest bits."""
+    def shifted(self, words: Sequence[Reg], index: Int) -> list[Reg]:
+        """The words with the code at an index, which only the run knows, in their lowest bits."""
         f = self.f
-        shift = f.splat(f.convert("trunc", f.mul(place, self.bits), self.word), self.lanes)
+        shift = f.splat(f.convert("trunc", f.mul(index, self.bits), self.word), self.lanes)
         return [register(f.lshr(word, shift)) for word in words]
 
-    def floats(self, words: Sequence[Reg], place: int, zeros: Sequence[Reg]) -> list[Reg]:
-        """The code at a place of each word as a float, less its zero point where there are any."""
-        values = [self._float(word, place) for word in words]
+    def floats(self, words: Sequence[Reg], index: int, zeros: Sequence[Reg]) -> list[Reg]:
+        """The code at an index of each word as a float, less its zero point where there are any."""
+        values = [self._float(word, index) for word in words]
         return [self.f.fsub(x, zero) for x, zero in zip(values, zeros, strict=True)] if zeros else values
 
-    def _float(self, word: Reg, place: int) -> Reg:
+    def _float(self, word: Reg, index: int) -> Reg:
         f, width, bits = self.f, word_bits(self.bits), self.bits
         if self.count == 1:
             return f.convert("sitofp", f.convert("sext", word, vector_type("i32", self.lanes)), self.vector)
         if self.lanes == 1 << TABLE_BITS and self.target.has("avx512f"):
-            low = register(f.lshr(word, place * bits)) if place else word
+            low = register(f.lshr(word, index * bits)) if index else word
             return f.intrinsic("llvm.x86.avx512.permvar.sf.512", self.vector, self._table(), low)
-        signed = f.ashr(f.shl(word, width - bits * (place + 1)), width - bits)
+        signed = f.ashr(f.shl(word, width - bits * (index + 1)), width - bits)
         return f.convert("sitofp", signed, self.vector)
 
     def _table(self) -> Reg:

@@ -60,12 +60,12 @@ def find_caches(function: Function) -> tuple[Cache, ...]:
     for op in function.body.ops:
         for operand in op.operands:
             users.setdefault(operand, []).append(op)
-    found: dict[Value, Cache] = {}
+    caches: dict[Value, Cache] = {}
     for result in function.body.results:
         cache = _cache(result, function.body, users)
         if cache is not None:
-            found.setdefault(cache.past, cache)
-    return tuple(found.values())
+            caches.setdefault(cache.past, cache)
+    return tuple(caches.values())
 
 
 def _cache(present: Value, body: Block, users: Mapping[Value, Sequence[Op]]) -> Cache | None:

@@ -76,19 +76,19 @@ def _one_row_ops(body: Block, logits: Value) -> Mapping[Op, OperandAxes]:
             users.setdefault(operand, []).append(op)
     for result in body.results:
         users.setdefault(result, []).append(None)
-    found: dict[Op, OperandAxes] = {}
+    operand_axes: dict[Op, OperandAxes] = {}
     if users[logits] != [None]:
-        return found
+        return operand_axes
     wanted = {logits}
     for op in reversed(body.ops):
         if len(op.results) != 1 or op.result not in wanted:
             continue
-        others = [user for user in users[op.result] if user not in found]
+        others = [user for user in users[op.result] if user not in operand_axes]
         axes = _operand_axes(op) if not others or op.result == logits else None
         if axes is not None:
-            found[op] = axes
+            operand_axes[op] = axes
             wanted.update(value for value, axis in zip(op.operands, axes, strict=True) if axis is not None)
-    return found
+    return operand_axes
 
 
 def _operand_axes(op: Op) -> OperandAxes | None:

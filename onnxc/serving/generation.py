@@ -17,7 +17,7 @@ from onnxc.serving.statistics import Durations, Statistics
 __all__ = ["MOST_TOKENS", "GenerateRequest", "TokensFace", "read_generate_request"]
 
 MOST_TOKENS = 32768
-"""Of a sequence, where the model does not say: a client must not be able to take all memory."""
+"""The most tokens of a sequence, also where the model has more positions: no client may take all memory."""
 
 DEFAULT_NEW_TOKENS = 16
 
@@ -54,12 +54,12 @@ def _noted(tokens: Iterator[int], statistics: Statistics) -> Iterator[int]:
     statistics.answered(1, took.infer_ns, 0, took)
 
 
-def read_generate_request(told: Mapping[str, object]) -> GenerateRequest:
+def read_generate_request(request: Mapping[str, object]) -> GenerateRequest:
     """The request that a JSON object is: `tokens`, and parameters beside it or in `parameters`."""
-    inner = told.get("parameters", {})
+    inner = request.get("parameters", {})
     if not isinstance(inner, dict):
         raise InputError("parameters is no object", code="malformed-request")
-    values = {name: value for name, value in {**told, **inner}.items() if name not in PASSED_OVER}
+    values = {name: value for name, value in {**request, **inner}.items() if name not in PASSED_OVER}
     unknown = [name for name in values if name not in KNOWN]
     if unknown:
         message = f"{unknown[0][:100]!r} is no parameter; they are {', '.join(KNOWN)}"
@@ -73,7 +73,7 @@ def read_generate_request(told: Mapping[str, object]) -> GenerateRequest:
     )
     count = _integer(values, "max_new_tokens", DEFAULT_NEW_TOKENS)
     prompt, stop = (_integers(values, name) for name in ("tokens", "stop"))
-    return GenerateRequest(prompt, count, stop, options, str(told.get("id", "")))
+    return GenerateRequest(prompt, count, stop, options, str(request.get("id", "")))
 
 
 def _number(values: Mapping[str, object], name: str, default: float) -> float:

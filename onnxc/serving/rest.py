@@ -280,8 +280,8 @@ async def _events(
             return
 
 
-def _event(told: Mapping[str, object]) -> bytes:
-    return b"data: " + orjson.dumps(told) + b"\n\n"
+def _event(content: Mapping[str, object]) -> bytes:
+    return b"data: " + orjson.dumps(content) + b"\n\n"
 
 
 def _open_endpoint(service: Service, handler: Handler) -> Endpoint:

@@ -85,7 +85,7 @@ def _dtype(info: TensorInfo) -> DType:
 
 
 def _shape(info: TensorInfo, axis: int, batch: int) -> tuple[int, ...]:
-    """The shape without rows: the first size is the batch, the others are numbers of the model."""
+    """The shape without rows: the first size is the batch, the others are fixed by the model."""
     assert info.shape is not None, info
     sizes = [batch if other == 0 and isinstance(size, str) else size for other, size in enumerate(info.shape)]
     sizes[axis] = 0

@@ -8,9 +8,10 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe
 from onnxc.runtime.artifact import Artifact, write_artifact
+from onnxc.runtime.decoding.arguments import as_integer, as_integers, expect_tokens
 from onnxc.runtime.decoding.description import Description
 from onnxc.runtime.decoding.sampling import Sampler, SamplingOptions
-from onnxc.runtime.decoding.session import Session, as_integers, expect_tokens
+from onnxc.runtime.decoding.session import Session
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
@@ -38,7 +39,8 @@ class Decoder:
     ) -> None:
         self._executable, self._sampler, self._description = executable, sampler, description
         self._artifact = artifact
-        self._max_length = _least(_positive("max_length", max_length), description.longest)
+        limits = (None if max_length is None else as_integer("max_length", max_length, 1), description.longest)
+        self._max_length = min((limit for limit in limits if limit is not None), default=None)
 
     def __repr__(self) -> str:
         caches = len(self._description.caches)
@@ -65,9 +67,9 @@ class Decoder:
         capacity: for how many tokens there is memory from the start; it grows when it is full. inputs: by name, what
         the model reads beside the tokens, such as the states of an encoder.
         """
-        batch_size = _positive("batch", batch) or 1
-        room = capacity if capacity == 0 else _positive("capacity", capacity) or 0
-        return Session(self._executable, self._description, batch_size, room, self._max_length, inputs or {})
+        batch_size, room = as_integer("batch", batch, 1), as_integer("capacity", capacity, 0)
+        given = {} if inputs is None else inputs
+        return Session(self._executable, self._description, batch_size, room, self._max_length, given)
 
     def sampler(
         self,
@@ -123,7 +125,7 @@ class Decoder:
         """As `generate`, the tokens being picked by `sampler`."""
         tokens = _prompt(prompt)
         expect_tokens(tokens, self.vocabulary)
-        count = _positive("max_new_tokens", max_new_tokens) or 1
+        count, ends = as_integer("max_new_tokens", max_new_tokens, 1), _stop_tokens(stop)
         # The last token is given, not fed.
         total = tokens.size + count - 1
         if self._max_length is not None and total > self._max_length:
@@ -132,7 +134,7 @@ class Decoder:
             )
             raise InputError(message, code="sequence-length")
         session = self.session(capacity=min(total, tokens.size + ROOM), inputs=inputs)
-        return _generated(session, sampler, tokens, count, frozenset(stop))
+        return _generated(session, sampler, tokens, count, ends)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file that `onnxc.load_decoder` reads; the same bytes for the same model and options."""
@@ -165,14 +167,8 @@ def _prompt(prompt: object) -> np.ndarray:
     return tokens
 
 
-def _least(*numbers: int | None) -> int | None:
-    return min((number for number in numbers if number is not None), default=None)
-
-
-def _positive(option: str, value: object) -> int | None:
-    """The option, if it is given: an integer of at least 1."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{option} is {value!r}, expected an integer of at least 1", code="session-option")
-    return int(value)
+def _stop_tokens(stop: object) -> frozenset[int]:
+    """The tokens that end a sequence."""
+    if not isinstance(stop, Collection) or not all(isinstance(token, int | np.integer) for token in stop):
+        raise InputError(f"stop is {stop!r:.100}, expected a collection of tokens", code="session-option")
+    return frozenset(map(int, stop))

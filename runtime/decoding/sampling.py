@@ -1,12 +1,12 @@
 """What picks the next token: options that are checked once, and the native code that draws by them."""
 
-import math
 import random
 from dataclasses import dataclass
 
 import numpy as np
 
-from onnxc.runtime.arrays import import_array
+from onnxc.runtime.arrays import describe, import_array
+from onnxc.runtime.decoding.arguments import as_integers, expect_tokens
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 
@@ -15,6 +15,9 @@ __all__ = ["Sampler", "SamplingOptions"]
 SEEN_MULTIPLE = 64
 """Tokens that were seen are passed in so many, the first again for those that are too few: calls of a shape that was
 there before take 10 microseconds in place of 60."""
+
+
+SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,10 @@ class SamplingOptions:
     def __post_init__(self) -> None:
         penalty = self.repetition_penalty
         for name, holds, expected in (
-            ("temperature", _is_number(self.temperature) and self.temperature >= 0, "a number of at least 0"),
+            ("temperature", _is_number(self.temperature) and self.temperature >= 0, "a number from 0 to 3.4e38"),
             ("top_k", _is_integer(self.top_k) and 0 <= self.top_k < 1 << 63, "an integer of at least 0"),
             ("top_p", _is_number(self.top_p) and 0 < self.top_p <= 1, "a number above 0, at most 1"),
-            ("repetition_penalty", _is_number(penalty) and penalty > 0, "a number above 0"),
+            ("repetition_penalty", _is_number(penalty) and penalty > 0, "a number above 0, at most 3.4e38"),
             ("seed", _is_integer(self.seed), "an integer"),
         ):
             if not holds:
@@ -48,11 +51,19 @@ class SamplingOptions:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    # Integers of Python's may be too large for a float.
+    return bool(-LARGEST <= value <= LARGEST)
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _in_f32(value: float) -> np.float32:
+    """The number in f32; one too small for it is the smallest that is not 0, which would mean another thing."""
+    return np.float32(max(value, SMALLEST) if value else 0)
 
 
 class Sampler:
@@ -60,12 +71,8 @@ class Sampler:
 
     def __init__(self, executable: Executable, options: SamplingOptions) -> None:
         self._executable, self._options = executable, options
-        self._random = random.Random(options.seed)
-        temperature, penalty = np.float32(options.temperature), np.float32(options.repetition_penalty)
-        # A temperature that f32 has no number for is the smallest: 0 would mean another thing.
-        if options.temperature and not temperature:
-            temperature = np.finfo(np.float32).tiny
-        self._temperature, self._penalty = temperature, penalty
+        self._random = random.Random(int(options.seed))
+        self._temperature, self._penalty = _in_f32(options.temperature), _in_f32(options.repetition_penalty)
         self._top_k, self._top_p = np.int64(options.top_k), np.float64(options.top_p)
 
     def pick(self, logits: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
@@ -75,17 +82,27 @@ class Sampler:
         """
         logits = import_array(logits, np.dtype(np.float32), "logits", "f32[batch, vocabulary]")
         batch = logits.shape[0] if logits.ndim else 0
-        if seen is None or self._penalty == 1 or not seen.size:
-            seen = np.empty((batch, 0), np.int64)
+        before = np.empty((batch, 0), np.int64) if seen is None or self._penalty == 1 else _checked(seen, logits)
         uniform = np.array([self._random.random() for _ in range(batch)]).reshape(batch, 1)
         tokens = self._executable(
-            logits, self._temperature, self._top_k, self._top_p, self._penalty, _padded(seen), uniform
+            logits, self._temperature, self._top_k, self._top_p, self._penalty, _padded(before), uniform
         )
         assert isinstance(tokens, np.ndarray), tokens
         if (tokens < 0).any():
             message = "no token can be drawn: the logits are not finite"
             raise InputError(message, code="logits-not-finite")
         return tokens
+
+
+def _checked(seen: object, logits: np.ndarray) -> np.ndarray:
+    """The tokens that were seen, for each row of the logits as many, all of the vocabulary."""
+    expected = f"tokens [{logits.shape[0]}, count]"
+    tokens = as_integers(seen, "seen", expected)
+    if tokens.ndim != 2 or len(tokens) != len(logits):
+        raise InputError(f"seen is {describe(tokens)}, expected {expected}", code="session-tokens")
+    if tokens.size:
+        expect_tokens(tokens, logits.shape[1])
+    return tokens
 
 
 def _padded(seen: np.ndarray) -> np.ndarray:

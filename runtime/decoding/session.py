@@ -5,14 +5,15 @@ from threading import Lock
 
 import numpy as np
 
-from onnxc.runtime.arrays import describe, import_array
+from onnxc.runtime.arrays import describe
+from onnxc.runtime.decoding.arguments import as_integer, as_integers, expect_tokens
 from onnxc.runtime.decoding.cache_memory import CacheMemory
 from onnxc.runtime.decoding.description import Description
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 
-__all__ = ["Session", "as_integers", "expect_tokens"]
+__all__ = ["Session"]
 
 
 class Session:
@@ -78,7 +79,7 @@ class Session:
     def truncate(self, length: int) -> None:
         """Forgets what stands behind the first `length` tokens. It takes no time, as memory stays."""
         with self._lock:
-            if not 0 <= _integer("length", length) <= self._length:
+            if as_integer("length", length, 0) > self._length:
                 message = f"length is {length}, and the session has {self._length} tokens"
                 raise InputError(message, code="session-option")
             self._length, self._mask = length, self._mask[:, :length]
@@ -155,23 +156,10 @@ class Session:
         return counts
 
 
-def as_integers(value: object, what: str, expected: str) -> np.ndarray:
-    """The integers that a caller has passed, in any type of NumPy's, or as a list."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biu":
-        return value.astype(np.int64)
-    return import_array(value, np.dtype(np.int64), what, expected)
-
-
-def expect_tokens(tokens: np.ndarray, vocabulary: int | None) -> None:
-    """Raises InputError for a token that is not in the vocabulary."""
-    low, high = int(tokens.min()), int(tokens.max())
-    if low < 0 or (vocabulary is not None and high >= vocabulary):
-        known = "0 or more" if vocabulary is None else f"from 0 to {vocabulary - 1}"
-        raise InputError(f"there is no token {low if low < 0 else high}; tokens are {known}", code="token-range")
-
-
-def _other_inputs(description: Description, inputs: Mapping[str, object]) -> dict[str, object]:
+def _other_inputs(description: Description, inputs: object) -> dict[str, object]:
     """The inputs that the caller gives once for a session, all that there are and no others."""
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"inputs is {inputs!r:.100}, expected arrays by name", code="session-inputs")
     missing = [name for name in description.others if name not in inputs]
     unknown = [name for name in inputs if name not in description.others]
     if missing or unknown:
@@ -180,9 +168,3 @@ def _other_inputs(description: Description, inputs: Mapping[str, object]) -> dic
         ]
         raise InputError(f"what a session is given {' and '.join(parts)}", code="session-inputs")
     return dict(inputs)
-
-
-def _integer(what: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"{what} is {value!r}, expected an integer", code="session-option")
-    return int(value)

@@ -74,8 +74,8 @@ def test_whole_numbers_are_exact(rows: int) -> None:
         return ir.block_product(x, ir.constant(codes), ir.constant(np.full((40, 1), 3, np.float32)), None, 4, 32)
 
     x = np.tile(np.array([2, 5], np.float32), (rows, 16))
-    (found,) = Native(make([f"f32[{rows}, 32]"], build), HOST)(x)
-    assert found.tolist() == [[16 * 3 * (2 * 7 - 8 * 5)] * 40] * rows
+    (y,) = Native(make([f"f32[{rows}, 32]"], build), HOST)(x)
+    assert y.tolist() == [[16 * 3 * (2 * 7 - 8 * 5)] * 40] * rows
 
 
 def test_what_follows_joins_the_kernel_and_rows_have_any_axes() -> None:

@@ -116,6 +116,17 @@ def test_caches_are_kept_in_the_type_that_a_lower_precision_reads_them_in() -> N
     assert [sum(buffer.kind == "input" for buffer in read) for read in attention] == [2, 2]
 
 
+@pytest.mark.parametrize(("read", "dtype"), [("embedded", "bf16"), ("past", "f32")])
+def test_a_cache_is_narrower_only_if_nothing_reads_it_as_it_is(read: str, dtype: str) -> None:
+    rounded = "half = Cast <to = 16> (present) single = Cast <to = 1> (half) counted = Mul (single,"
+    text = summing().replace("counted = Mul (present,", rounded)
+    text = text.replace("row = Add (spread, sum)", f"other = ReduceSum ({read}, one) both = Add (sum, other)")
+    text = text.replace("logits = MatMul", "row = Add (spread, both) logits = MatMul")
+    plan, _ = plan_decoder(model_from_text(text), make_options())
+    types = {value.producer.name: str(value.type) for value in plan.function.body.parameters}
+    assert types["past"] == f"{dtype}[batch, capacity, 2]"
+
+
 def test_a_decoder_is_saved_and_loaded(gpt: Decoder, tmp_path: Path) -> None:
     file = tmp_path / "gpt.onnxc"
     gpt.save(file)
@@ -139,9 +150,9 @@ def test_a_file_without_a_decoder_or_with_a_damaged_one_is_refused(sums: Decoder
     said = artifact.provenance["decoder"]
     assert isinstance(said, dict)
     changes = ({"caches": {"past": 9}}, {"length": "x"}, {"lengths": -1}, {"logits": "z"}, {"vocabulary": "1"})
-    wrong: list[dict[str, JsonValue]] = [{"decoder": {**said, **changed}} for changed in changes]
-    for told in (*wrong, {"sampler": ["?"]}, {"sampler": "AA=="}, {"decoder": 4}):
-        write_artifact(replace(artifact, provenance={**artifact.provenance, **told}), damaged)
+    wrong: list[dict[str, JsonValue]] = [{"decoder": {**said, **change}} for change in changes]
+    for changed in (*wrong, {"sampler": ["?"]}, {"sampler": "AA=="}, {"decoder": 4}):
+        write_artifact(replace(artifact, provenance={**artifact.provenance, **changed}), damaged)
         with pytest.raises(onnxc.DeviceError) as failed:
             onnxc.load_decoder(damaged)
         assert failed.value.code == "decoder-damaged"

@@ -34,16 +34,16 @@ def test_tokens_come_as_often_as_they_are_likely(
     sums: Decoder, options: dict[str, float], probabilities: list[float]
 ) -> None:
     count = 1000
-    found = drawn(sums, count, seed=5, **{"temperature": 1.0, **options})
+    counts = drawn(sums, count, seed=5, **{"temperature": 1.0, **options})
     expected = np.array(probabilities) * count
-    assert not found[expected == 0].any()
+    assert not counts[expected == 0].any()
     # Five standard deviations of a count are at most 79.
-    assert abs(found - expected).max() <= 5 * np.sqrt(count / 4)
+    assert abs(counts - expected).max() <= 5 * np.sqrt(count / 4)
 
 
 def test_tokens_as_likely_as_the_last_of_the_likeliest_may_be_drawn_too(sums: Decoder) -> None:
-    found = drawn(sums, 200, np.array([[1, 0, 1, 1, 0]], np.float32), temperature=1.0, top_k=2)
-    assert (found > 0).tolist() == [True, False, True, True, False]
+    counts = drawn(sums, 200, np.array([[1, 0, 1, 1, 0]], np.float32), temperature=1.0, top_k=2)
+    assert (counts > 0).tolist() == [True, False, True, True, False]
 
 
 def test_rows_are_drawn_apart(sums: Decoder) -> None:
@@ -71,3 +71,17 @@ def test_logits_that_are_no_numbers_are_refused(sums: Decoder) -> None:
     with pytest.raises(onnxc.InputError, match="not finite") as caught:
         sums.sampler(temperature=1.0).pick(logits)
     assert caught.value.code == "logits-not-finite"
+
+
+@pytest.mark.parametrize(("seen", "code"), [([1], "session-tokens"), ([[5]], "token-range"), ([[-1]], "token-range")])
+def test_seen_tokens_that_there_cannot_be(sums: Decoder, seen: list[object], code: str) -> None:
+    with pytest.raises(onnxc.InputError) as caught:
+        sums.sampler(repetition_penalty=2.0).pick(LOGITS, np.array(seen))
+    assert caught.value.code == code
+
+
+def test_options_too_small_for_f32_are_the_smallest_there_are(sums: Decoder) -> None:
+    # A penalty that were 0 in f32 would leave nothing that can be drawn.
+    rows = np.array([[0, 1, 2, 1, 0]], np.float32)
+    assert sums.sampler(repetition_penalty=1e-60).pick(rows, np.array([[1]])).tolist() == [1]
+    assert sums.sampler(temperature=1e-60).pick(rows).tolist() == [2]

@@ -96,6 +96,11 @@ def test_a_beam_search_makes_sequences_copies_of_others(sums: Decoder) -> None:
     session.feed([[0], [1], [3]])
     session.reorder([2, 2, 0])
     assert session.feed([1, 0, 0]).tolist() == [[3, 0, 3, 6, 0], [2, 1, 3, 4, 2], [0, 2, 2, 0, 4]]
+    # What does not count goes with its sequence.
+    padded = sums.session(batch=2)
+    padded.feed([[4, 0], [1, 1]], mask=[[0, 1], [1, 1]])
+    padded.reorder([1, 0])
+    assert padded.feed([0, 0]).tolist() == [[2, 1, 3, 4, 2], [0, 2, 2, 0, 4]]
 
 
 def test_what_is_cut_off_is_forgotten(sums: Decoder) -> None:
@@ -114,11 +119,21 @@ def test_positions_and_the_mask_are_made_where_the_model_asks_for_them(places: D
     padded = places.session(batch=2)
     assert padded.feed([[0, 0, 1], [0, 1, 1]], mask=[[0, 0, 1], [1, 1, 1]]).tolist() == [[0, 1, 2, 3], [2, 3, 2, 3]]
     assert padded.feed([[0], [0]]).tolist() == [[1, 2, 3, 4], [3, 4, 3, 4]]
+    # The position of padding is one that there is.
+    assert places.session(batch=2).feed([[0], [0]], mask=[[0], [1]]).tolist() == [[0, 0, 0, 1], [0, 1, 0, 1]]
 
 
 def test_the_model_says_how_many_tokens_and_positions_there_are(gpt: Decoder, places: Decoder) -> None:
     assert (gpt.vocabulary, gpt.max_length) == (builders.VOCABULARY, builders.POSITIONS)
     assert (places.vocabulary, places.max_length) == (5, 9)
+
+
+def test_all_positions_are_used_and_no_memory_is_for_more(places: Decoder) -> None:
+    # The logits are 8, 9, 8, 9.
+    assert list(places.generate([1] * 9, 1)) == [1]
+    session = places.session()
+    session.feed([1])
+    assert session.capacity == 9
 
 
 def test_a_call_that_fails_has_changed_nothing(places: Decoder) -> None:
@@ -156,10 +171,13 @@ def test_tokens_and_masks_that_cannot_be_fed(sums: Decoder, tokens: object, mask
     ("options", "code"),
     [
         ({"batch": 0}, "session-option"),
+        ({"batch": None}, "session-option"),
+        ({"capacity": 0.0}, "session-option"),
         ({"capacity": -1}, "session-option"),
         ({"capacity": 1 << 50}, "out-of-memory"),
         ({"capacity": 1 << 70}, "out-of-memory"),
         ({"inputs": {"x": 1}}, "session-inputs"),
+        ({"inputs": [1]}, "session-inputs"),
     ],
 )
 def test_sessions_that_there_cannot_be(sums: Decoder, options: dict[str, object], code: str) -> None:
@@ -185,7 +203,12 @@ def test_rows_and_lengths_that_a_session_does_not_have(sums: Decoder) -> None:
         ([1] * 8, {"max_new_tokens": 3}, "sequence-length"),
         ([1], {"max_new_tokens": 0}, "session-option"),
         ([1], {"temperature": -1.0}, "sampling-option"),
+        ([1], {"max_new_tokens": None}, "session-option"),
+        ([1], {"stop": 3}, "session-option"),
+        ([1], {"stop": "3"}, "session-option"),
         ([1], {"temperature": float("nan")}, "sampling-option"),
+        ([1], {"temperature": 10**400}, "sampling-option"),
+        ([1], {"temperature": 1e300}, "sampling-option"),
         ([1], {"top_k": 0.5}, "sampling-option"),
         ([1], {"top_p": 0.0}, "sampling-option"),
         ([1], {"repetition_penalty": 0.0}, "sampling-option"),

@@ -111,6 +111,25 @@ def test_what_a_kernel_could_not_read_is_left_with_a_reason() -> None:
     assert notes == ["scales of weights of few bits are for 1 elements, not 16 at least"]
 
 
+def test_scales_of_blocks_of_columns_and_zero_points_of_other_blocks_are_left_with_a_reason() -> None:
+    codes = RANDOM.integers(-8, 8, (2 * BLOCK, K)).astype(np.int8)
+
+    def by_columns(b: Builder, x: Value) -> Value:
+        scales = repeated(b, np.array([[2], [3]], np.float32), 0)
+        return b.dot(x, b.mul(b.cast(b.constant(codes), F32), b.broadcast_to(scales, codes.shape)), "mk,nk->mn")
+
+    def by_other_blocks(b: Builder, x: Value) -> Value:
+        zeros = RANDOM.integers(1, 8, (len(codes), 2, 1)).astype(np.float32)
+        apart = b.reshape(b.broadcast_to(b.constant(zeros), (len(codes), 2, K // 2)), codes.shape)
+        scales = repeated(b, RANDOM.uniform(0.1, 1, (len(codes), K // BLOCK)).astype(np.float32), 1)
+        return b.dot(x, b.mul(b.sub(b.cast(b.constant(codes), F32), apart), scales), "mk,nk->mn")
+
+    for make in (by_columns, by_other_blocks):
+        (op,), notes = products(make)
+        assert op.name == "dot"
+        assert notes == ["scales and zero points of weights of few bits are not those of the same blocks along k"]
+
+
 def test_a_scale_that_is_not_finite_is_left_with_a_reason() -> None:
     infinite = np.where(np.arange(SCALES.size).reshape(SCALES.shape) == 0, np.float32(np.inf), SCALES)
 

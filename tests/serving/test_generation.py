@@ -37,10 +37,10 @@ def test_generate_stream_gives_each_token_as_an_event(server: LiveServer) -> Non
     assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     *events, rest = data.decode().split("\n\n")
     assert (len(events), rest) == (4, "")
-    told = [json.loads(event.removeprefix("data: ")) for event in events]
+    contents = [json.loads(event.removeprefix("data: ")) for event in events]
     _, at_once = posted(server, f"{PATH}/generate", json.loads(body))
-    assert at_once == {**SHARED, "tokens": [each.pop("token") for each in told]}
-    assert told == [SHARED] * 4
+    assert at_once == {**SHARED, "tokens": [each.pop("token") for each in contents]}
+    assert contents == [SHARED] * 4
 
 
 def test_a_client_that_goes_away_ends_its_stream(server: LiveServer) -> None:

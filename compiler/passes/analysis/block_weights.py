@@ -24,9 +24,9 @@ FLOATS = ("f32", "f16", "bf16")
 
 @dataclass(frozen=True)
 class Spread:
-    """Numbers that are one for several elements of a matrix: [rows or 1, columns or 1], or blocks along one axis.
+    """Scales or zero points of several elements of a matrix each: [rows or 1, columns or 1], or blocks along one axis.
 
-    blocks: for each axis how many elements have a number in common; an axis of size 1 has it for all.
+    blocks: for each axis how many elements of the matrix have one in common; an axis of size 1 has it for all.
     """
 
     array: np.ndarray
@@ -142,7 +142,7 @@ def _broadcast(op: Op) -> Spread | None:
 
 
 def _repeated(op: Op) -> Spread | None:
-    """[..., blocks, block, ...] as [..., blocks * block, ...], of what is one number for each block."""
+    """[..., blocks, block, ...] as [..., blocks * block, ...], of what is one element for each block."""
     inner, before, after = _spread(op.operands[0]), op.operands[0].shape, op.result.shape
     if inner is None or set(inner.blocks) != {1} or len(before) != len(after) + 1:
         return None

@@ -23,8 +23,8 @@ def hold(op: Op, build: Rewriter) -> Outcome:
 
 def _held(value: Value, build: Rewriter) -> Value:
     """`value` as a constant; as it is where it is no broadcast of one number."""
-    number = constant_of(unbroadcast(value)[0])
+    uniform = constant_of(unbroadcast(value)[0])
     shape = [size for size in value.shape if isinstance(size, int)]
-    if number is None or number.ndim or len(shape) < value.rank:
+    if uniform is None or uniform.ndim or len(shape) < value.rank:
         return value
-    return build.constant(np.full(shape, number))
+    return build.constant(np.full(shape, uniform))

@@ -90,12 +90,12 @@ def _matrix(weights: BlockWeights) -> _Matrix | Refusal:
 
 
 def _block(spread: Spread, depth: int) -> int:
-    """How many neighbours along k have a number in common."""
+    """How many neighbours along k have a scale or zero point in common."""
     return depth if spread.array.shape[1] == 1 else spread.blocks[1]
 
 
 def _fits(spread: Spread, shape: tuple[int, int]) -> bool:
-    """Whether there is a number for each block; blocks are along k alone."""
+    """Whether there is one for each block; blocks are along k alone."""
     counts = [-(-size // block) for size, block in zip(shape, spread.blocks, strict=True)]
     pairs = zip(spread.array.shape, counts, strict=True)
     return spread.blocks[0] == 1 and all(count in (1, wanted) for count, wanted in pairs)
