@@ -4,6 +4,7 @@ import ctypes
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -83,9 +84,7 @@ def calibration(bench: Bench) -> Iterator[Row]:
     rows.append(attempt("launches", lambda: _launch_costs(bench)))
     rows.append(attempt("bare launches", lambda: _bare_launches(bench)))
     for dtype, precision, unit in PRODUCTS:
-        rows.append(
-            attempt(f"product {dtype} {precision}", lambda d=dtype, p=precision, u=unit: _product(bench, d, p, u))
-        )  # type: ignore[misc]
+        rows.append(attempt(f"product {dtype} {precision}", partial(_product, bench, dtype, precision, unit)))
     yield from rows
     yield attempt("calibration", lambda: {"architecture": bench.target.name, "entry": entry_of(bench, rows)})
 
@@ -222,7 +221,7 @@ def _native(bench: Bench, runner: PlanRunner) -> Callable[[], None]:
 
 
 def _host_seconds(bench: Bench, call: Callable[[], None], rounds: int) -> float:
-    """The best time of the host for a call, the device being idle before."""
+    """The median time of the host for a call, the device being idle before."""
     call()
     times = []
     for _ in range(rounds):
@@ -237,12 +236,12 @@ def _host_seconds(bench: Bench, call: Callable[[], None], rounds: int) -> float:
 def _bare_launches(bench: Bench) -> Row:
     """Launches in a graph, each waiting for the one before: of nothing, and of one load."""
     kernels = bench.compile([_EMPTY, _ONE_LOAD])
-    loaded, place = bench.load(kernels), bench.buffer(256)
-    bench.kept += [loaded, place]
+    loaded, memory = bench.load(kernels), bench.buffer(256)
+    bench.kept += [loaded, memory]
     count = LAUNCHES[bench.size]
     seconds = []
     for kernel, function in zip(kernels, loaded.functions, strict=True):
-        launch = PlanRunner.bare_launch(bench, kernel, function, place.address)
+        launch = PlanRunner.bare_launch(bench, kernel, function, memory.address)
 
         def several(stream: int, launch: Callable[[int], None] = launch) -> None:
             for _ in range(count):

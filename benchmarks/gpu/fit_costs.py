@@ -125,11 +125,11 @@ def _measured(row: Row) -> Measured:
     return Measured(str(row["name"]), products, tuple(_candidate(each) for each in tried if "tile" in each))
 
 
-def _candidate(told: Mapping[str, object]) -> Candidate:
-    tile = told["tile"]
+def _candidate(row: Mapping[str, object]) -> Candidate:
+    tile = row["tile"]
     assert isinstance(tile, Sequence)
-    warps = Warps(int(str(told["warps"])), int(str(told["stages"])))
+    warps = Warps(int(str(row["warps"])), int(str(row["stages"])))
     return Candidate(
-        str(told["schedule"]), Tile(*map(int, tile)), warps, int(str(told["split"])), str(told["operands"]),
-        float(str(told["seconds"])),
+        str(row["schedule"]), Tile(*map(int, tile)), warps, int(str(row["split"])), str(row["operands"]),
+        float(str(row["seconds"])),
     )  # fmt: skip

@@ -11,18 +11,15 @@ import argparse
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.gpu.emitted import emitted
 from benchmarks.gpu.stub_driver import StubDriver
 from benchmarks.inputs import ModelSpec, read_manifest, size_of
-from onnxc.compiler.back_ends import back_end
-from onnxc.compiler.codegen_gpu.emit import emit
-from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import ModelSource, make_options
-from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.executable import DeviceExecutable
@@ -36,7 +33,7 @@ MODELS = ("bert_base", "resnet50", "gpt2_decode", "llama_small_decode")
 # Calls of a round, whose median is taken, and rounds, of whose medians the least is.
 CALLS, ROUNDS = 60, 5
 
-# The functions of which the table tells how often a growing call needs them.
+# The functions that the table counts in each growing call, and their columns.
 WATCHED = {"cuMemAlloc_v2": "allocations", "cuStreamSynchronize": "waits", "cuGraphInstantiateWithFlags": "captures"}
 
 
@@ -51,7 +48,7 @@ class Stubbed:
 
 @dataclass(frozen=True)
 class HostCost:
-    """A row of the table: microseconds of the thread in a call, and what `WATCHED` tells of each growing call."""
+    """A row of the table: microseconds of the thread in a call, and what of `WATCHED` a growing call needs."""
 
     model: str
     inputs: int
@@ -65,44 +62,38 @@ class HostCost:
 def on_stub(model: ModelSource, precision: str = "bf16") -> Stubbed:
     """The model compiled but for its kernels, on the stub."""
     options = make_options("cuda:sm_90", precision=precision, cache=False)
-    real = back_end(options)
-    end = replace(real, emit=lambda plan: emit(plan, real.target, real.host, fake_kernels))
-    *_, (_, artifact) = run_stages(model, options, end)
-    assert isinstance(artifact, Artifact)
     stub = StubDriver()
-    executable = make_executable(artifact, driver=stub.driver)
+    executable = make_executable(emitted(model, options, fake_kernels), driver=stub.driver)
     assert isinstance(executable, DeviceExecutable)
     return Stubbed(executable, stub, Device(stub.driver))
 
 
-def arrays_at(found: Stubbed, spec: ModelSpec, sizes: Mapping[str, int]) -> list[DeviceArray]:
+def arrays_at(stubbed: Stubbed, spec: ModelSpec, sizes: Mapping[str, int]) -> list[DeviceArray]:
     """Inputs on the device, at addresses that nothing reads."""
     first = 0x7E00_0000_0000
     shapes = [tuple(size_of(size, sizes) for size in item.shape) for item in spec.inputs]
     return [
-        DeviceArray(found.device, first + (k << 32), shape, np.dtype(item.dtype), found)
+        DeviceArray(stubbed.device, first + (k << 32), shape, np.dtype(item.dtype), stubbed)
         for k, (item, shape) in enumerate(zip(spec.inputs, shapes, strict=True))
     ]
 
 
-def host_cost(found: Stubbed, spec: ModelSpec, calls: int = CALLS, rounds: int = ROUNDS) -> HostCost:
+def host_cost(stubbed: Stubbed, spec: ModelSpec, calls: int = CALLS, rounds: int = ROUNDS) -> HostCost:
     """The row of a model."""
     sizes = spec.sizes["one"]
-    same = arrays_at(found, spec, sizes)
-    growing = [arrays_at(found, spec, _grown(sizes, step)) for step in range(1, calls * rounds + 1)]
-    same_us = min(_median_us(found, [same] * calls) for _ in range(rounds))
-    before = found.stub.calls
-    growing_us = min(_median_us(found, growing[k * calls : (k + 1) * calls]) for k in range(rounds))
-    watched = {told: (found.stub.calls[name] - before[name]) / len(growing) for name, told in WATCHED.items()}
-    return HostCost(
-        spec.name, len(found.executable.inputs), len(found.executable.outputs), launches_of(found), same_us, growing_us,
-        watched,
-    )  # fmt: skip
+    same = arrays_at(stubbed, spec, sizes)
+    growing = [arrays_at(stubbed, spec, _grown(sizes, step)) for step in range(1, calls * rounds + 1)]
+    same_us = min(_median_us(stubbed, [same] * calls) for _ in range(rounds))
+    before = stubbed.stub.calls
+    growing_us = min(_median_us(stubbed, growing[k * calls : (k + 1) * calls]) for k in range(rounds))
+    watched = {label: (stubbed.stub.calls[name] - before[name]) / len(growing) for name, label in WATCHED.items()}
+    run = stubbed.executable
+    return HostCost(spec.name, len(run.inputs), len(run.outputs), launches_of(stubbed), same_us, growing_us, watched)
 
 
-def launches_of(found: Stubbed) -> int:
+def launches_of(stubbed: Stubbed) -> int:
     """How many kernels a call launches, by the report."""
-    report = found.executable.report()
+    report = stubbed.executable.report()
     assert isinstance(report, Mapping)
     return int(report["totals"]["launches"])
 
@@ -112,7 +103,7 @@ def table_of(rows: Sequence[HostCost]) -> str:
     head = ["model", "inputs", "outputs", "launches", "same us", "growing us", *WATCHED.values()]
     lines = [head, ["---"] * len(head)]
     for row in rows:
-        counts = [f"{row.watched[told]:.2f}" for told in WATCHED.values()]
+        counts = [f"{row.watched[label]:.2f}" for label in WATCHED.values()]
         numbers = [row.inputs, row.outputs, row.launches, f"{row.same_us:.0f}", f"{row.growing_us:.0f}"]
         lines.append([row.model, *map(str, numbers), *counts])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -124,9 +115,9 @@ def _grown(sizes: Mapping[str, int], step: int) -> dict[str, int]:
     return {name: size + step * (name in growing) for name, size in sizes.items()}
 
 
-def _median_us(found: Stubbed, feeds: Sequence[Sequence[DeviceArray]]) -> float:
+def _median_us(stubbed: Stubbed, feeds: Sequence[Sequence[DeviceArray]]) -> float:
     """The median microseconds of the thread in a call."""
-    run, took = found.executable, []
+    run, took = stubbed.executable, []
     for feed in feeds:
         started = time.thread_time_ns()
         result = run(*feed)
@@ -142,11 +133,14 @@ def main() -> int:
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), default=MODELS, metavar="NAME,...")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the table is written here too")
     options = parser.parse_args()
+    specs = {spec.name: spec for spec in read_manifest(options.models)}
+    missing = [name for name in options.only if name not in specs]
+    if missing:
+        parser.error(f"{options.models} has no {', '.join(missing)}; it has {', '.join(specs)}")
     rows = []
-    for spec in read_manifest(options.models):
-        if spec.name in options.only:
-            rows.append(host_cost(on_stub(str(spec.path)), spec))
-            print(table_of(rows[-1:]).splitlines()[-1], flush=True)
+    for name in options.only:
+        rows.append(host_cost(on_stub(str(specs[name].path)), specs[name]))
+        print(table_of(rows[-1:]).splitlines()[-1], flush=True)
     if options.out is not None:
         options.out.write_text(table_of(rows))
     return 0

@@ -15,6 +15,7 @@ from benchmarks.gpu.bench import Bench, Row, Size, rows_in_time
 from benchmarks.gpu.plan_runner import PlanRunner
 from benchmarks.gpu.planned_kernels import planned
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
+from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Module
 from onnxc.compiler.target import Target
@@ -23,6 +24,7 @@ from tests.codegen_cpu.support import make
 from tests.codegen_gpu.kinds import KINDS
 
 __all__ = [
+    "FLOORS",
     "chosen_kinds",
     "distribution",
     "draw",
@@ -34,8 +36,8 @@ __all__ = [
     "worst_error",
 ]
 
-SIZES: Mapping[str, int] = {"N": 37, "M": 3000, "B": 2, "S": 65, "T": 129, "U": 50}
-"""What symbols are: sizes that fill no tile."""
+SIZES: Mapping[str, int] = {"N": 37, "M": 3000, "B": 2, "S": 65, "T": 129, "U": 50, "P": 70, "L": 3}
+"""What symbols are: sizes that fill no tile. L is few steps: errors of a loop grow until any value would be right."""
 
 TINY_KINDS = ("pointwise_symbolic", "softmax", "arg_reduce", "contraction_simple")
 TINY_SIZES = {**SIZES, "N": 3}
@@ -101,7 +103,7 @@ def draw(module: Module, sizes: Mapping[str, int], seed: int = 0) -> list[np.nda
     rng = np.random.default_rng(seed)
     found = []
     for value in module.main.body.parameters:
-        shape = [dim if isinstance(dim, int) else sizes[str(dim)] for dim in value.shape]
+        shape = [evaluate(dim, sizes) for dim in value.shape]
         if value.dtype.is_float:
             # A drawn block is repeated: large arrays would take longer to draw than to multiply.
             block = rng.standard_normal(min(int(np.prod(shape)), 1 << 20), np.float32).astype(value.dtype.numpy)

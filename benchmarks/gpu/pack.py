@@ -17,7 +17,17 @@ from pathlib import Path
 from benchmarks.gpu import calibration, kernel_times, kernel_values, smoke, sweeps
 from benchmarks.gpu.bench import Size
 from benchmarks.gpu.pack_file import PackIndex, write_pack
-from benchmarks.gpu.pack_models import Choice, checked_models, choice_of, official_models, official_sample, skeletons
+from benchmarks.gpu.pack_models import (
+    CHECKED,
+    EXPORTED,
+    PRECISIONS,
+    Choice,
+    checked_models,
+    choice_of,
+    official_models,
+    official_sample,
+    skeletons,
+)
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels, triton_version
 from onnxc.compiler.codegen_gpu.emit import CompileKernels
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
@@ -27,7 +37,7 @@ from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import UnsupportedError
 from tests.conformance.cases import Case
 
-__all__ = ["LARGEST_BYTES", "NEEDED", "make_pack"]
+__all__ = ["compiled_each", "make_pack"]
 
 LARGEST_BYTES = 48 << 20
 """What a file may be that travels to a machine with a GPU."""
@@ -45,9 +55,9 @@ NEEDED: Mapping[str, Callable[[Target, Size], Iterator[KernelSource]]] = {
 def main() -> int:
     """Makes a pack, and says how large it is; 1 where that is too large, 2 where Triton is another one."""
     options = parse_options()
-    found = triton_version()
-    if found != options.triton:
-        message = f"triton {found} is imported here, and --triton asks for {options.triton}"
+    imported = triton_version()
+    if imported != options.triton:
+        message = f"triton {imported} is imported here, and --triton asks for {options.triton}"
         print(f"{message}: pip install triton=={options.triton}, or put it first on PYTHONPATH", file=sys.stderr)
         return 2
     target = parse_target(f"cuda:{options.architecture}")
@@ -75,7 +85,12 @@ def parse_options() -> argparse.Namespace:
         "--only", type=lambda text: tuple(text.split(",")), default=(), metavar="NAME,...",
         help="models and precisions, where not all are wanted",
     )  # fmt: skip
-    return parser.parse_args()
+    options = parser.parse_args()
+    known = (*CHECKED, *EXPORTED, *PRECISIONS)
+    unknown = [name for name in options.only if name not in known]
+    if unknown:
+        parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    return options
 
 
 def make_pack(
@@ -109,13 +124,13 @@ def compiled_each(sources: Sequence[KernelSource], compile_kernels: CompileKerne
         return [*compile_kernels(sources)]
     except UnsupportedError:
         # All that compile are in the cache by now.
-        found = []
+        kernels = []
         for source in sources:
             try:
-                found += compile_kernels([source])
+                kernels += compile_kernels([source])
             except UnsupportedError as problem:
                 print(f"left out: {str(problem).splitlines()[-1][:200]}", flush=True)
-        return found
+        return kernels
 
 
 if __name__ == "__main__":

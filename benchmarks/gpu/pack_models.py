@@ -1,23 +1,22 @@
 """The models of a pack, compiled: those whose values are checked, with what is right, and exported ones, emptied."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from onnx import GraphProto
 
 import onnxc
-from benchmarks.gpu.kernel_values import worst_error
+from benchmarks.gpu.emitted import emitted
+from benchmarks.gpu.kernel_values import FLOORS, worst_error
 from benchmarks.gpu.pack_file import Feed, PackedModel
 from benchmarks.gpu.skeletons import emptied
 from benchmarks.inputs import ModelSpec, make_inputs, read_manifest
-from onnxc.compiler.back_ends import back_end
-from onnxc.compiler.codegen_gpu.emit import CompileKernels, emit
-from onnxc.compiler.driver import run_stages
+from onnxc.compiler.codegen_gpu.emit import CompileKernels
 from onnxc.compiler.options import ModelSource, make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan
-from onnxc.runtime.artifact import Artifact, artifact_bytes
+from onnxc.runtime.artifact import artifact_bytes
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.executable import Executable
 from tests.conformance.cases import Case, all_cases, draws_numbers
@@ -43,8 +42,7 @@ _MANY = {"batch": 32, "sequence": 128, "past": 1024}
 OFFICIAL = 60
 """About so many of the official node cases, of which most are a kernel or two."""
 
-FLOORS = {"fp32": 1e-4, "bf16": 2e-2, "fp16": 2e-3}
-"""Errors that are never wrong, as parts of the largest magnitude: as in kernel_values.py."""
+_FLOORS = {"fp32": FLOORS["f32"], "bf16": FLOORS["bf16"], "fp16": FLOORS["f16"]}
 
 ALLOWED = 2.0
 """How often the error may be made that rounding after each op makes."""
@@ -82,7 +80,7 @@ def checked_models(
         feeds[name] = _with_outputs(onnxc.compile(source, threads=1), given)
         for precision in choice.precisions:
             model = PackedModel(name, precision, bound=_bound(source, precision, feeds[name]))
-            found.append((model, _compiled(source, precision, architecture, compile_kernels, lambda plan: plan)))
+            found.append((model, _compiled(source, precision, architecture, compile_kernels)))
     return found, feeds
 
 
@@ -109,15 +107,11 @@ def _compiled(
     precision: str,
     architecture: str,
     compile_kernels: CompileKernels,
-    prepared: Callable[[KernelPlan], KernelPlan],
+    prepared: Callable[[KernelPlan], KernelPlan] = lambda plan: plan,
 ) -> bytes:
     """The bytes of the artifact of a model, its plan changed before code is written."""
     options = make_options(f"cuda:{architecture}", precision=precision)
-    real = back_end(options)
-    end = replace(real, emit=lambda plan: emit(prepared(plan), real.target, real.host, compile_kernels))
-    *_, (_, artifact) = run_stages(source, options, end)
-    assert isinstance(artifact, Artifact)
-    return artifact_bytes(artifact)
+    return artifact_bytes(emitted(source, options, compile_kernels, prepared))
 
 
 def _with_outputs(executable: Executable, given: Sequence[Mapping[str, np.ndarray]]) -> list[Feed]:
@@ -131,7 +125,7 @@ def _bound(source: bytes, precision: str, feeds: Sequence[Feed]) -> float:
     lost = [
         worst_error(np.asarray(y), wanted[name]) for given, wanted in feeds for name, y in rounded.run(given).items()
     ]
-    return max(FLOORS[precision], ALLOWED * max(lost))
+    return max(_FLOORS[precision], ALLOWED * max(lost))
 
 
 def official_sample() -> list[Case]:
@@ -152,10 +146,10 @@ def official_models(
         if draws_numbers(model.graph) or not all(map(_is_of_numbers, given)):
             continue
         try:
-            artifact = _compiled(model.SerializeToString(), "fp32", architecture, compile_kernels, lambda plan: plan)
+            artifact = _compiled(model.SerializeToString(), "fp32", architecture, compile_kernels)
         except UnsupportedError:
             continue
-        packed = PackedModel(f"case_{case.name}", "fp32", bound=max(FLOORS["fp32"], case.rtol))
+        packed = PackedModel(f"case_{case.name}", "fp32", bound=max(_FLOORS["fp32"], case.rtol))
         feeds[packed.name] = given
         found.append((packed, artifact))
     return found, feeds

@@ -16,11 +16,24 @@ from onnxc.compiler.ir.module import Module
 from onnxc.compiler.planning.kernel_plan import Buffer as Place
 from onnxc.compiler.planning.kernel_plan import Launch, Segment
 from onnxc.compiler.planning.schedules import Schedule
+from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.native.workspaces import STATUS_WORDS
 
 __all__ = ["PlanRunner"]
 
-_STATUS_BYTES = 64
+_STATUS_BYTES = STATUS_WORDS * WORD_BYTES
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute of cuda.h: which, and its value."""
+
+    _fields_ = (("id", ctypes.c_uint64), ("value", ctypes.c_uint64 * 8))
+
+
+# CU_LAUNCH_ATTRIBUTE_COOPERATIVE: all programs run at once, or the launch is refused.
+_COOPERATIVE = _Attribute(2, (1,))
 
 
 class _Config(ctypes.Structure):
@@ -47,9 +60,9 @@ class PlanRunner:
         schedule: Schedule | None = None,
     ) -> None:
         self.bench = bench
-        found = planned(module, bench.target, precision, schedule)
-        plan, self.codes, sources = found.plan, found.codes, found.sources
-        self.plan = plan
+        made = planned(module, bench.target, precision, schedule)
+        self.plan, self.codes, sources = made.plan, made.codes, made.sources
+        plan = self.plan
         (segment,) = plan.body.steps
         assert isinstance(segment, Segment), plan
         kernels = bench.compile(sources)
@@ -82,12 +95,8 @@ class PlanRunner:
 
     def enqueue(self, stream: int) -> None:
         """All launches on a stream."""
-        launch, driver = self.bench.driver.functions["cuLaunchKernelEx"], self.bench.driver
-        for config, function, parameters in self._launches:
-            config.stream = stream
-            result = launch(ctypes.addressof(config), function, ctypes.addressof(parameters), None)
-            if result:
-                driver.fail(result, "to launch a kernel", "cuLaunchKernelEx")
+        for configured in self._launches:
+            _enqueue(self.bench.driver, configured, stream)
 
     def base_addresses(self) -> tuple[int, int, int, int]:
         """Where weights, arena, status block and heap are, as the frame of a native function wants them."""
@@ -102,15 +111,8 @@ class PlanRunner:
         bench: Bench, kernel: DeviceKernel, function: int, *addresses: int, programs: int = 1
     ) -> Callable[[int], None]:
         """A launch of a kernel that takes addresses alone."""
-        config, _, places = _configured(kernel, function, (programs, 1, 1), [*addresses, 0], bench.kept)
-        launch = bench.driver.functions["cuLaunchKernelEx"]
-
-        def enqueue(stream: int) -> None:
-            config.stream = stream
-            if result := launch(ctypes.addressof(config), function, ctypes.addressof(places), None):
-                bench.driver.fail(result, "to launch a kernel", "cuLaunchKernelEx")
-
-        return enqueue
+        configured = _configured(kernel, function, (programs, 1, 1), [*addresses, 0], bench.kept)
+        return lambda stream: _enqueue(bench.driver, configured, stream)
 
     def results(self) -> list[np.ndarray]:
         """The results of one run, in the order of the segment's outputs."""
@@ -171,12 +173,22 @@ def _configured(
     words: the parameters of the source, then the memory that the programs have of their own.
     """
     values = (ctypes.c_uint64 * (len(words) + 1))(*(word & (1 << 64) - 1 for word in words), 0)
-    places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(values) + 8 * place for place in range(len(values))))
+    first = ctypes.addressof(values)
+    pointers = (ctypes.c_void_p * len(values))(*(first + 8 * index for index in range(len(values))))
     kept.append(values)
-    config = _Config(shared_bytes=kernel.shared_bytes)
+    config = _Config(shared_bytes=kernel.shared_bytes, attributes=ctypes.addressof(_COOPERATIVE))
+    config.attribute_count = int(kernel.cooperative)
     config.grid[:] = grid
     config.block[:] = (32 * kernel.warps, 1, 1)
-    return config, function, places
+    return config, function, pointers
+
+
+def _enqueue(driver: Driver, configured: _Configured, stream: int) -> None:
+    config, function, pointers = configured
+    config.stream = stream
+    result = driver.functions["cuLaunchKernelEx"](ctypes.addressof(config), function, ctypes.addressof(pointers), None)
+    if result:
+        driver.fail(result, "to launch a kernel", "cuLaunchKernelEx")
 
 
 def _symbols(module: Module, inputs: Sequence[np.ndarray]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from functools import partial
 
 from benchmarks.gpu.bench import Bench, Row, rows_in_time
 from benchmarks.gpu.kernel_values import chosen_kinds
+from benchmarks.gpu.packed_models import pack_of
 
 __all__ = ["racecheck"]
 
@@ -26,11 +27,11 @@ _PROCESS = "import sys; from benchmarks.gpu.suite import run_kind; run_kind(*sys
 def racecheck(bench: Bench) -> Iterator[Row]:
     """A row for each kind, in its element types; one that is skipped where there is no compute-sanitizer."""
     tool = shutil.which("compute-sanitizer")
-    if tool is None or bench.pack is None:
+    if tool is None:
         yield {"name": "racecheck", "skipped": "there is no compute-sanitizer"}
         return
     chosen = sorted(chosen_kinds(bench.size), key=lambda each: (each[0] not in FIRST, each[1] == "f32"))
-    path = str(bench.pack.path)
+    path = str(pack_of(bench).path)
     yield from rows_in_time(bench, [(f"{n}/{t}", partial(_row, tool, path, n, t)) for n, t in chosen])
 
 
@@ -39,5 +40,5 @@ def _row(tool: str, pack: str, name: str, dtype: str) -> Row:
     done = subprocess.run([*command, pack, name, dtype], capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode not in (0, FOUND):
         raise ChildProcessError(f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-200:]}")
-    told = [line for line in done.stdout.splitlines() if "hazard" in line.lower()][:3]
-    return {"ok": done.returncode == 0, **({"hazards": told} if told else {})}
+    hazards = [line for line in done.stdout.splitlines() if "hazard" in line.lower()][:3]
+    return {"ok": done.returncode == 0, **({"hazards": hazards} if hazards else {})}

@@ -62,16 +62,16 @@ def read_results(sections: Sections) -> Row:
     "elsewhere" are the kernels that the cost model is not fitted to, where another candidate was notably faster.
     """
     swept = list(sections.get("sweeps", ()))
-    told = entry_from(sections)
+    measured = entry_from(sections)
     found: Row = {"entry": None, "architecture": None, "changes": [], "failures": failures_of(sections)}
     found["elsewhere"] = [
         {"name": row["name"], "best": row["best"], "loses": row["first_over_best"]}
         for row in swept
         if row.get("kind") != "product" and float(str(row.get("first_over_best", 1))) > NOTABLE
     ]
-    if told is None:
+    if measured is None:
         return found
-    architecture, entry = told
+    architecture, entry = measured
     card, products = card_of(parse_target(f"cuda:{architecture}")), products_of(swept)
     calibration = fitted(card, Calibration(**entry), products)  # type: ignore[arg-type]
     found |= {"architecture": architecture, "entry": {key: _short(value) for key, value in asdict(calibration).items()}}

@@ -39,9 +39,9 @@ def filled(weights: np.ndarray, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     for dtype, mark in _MARKS.items():
         words = made[: made.nbytes // dtype.itemsize * dtype.itemsize].view(f"u{dtype.itemsize}")
-        places = np.flatnonzero(words == mark)
-        drawn = (_DEVIATION * rng.standard_normal(min(_DRAWN, places.size), np.float32)).astype(dtype)
-        words[places] = np.resize(drawn.view(words.dtype), places.size)
+        indices = np.flatnonzero(words == mark)
+        drawn = (_DEVIATION * rng.standard_normal(min(_DRAWN, indices.size), np.float32)).astype(dtype)
+        words[indices] = np.resize(drawn.view(words.dtype), indices.size)
     return made
 
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from zipfile import BadZipFile
 
 from benchmarks.gpu.bench import SKIPPED, Bench, Row, Size
 from benchmarks.gpu.calibration import calibration
@@ -71,12 +72,15 @@ def main() -> int:
     options = parse_options()
     try:
         driver = load_driver()
-        found, made_for = properties_of(driver, 0).architecture, Pack(options.pack).index.architecture
-    except (DeviceError, OSError, KeyError) as problem:
+        here, made_for = properties_of(driver, 0).architecture, Pack(options.pack).index.architecture
+    except (DeviceError, OSError) as problem:
         print(problem, file=sys.stderr)
         return 1
-    if found != made_for:
-        print(f"the pack was made for {made_for}, and the device is {found}", file=sys.stderr)
+    except (BadZipFile, KeyError) as problem:
+        print(f"{options.pack} is no pack: {problem}", file=sys.stderr)
+        return 1
+    if here != made_for:
+        print(f"the pack was made for {made_for}, and the device is {here}", file=sys.stderr)
         return 1
     print(plan_text(options.sections), flush=True)
     failures = failures_of(run_suite(options.sections, options.pack, options.out, run_section))
@@ -159,9 +163,7 @@ def run_kind(pack: str, name: str, dtype: str) -> None:
 def bench_of(driver: Driver, pack: Pack, limit_s: float) -> Bench:
     """A bench whose kernels are those of a pack."""
     size: Size = pack.index.size  # type: ignore[assignment]
-    bench = Bench(driver, pack.kernels, size=size, pack=pack, deadline=time.monotonic() + limit_s)
-    bench.device.enter()
-    return bench
+    return Bench(driver, pack.kernels, size=size, pack=pack, deadline=time.monotonic() + limit_s)
 
 
 def failures_of(results: Mapping[str, Sequence[Row]]) -> list[str]:

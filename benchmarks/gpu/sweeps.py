@@ -1,6 +1,6 @@
 """Candidates that the cost model ranks first, timed: products, convolutions and attention. Is its first the fastest?
 
-Rows say of each candidate what the cost model was told, so that it can be fitted to them (fit_costs.py).
+Rows say of each candidate what its cost was computed from, so that it can be fitted to them (fit_costs.py).
 """
 
 from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _row(bench: Bench, sweep: Sweep) -> Row:
     times = bench.interleaved({name: runner.enqueue for name, runner in runners.items()})
     best = min(times, key=lambda choice: times[choice])
     tried = [
-        {"schedule": schedule.brief, "expected_seconds": seconds, "seconds": times[schedule.brief], **_told(schedule)}
+        {"schedule": schedule.brief, "expected_seconds": seconds, "seconds": times[schedule.brief], **_costed(schedule)}
         for seconds, schedule in ranked
         if schedule.brief in times
     ]
@@ -144,7 +144,7 @@ def _row(bench: Bench, sweep: Sweep) -> Row:
     return row | ({"failures": failures} if failures else {})
 
 
-def _told(schedule: Schedule) -> Row:
+def _costed(schedule: Schedule) -> Row:
     """What the cost of a product depends on."""
     if not isinstance(schedule, ContractionSchedule) or not isinstance(schedule.workers, Warps):
         return {}

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -71,13 +70,8 @@ class DirectEngine:
             x[...] = workspace.outgoing.view(offset, x.shape, x.dtype)
         return [as_wanted(outputs[k], want, call) for k, want in zip(self.results, wanted, strict=True)]
 
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether every result is an output of its own."""
-        return len(set(self.results)) == len(self.results)
-
     def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
-        """As `run` where all arrays lie on the device and `is_plain`: nothing is staged, and outputs are new arrays."""
+        """As `run` where all arrays lie on the device: nothing is staged, and outputs are new arrays."""
         launch, workspace = self.launch, call.workspace
         found = launch.at(sizes)
         if workspace.sizes is not found:

@@ -127,7 +127,7 @@ class DeviceEngine:
     @property
     def runs_resident(self) -> bool:
         """Whether `run_resident` may be called."""
-        return self.direct is not None and self.direct.is_plain
+        return self.direct is not None
 
     def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
         """As `run_in`, where all inputs lie on the device and all outputs are to be new arrays there."""

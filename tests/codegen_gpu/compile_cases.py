@@ -9,18 +9,13 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from onnxc.compiler.back_ends import back_end
+from benchmarks.gpu.emitted import emitted
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
-from onnxc.compiler.codegen_gpu.emit import emit
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
-from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import make_options
-from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import parse_target
-from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import OnnxcError
 from tests.conformance.cases import all_cases
@@ -30,17 +25,13 @@ from tests.support.fake_gpu import fake_kernels
 def sources_of_case(model: object, target: str) -> list[KernelSource]:
     """The sources of all kernels of a model, none of them compiled."""
     options = make_options(target, cache=False)
-    real, found = back_end(options), list[KernelSource]()
+    found: list[KernelSource] = []
 
     def collect(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
         found.extend(sources)
         return fake_kernels(sources)
 
-    def emit_sources(plan: KernelPlan) -> Artifact:
-        return emit(plan, real.target, real.host, collect)
-
-    for _ in run_stages(model, options, replace(real, emit=emit_sources)):  # type: ignore[arg-type]
-        pass
+    emitted(model, options, collect)  # type: ignore[arg-type]
     return found
 
 

@@ -15,6 +15,7 @@ from onnxc.runtime.program import (
     Constant,
     Guard,
     If,
+    Launch,
     Parameter,
     Program,
     Release,
@@ -134,6 +135,15 @@ def sized_by_data() -> Program:
 
 def test_a_size_of_0_by_data_is_legal() -> None:
     assert_same(one(sized_by_data(), np.array([0])), np.empty(0, np.float32))
+
+
+def test_an_output_without_elements_whose_strides_nothing_counts_is_refused() -> None:
+    shape = ("0", "2305843009213693952")
+    wide = Launch("affine", (0,), (1,), (TensorSpec("f32", shape),), "0")
+    y = Parameter("y", "f32", shape, "f32[0, 2^61]")
+    with pytest.raises(DeviceError) as refused:
+        one(program(body(2, [0], [1], [wide]), outputs=[y]), X)
+    assert refused.value.code == "out-of-memory"
 
 
 @pytest.mark.parametrize("size", [-1, -(2**63)])

@@ -5,14 +5,12 @@ Kernels are executed by Triton's interpreter from their sources, which are not c
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 
+from benchmarks.gpu.emitted import emitted
 from onnxc.backend import Prepared
-from onnxc.compiler.back_ends import back_end
-from onnxc.compiler.codegen_gpu.emit import emit
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
-from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import CompileOptions, ModelSource, make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.runtime.artifact import Artifact
@@ -42,15 +40,13 @@ def compile_for_fake(model: ModelSource, target: str = "cuda:sm_90", **options: 
 
 def run_on_fake(model: ModelSource, options: CompileOptions) -> FakeRun:
     """The same for checked options."""
-    real = back_end(options)
     plans: list[KernelPlan] = []
 
-    def emit_sources(plan: KernelPlan) -> Artifact:
+    def kept(plan: KernelPlan) -> KernelPlan:
         plans.append(plan)
-        return emit(plan, real.target, real.host, fake_kernels)
+        return plan
 
-    *_, (_, artifact) = run_stages(model, options, replace(real, emit=emit_sources))
-    assert isinstance(artifact, Artifact)
+    artifact = emitted(model, options, fake_kernels, kept)
     driver = FakeDriver(artifact.device, interpret_launch, memory_bytes=4 << 30)
     executable = make_executable(artifact, driver=driver.driver, compilations=1)
     return FakeRun(executable, artifact, plans[0], driver)
@@ -58,13 +54,13 @@ def run_on_fake(model: ModelSource, options: CompileOptions) -> FakeRun:
 
 def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:
     """What would be known of the kernels, had they been compiled."""
+    keys = [sha256(repr(source).encode()).hexdigest() for source in sources]
     return [
         DeviceKernel(
-            sha256(repr(source).encode()).hexdigest(), "kernel", b"\x7fELF" + f"{number:08}".encode(),
-            tuple(parameter.type for parameter in source.parameters), source.warps, 1, 0, 0, source.cooperative, 32, 0,
-            source.text,
+            key, "kernel", b"\x7fELF" + key.encode(), tuple(parameter.type for parameter in source.parameters),
+            source.warps, 1, 0, 0, source.cooperative, 32, 0, source.text,
         )
-        for number, source in enumerate(sources)
+        for key, source in zip(keys, sources, strict=True)
     ]  # fmt: skip
 
 

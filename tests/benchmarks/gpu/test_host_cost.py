@@ -1,10 +1,12 @@
 """The cost of calls on the host: what a call asks of a driver that does nothing. No times are looked at."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.host_cost import Stubbed, arrays_at, host_cost, on_stub, table_of
+from benchmarks.gpu.host_cost import Stubbed, arrays_at, host_cost, main, on_stub, table_of
 from benchmarks.inputs import InputSpec, ModelSpec
 from onnxc.runtime.gpu.arrays import DeviceArray
 from tests.models.builders import Built, decoder
@@ -50,6 +52,16 @@ def test_the_tenth_growing_call_allocates_nothing_and_keeps_the_graphs(stubbed: 
     assert grown[-1].keys() >= {"cuLaunchKernelEx"}
     assert not grown[-1].keys() & {"cuMemAlloc_v2", "cuMemHostAlloc", "cuGraphExecDestroy"}
     assert grown[-1]["cuStreamSynchronize"] == 1
+
+
+def test_a_model_that_the_folder_does_not_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    monkeypatch.setattr(sys, "argv", ["host_cost", "--models", str(tmp_path), "--only", "bert"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"{tmp_path} has no bert" in capsys.readouterr().err
 
 
 def test_the_table_has_a_row_for_a_model(stubbed: Stubbed, built: Built) -> None:

@@ -138,6 +138,15 @@ def test_a_pack_is_of_the_triton_that_was_asked_for(
     assert not (tmp_path / "PACK").exists()
 
 
+def test_a_name_that_nothing_has_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pack", "--triton", "1.0", "--out", str(tmp_path), "--only", "resnet5,bf16"])
+    with pytest.raises(SystemExit):
+        pack_module.main()
+    assert "there is no resnet5; there are mlp, " in capsys.readouterr().err
+
+
 def test_names_choose_models_and_precisions() -> None:
     assert choice_of(("mlp", "bf16")) == Choice(("mlp",), (), ("bf16",))
     assert choice_of(("resnet50",)) == Choice((), ("resnet50",), PRECISIONS)

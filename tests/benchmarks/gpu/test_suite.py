@@ -4,8 +4,7 @@ import ctypes.util
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from hashlib import sha256
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +15,16 @@ from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.calibration import calibration, write_calibration
 from benchmarks.gpu.environment import environment
 from benchmarks.gpu.kernel_times import TIMED, kernel_times, module_of
-from benchmarks.gpu.kernel_values import distribution, kernel_values, worst_error
+from benchmarks.gpu.kernel_values import distribution, kernel_values, launch_kind, worst_error
 from benchmarks.gpu.smoke import smoke
 from benchmarks.gpu.sweeps import sweeps
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Calibration
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.runtime.device_code import DeviceKernel
+from tests.codegen_gpu.kinds import KINDS
 from tests.codegen_gpu.support import Device
 from tests.support.fake_driver import FakeDriver
-from tests.support.fake_gpu import interpret_launch
+from tests.support.fake_gpu import fake_kernels, interpret_launch
 
 LIBRARIES_HERE = ctypes.util.find_library("cuda")
 
@@ -38,16 +38,7 @@ class FakeBench(Bench):
         super().__init__(self.fake.driver, self.compile_fake, rounds=2, size="tiny")
 
     def compile_fake(self, sources: Sequence[KernelSource]) -> list[DeviceKernel]:
-        made = []
-        for source in sources:
-            key = sha256(repr(source).encode()).hexdigest()
-            types = tuple(parameter.type for parameter in source.parameters)
-            cubin = b"\x7fELF" + key.encode()
-            made.append(
-                DeviceKernel(
-                    key, "kernel", cubin, types, source.warps, 1, 0, self.scratch_bytes, False, 32, 0, source.text
-                )
-            )
+        made = [replace(kernel, scratch_bytes=self.scratch_bytes) for kernel in fake_kernels(sources)]
         self.fake.kernels = (*self.fake.kernels, *made)
         return made
 
@@ -91,6 +82,14 @@ def test_programs_get_memory_of_their_own(bench: FakeBench) -> None:
     bench.scratch_bytes = 384
     assert all(row["ok"] is True for row in well(list(kernel_values(bench)))[:-1])
     assert all(launched.trailing[0] for launched in bench.fake.launches)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_is_launched_as_its_kernels_ask_for(bench: FakeBench, name: str) -> None:
+    """At the sizes of a run; the fake driver refuses, among others, a cooperative kernel that is launched as others."""
+    bench.size, bench.fake.execute = "full", None
+    launch_kind(bench, name, KINDS[name].dtypes[0])
+    assert bench.fake.launches
 
 
 def test_wrong_values_are_told(bench: FakeBench) -> None:
@@ -165,6 +164,17 @@ def test_without_a_driver_it_says_so_once(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(sys, "argv", ["suite", "--pack", "absent"])
     assert suite.main() == 1
     assert capsys.readouterr().err.count("no-cuda-driver") == 1
+
+
+def test_a_file_that_is_no_pack_is_named(
+    bench: FakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "PACK"
+    path.write_bytes(b"no zip")
+    monkeypatch.setattr(suite, "load_driver", lambda: bench.driver)
+    monkeypatch.setattr(sys, "argv", ["suite", "--pack", str(path)])
+    assert suite.main() == 1
+    assert capsys.readouterr().err == f"{path} is no pack: File is not a zip file\n"
 
 
 def test_errors_are_told_as_shares_of_their_bounds() -> None:
