@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.compiler.codegen_cpu.micro_kernels import MicroKernel, ProductTypes
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, ProductTypes
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder

@@ -15,7 +15,7 @@ from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import without
 from onnxc.runtime.errors import DeviceError, InputError
-from onnxc.runtime.plain_files import replaced_file
+from onnxc.runtime.files.plain_files import replaced_file
 
 __all__ = ["c_library", "c_name", "write_files"]
 

@@ -24,7 +24,7 @@ from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.partition import Partition, partition
 from onnxc.compiler.sharding.report import sharding_report
 from onnxc.runtime.artifact import Artifact, tie_images
-from onnxc.runtime.division import divide_weights
+from onnxc.runtime.devices.division import divide_weights
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_compiled

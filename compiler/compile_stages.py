@@ -23,10 +23,10 @@ from onnxc.compiler.sharding.microbatches import Batch, NoBatch, find_batch
 from onnxc.compiler.sharding.partition import Edges, Partition, partition
 from onnxc.compiler.sharding.report import sharding_report
 from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.devices.load_pipeline import CompiledSegment, make_pipeline
+from onnxc.runtime.devices.pipeline_engine import Split, Transfer
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.load_pipeline import CompiledSegment, make_pipeline
-from onnxc.runtime.pipeline_engine import Split, Transfer
 from onnxc.runtime.program import JsonValue
 
 __all__ = ["compile_stages", "expect_no_microbatches"]

@@ -23,7 +23,7 @@ from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.model_versions import convert_loaded
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
-from onnxc.runtime.plain_files import AnyPath
+from onnxc.runtime.files.plain_files import AnyPath
 
 __all__ = ["Inspection", "declare_types", "expand_functions", "find_all", "find_types", "inspect_loaded", "write_model"]
 

@@ -19,9 +19,9 @@ from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_o
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
-from onnxc.runtime.cache_folder import default_cache_folder
-from onnxc.runtime.device_choice import parse_devices
+from onnxc.runtime.devices.device_choice import parse_devices
 from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.files.cache_folder import default_cache_folder
 
 __all__ = ["CacheOption", "CompileOptions", "DTypesOption", "DimRange", "ModelSource", "make_options"]
 

@@ -12,7 +12,7 @@ from onnxc.compiler.frontend.training.programs import Variable
 from onnxc.compiler.frontend.training.write_variables import with_values
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.errors import InputError
-from onnxc.runtime.plain_files import AnyPath
+from onnxc.runtime.files.plain_files import AnyPath
 from onnxc.runtime.random_state import RANDOM_STATE, mixed_words
 from onnxc.runtime.signature import TensorInfo
 from onnxc.runtime.state_program import StateProgram, Variables

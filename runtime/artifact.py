@@ -12,11 +12,11 @@ The file is a zip archive of stored members, each beginning on a page, so that t
     kernels/KEY.cubin the machine code of each kernel
     kernels/KEY.py    the source it was compiled from, for people
     weights           the constants
-    division.json     how many devices the program is divided over, where it is (runtime/division.py)
+    division.json     how many devices the program is divided over, where it is (runtime/devices/division.py)
     shares/DEVICE     what each of them holds of the constants that are divided
 
-Behind them come the directory of the archive and a digest of the whole file (runtime/saved_file.py). The same artifact
-gives the same bytes.
+Behind them come the directory of the archive and a digest of the whole file (runtime/files/saved_file.py). The same
+artifact gives the same bytes.
 """
 
 import io
@@ -32,13 +32,13 @@ from typing import BinaryIO
 import numpy as np
 
 from onnxc.runtime.device_code import DeviceCode, encode_device_code
-from onnxc.runtime.division import Division
+from onnxc.runtime.devices.division import Division
 from onnxc.runtime.encoding import encode_program
 from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.files.plain_files import path_text, replaced_file
+from onnxc.runtime.files.saved_file import BLANK_DIGEST, SavedFile, write_digest
 from onnxc.runtime.image_ties import program_digest, tie_image
-from onnxc.runtime.plain_files import path_text, replaced_file
 from onnxc.runtime.program import JsonValue, Parameter, Program
-from onnxc.runtime.saved_file import BLANK_DIGEST, SavedFile, write_digest
 
 __all__ = [
     "DIVISION", "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT",

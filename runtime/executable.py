@@ -14,10 +14,10 @@ from onnxc.runtime.arrays import describe, is_ready, plain_mapping
 from onnxc.runtime.artifact import Artifact, artifact_bytes, write_artifact
 from onnxc.runtime.engine import Engine, ProgramEngine
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
+from onnxc.runtime.files.saved_file import SavedFile
 from onnxc.runtime.native.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.report import Report, html_table, measured_report
-from onnxc.runtime.saved_file import SavedFile
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.swap_weights import swap_weights

@@ -11,18 +11,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from onnxc.runtime.archive import Archive
 from onnxc.runtime.artifact import DIVISION, KERNELS, PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
 from onnxc.runtime.cpu import Image, host_features, load_image
-from onnxc.runtime.device_choice import RANKS
+from onnxc.runtime.devices.device_choice import RANKS
 from onnxc.runtime.encoding import DecodeError, decode_program
 from onnxc.runtime.engine import ProgramEngine, launches_of
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.files.archive import Archive
+from onnxc.runtime.files.plain_files import open_plain_file
+from onnxc.runtime.files.saved_file import SavedFile, stated_digest
 from onnxc.runtime.image_ties import is_tied, program_digest
-from onnxc.runtime.plain_files import open_plain_file
 from onnxc.runtime.program import JsonValue
-from onnxc.runtime.saved_file import SavedFile, stated_digest
 from onnxc.runtime.signature import Signature, first_inputs, program_signature, without_random_state
 from onnxc.runtime.thread_pool import pool_handle
 from onnxc.runtime.unavailable import UnavailableEngine
@@ -65,7 +65,7 @@ def load(
     """
     if devices == RANKS:
         # Before anything can fail in one of them: the others are told then.
-        load_in_ranks = importlib.import_module("onnxc.runtime.load_for_devices").load_in_ranks
+        load_in_ranks = importlib.import_module("onnxc.runtime.devices.load_for_devices").load_in_ranks
         made: Executable = load_in_ranks(path, weights, threads)
         return made
     artifact = read_artifact(path, weights)
@@ -101,7 +101,7 @@ def make_executable(
     again = partial(load_again, weights=weights, threads=threads, device=device, graphs=graphs, devices=devices)
     if artifact.division is not None or devices is not None:
         # Programs for one device do without all that is needed for several.
-        make_divided = importlib.import_module("onnxc.runtime.load_for_devices").make_for_devices
+        make_divided = importlib.import_module("onnxc.runtime.devices.load_for_devices").make_for_devices
         divided: Executable = make_divided(artifact, threads, compilations, again, weights, devices)
         return divided
     image = image_of(artifact)

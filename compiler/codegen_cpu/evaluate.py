@@ -21,7 +21,7 @@ from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.index_range import given_indices
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 
 

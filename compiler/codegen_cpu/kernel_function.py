@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator
-from onnxc.compiler.codegen_cpu.micro_kernels import LibraryFunction
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_size

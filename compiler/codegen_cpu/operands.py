@@ -5,7 +5,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.planning.views import View, operand_view
+from onnxc.compiler.planning.loops.views import View, operand_view
 
 
 def operand_in_memory(frame: KernelFrame, operand: Value) -> tuple[Reg, View]:

@@ -17,8 +17,8 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_t
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.planning.domain import Domain
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.loops.domain import Domain
+from onnxc.compiler.planning.loops.views import View
 
 
 def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCode:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.inner_loops.packing import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
-from onnxc.compiler.codegen_cpu.packing import turn_square
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.loops.views import View
 
 
 @dataclass(frozen=True)

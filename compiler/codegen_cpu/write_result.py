@@ -7,7 +7,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.loops.views import row_major
 
 
 def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Sequence[Index]) -> None:

@@ -26,7 +26,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Routine,
     Segment,
 )
-from onnxc.compiler.planning.routine_buffers import ARENA
+from onnxc.compiler.planning.routine.buffers import ARENA
 from onnxc.runtime.native.faults import STOPPED
 from onnxc.runtime.program import FRAME_ARENA, HEAP_CHECK, NO_FAULT, STATUS_CODE
 

@@ -20,7 +20,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, OperatorSetIdPro
 from onnxc.compiler.frontend.text_forms.forms import form_of_path, parse_text
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
 from onnxc.runtime.errors import InputError, ModelError
-from onnxc.runtime.plain_files import AnyPath, open_plain_file
+from onnxc.runtime.files.plain_files import AnyPath, open_plain_file
 
 # Files from this size on are mapped; smaller ones are read, which protects against changes under our feet.
 MAP_BYTES = 16 << 20

@@ -11,9 +11,9 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.planning.domain import is_uniform
-from onnxc.compiler.planning.indices import gathered_index
-from onnxc.compiler.planning.views import View, operand_view, row_major
+from onnxc.compiler.planning.loops.domain import is_uniform
+from onnxc.compiler.planning.loops.indices import gathered_index
+from onnxc.compiler.planning.loops.views import View, operand_view, row_major
 
 Position = TypeVar("Position")
 SizeValue = TypeVar("SizeValue")

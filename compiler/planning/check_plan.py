@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.planning.check_routine import check_routine
 from onnxc.compiler.planning.kernel_plan import (
     Buffer,
     KernelPlan,
@@ -20,10 +19,11 @@ from onnxc.compiler.planning.kernel_plan import (
     walk_regions,
     walk_steps,
 )
+from onnxc.compiler.planning.loops.views import operand_view, stays
 from onnxc.compiler.planning.place_buffers import aligned
 from onnxc.compiler.planning.release_values import check_releases
 from onnxc.compiler.planning.residency import check_transfers
-from onnxc.compiler.planning.views import operand_view, stays
+from onnxc.compiler.planning.routine.check_routine import check_routine
 
 
 def check_plan(plan: KernelPlan) -> None:

@@ -22,7 +22,7 @@ from onnxc.compiler.planning.fusion.groups import (
     reads_no_padding,
 )
 from onnxc.compiler.planning.kernel_plan import KernelKind
-from onnxc.compiler.planning.views import View, move, split_axes, whole
+from onnxc.compiler.planning.loops.views import View, move, split_axes, whole
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")

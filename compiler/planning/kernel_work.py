@@ -14,7 +14,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.views import operand_view, stays
+from onnxc.compiler.planning.loops.views import operand_view, stays
 
 __all__ = ["KernelWork", "work_of"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.loops.views import row_major
 
 __all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "PermutedPanels", "known_sizes"]
 

@@ -7,7 +7,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.planning.matrix_products import sums_shared_letters
+from onnxc.compiler.planning.loops.matrix_products import sums_shared_letters
 
 
 def native_rule(

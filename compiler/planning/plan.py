@@ -43,7 +43,7 @@ from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
 from onnxc.compiler.planning.release_values import release_values
 from onnxc.compiler.planning.residency import with_transfers
-from onnxc.compiler.planning.routines import with_routines
+from onnxc.compiler.planning.routine.form_routines import with_routines
 from onnxc.compiler.planning.schedules import Packing, Schedule
 from onnxc.compiler.planning.share_code import share_code
 from onnxc.compiler.planning.split_steps import split_steps

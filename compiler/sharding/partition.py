@@ -20,7 +20,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.sharding import Mesh, Sharding, block_size, is_divisible, parse_sharding, replicated
 from onnxc.compiler.ir.types import TensorType, Type
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
 from onnxc.compiler.sharding.bodies import captured, carried, has_divided_bodies
 from onnxc.compiler.sharding.exchange import Exchange, local_shape
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes

@@ -32,7 +32,7 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.tables import facts_table, table
+from onnxc.command_line.texts.tables import facts_table, table
 from onnxc.measuring.bench import Bench, Load, Measurement, Subject, measure, open_cold
 from onnxc.measuring.cold_start import CompileJob, compile_apart
 from onnxc.measuring.runtimes import OTHERS, RUNTIMES, Feed, expect_installed

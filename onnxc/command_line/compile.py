@@ -24,7 +24,7 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.stage_text import text_of
+from onnxc.command_line.texts.stage_text import text_of
 from onnxc.compiler.back_ends import back_end
 from onnxc.compiler.c_library import c_library, c_name, write_files
 from onnxc.compiler.compile_for_devices import run_divided_stages

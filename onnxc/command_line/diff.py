@@ -11,7 +11,7 @@ from onnxc.command_line.array_files import write_npz
 from onnxc.command_line.option_values import Range, Shape
 from onnxc.command_line.progress import progress
 from onnxc.command_line.shared import AS_JSON, DIM, INPUT, SEED, SHAPE, fixed_sizes, print_parts, reporting_errors
-from onnxc.command_line.tables import facts_table, number, table
+from onnxc.command_line.texts.tables import facts_table, number, table
 from onnxc.comparing.bisect import Bisection, bisect
 from onnxc.comparing.compare import compare_sides
 from onnxc.comparing.comparison import Comparison

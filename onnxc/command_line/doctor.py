@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from onnxc.compiler.target import parse_target
-from onnxc.runtime.cache_folder import default_cache_folder
 from onnxc.runtime.cpu import host_architecture, host_features
 from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.files.cache_folder import default_cache_folder
 from onnxc.runtime.gpu.device import device_count, properties_of
 from onnxc.runtime.gpu.driver import LEAST_DRIVER, Driver, load_driver, version_text
 from onnxc.runtime.thread_pool import available_threads

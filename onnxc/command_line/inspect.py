@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from onnxc.command_line import describe
 from onnxc.command_line.progress import progress
 from onnxc.command_line.shared import is_artifact, print_parts, reporting_errors, write_page
+from onnxc.command_line.texts import describe
 from onnxc.inspecting.pages import artifact_page, model_page
 
 __all__ = ["inspect_command"]

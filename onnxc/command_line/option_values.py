@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from onnxc.runtime.plain_files import open_plain_file
+from onnxc.runtime.files.plain_files import open_plain_file
 
 if TYPE_CHECKING:
     from onnxc.compiler.frontend.custom.operators import CustomOperator

@@ -25,7 +25,7 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.tables import number, table
+from onnxc.command_line.texts.tables import number, table
 from onnxc.compiler.options import make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import LayerError, OutputError, layer_errors, output_errors

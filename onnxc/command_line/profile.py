@@ -26,7 +26,7 @@ from onnxc.command_line.shared import (
     reporting_errors,
     write_page,
 )
-from onnxc.command_line.tables import facts_table, table
+from onnxc.command_line.texts.tables import facts_table, table
 from onnxc.runtime.profiling.profile import KernelTime, Profile
 
 __all__ = ["profile_command", "profile_parts"]

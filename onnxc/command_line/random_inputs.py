@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from onnxc.command_line.option_values import Shape
-from onnxc.command_line.size_texts import value_of
+from onnxc.command_line.texts.size_texts import value_of
 from onnxc.runtime.dtypes import DType, dtype_kind
 from onnxc.runtime.signature import TensorInfo
 from onnxc.runtime.sparse_tensor import SparseTensor

@@ -9,7 +9,7 @@ import click
 from rich.console import RenderableType
 
 from onnxc.command_line.shared import print_parts, reporting_errors
-from onnxc.command_line.tables import facts_table, json_text, table
+from onnxc.command_line.texts.tables import facts_table, json_text, table
 from onnxc.runtime.load import read_artifact
 from onnxc.runtime.program import JsonValue
 

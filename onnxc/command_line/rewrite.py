@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model, wrap_model
 from onnxc.compiler.frontend.text_forms.forms import form_of_path
 from onnxc.compiler.model_texts import file_bytes
-from onnxc.runtime.plain_files import replaced_file
+from onnxc.runtime.files.plain_files import replaced_file
 
 __all__ = [
     "convert_command",

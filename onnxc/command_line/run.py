@@ -32,8 +32,8 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.tables import arrays_table
-from onnxc.runtime.device_choice import RANKS
+from onnxc.command_line.texts.tables import arrays_table
+from onnxc.runtime.devices.device_choice import RANKS
 
 if TYPE_CHECKING:
     from onnxc.compiler.frontend.custom.operators import CustomOperator

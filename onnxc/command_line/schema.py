@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 import onnxc
 from onnxc.command_line.shared import print_parts
-from onnxc.command_line.tables import facts_table, table
+from onnxc.command_line.texts.tables import facts_table, table
 from onnxc.compiler.frontend.schemas import AttributeSchema, Formal, Schema, all_schemas, onnxruntime_schemas
 
 

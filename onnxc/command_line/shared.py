@@ -22,10 +22,10 @@ from onnxc.command_line.option_values import (
     parse_shapes,
 )
 from onnxc.command_line.progress import progress
-from onnxc.command_line.size_texts import symbols_in
+from onnxc.command_line.texts.size_texts import symbols_in
 from onnxc.runtime.errors import InputError, ModelWarning, OnnxcError
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.plain_files import open_plain_file
+from onnxc.runtime.files.plain_files import open_plain_file
 from onnxc.runtime.signature import TensorInfo
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.frontend.training.making.losses import LOSSES
 from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS
 from onnxc.compiler.trainer import Trainer
-from onnxc.runtime.plain_files import open_plain_file
+from onnxc.runtime.files.plain_files import open_plain_file
 
 __all__ = ["train_command"]
 

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 
 import onnxc
-from onnxc.runtime.cache_folder import default_cache_folder
 from onnxc.runtime.cpu import host_features
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.files.cache_folder import default_cache_folder
 
 __all__ = ["GENERATES", "compiled_model", "main", "stop_compiling"]
 

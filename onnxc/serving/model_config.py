@@ -10,7 +10,7 @@ from pathlib import Path
 from google.protobuf import json_format, text_format
 
 from onnxc.runtime.errors import InputError
-from onnxc.runtime.plain_files import open_plain_file
+from onnxc.runtime.files.plain_files import open_plain_file
 from onnxc.serving.proto.inference_pb2 import ModelConfig
 
 __all__ = ["CONFIG_FILE", "Configuration", "parse_config", "read_config"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.devices_engine import DividedEngine
+from onnxc.runtime.devices.devices_engine import DividedEngine
 from onnxc.runtime.engine import Engine
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.rendezvous import device_of_thread

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from onnxc.runtime.device_threads import exchange_seconds, of_device
+from onnxc.runtime.devices.device_threads import exchange_seconds, of_device
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.ranks.connections import Address, connect_all, listener

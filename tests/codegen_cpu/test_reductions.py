@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.decompose import decompose_kernel
-from onnxc.compiler.planning.rows import Rows
+from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnxc.command_line.size_texts import symbols_in, value_of
+from onnxc.command_line.texts.size_texts import symbols_in, value_of
 
 
 @pytest.mark.parametrize(

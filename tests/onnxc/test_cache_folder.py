@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.runtime.cache_folder import default_cache_folder
+from onnxc.runtime.files.cache_folder import default_cache_folder
 
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels, reads_any_view
 from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group
-from onnxc.compiler.planning.views import View, is_dense
+from onnxc.compiler.planning.loops.views import View, is_dense
 from tests.planning.plans import assert_plan, make
 
 N = Size.symbol("N")

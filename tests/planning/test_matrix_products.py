@@ -3,7 +3,7 @@
 import pytest
 
 from onnxc.compiler.ir.dims import Dim, Size
-from onnxc.compiler.planning.matrix_products import panel_problem
+from onnxc.compiler.planning.loops.matrix_products import panel_problem
 from tests.codegen_cpu.support import make
 
 A, B, H = (Size.symbol(name) for name in "ABH")

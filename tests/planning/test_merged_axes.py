@@ -8,7 +8,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.planning.merged_axes import merged_axes
+from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from tests.codegen_cpu.support import make
 
 N, M = Size.symbol("N"), Size.symbol("M")

@@ -7,7 +7,6 @@ import pytest
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.planning.check_plan import check_plan
-from onnxc.compiler.planning.check_routine import check_routine
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Carried,
@@ -20,6 +19,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Segment,
 )
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.routine.check_routine import check_routine
 from tests.codegen_host.native import HOST
 
 # The sum of x and y, which the loop carries, changes places with y; the data says how often.

@@ -9,8 +9,8 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.printer import print_block
-from onnxc.compiler.planning.domain import affine_domain
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.domain import affine_domain
 from onnxc.compiler.planning.schedules import Schedule, Threads
 from onnxc.compiler.planning.sink_movements import sink_movements
 from tests.planning.plans import make

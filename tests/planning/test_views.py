@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.planning.views import View, is_dense, move, row_major, whole
+from onnxc.compiler.planning.loops.views import View, is_dense, move, row_major, whole
 from tests.planning.plans import make
 
 N, M = Size.symbol("N"), Size.symbol("M")

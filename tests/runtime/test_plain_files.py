@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onnxc.runtime.errors import InputError, MissingFileError, OnnxcError
-from onnxc.runtime.plain_files import AnyPath, open_plain_file, replaced_file
+from onnxc.runtime.files.plain_files import AnyPath, open_plain_file, replaced_file
 
 
 def fifo(folder: Path) -> Path:

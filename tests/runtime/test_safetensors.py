@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from onnxc.runtime.safetensors import SafetensorsError, StoredTensor, read_header
+from onnxc.runtime.files.safetensors import SafetensorsError, StoredTensor, read_header
 
 
 def file_of(header: object, data: bytes = b"", length: int | None = None) -> memoryview:

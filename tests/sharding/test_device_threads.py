@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from onnxc.runtime.device_threads import exchange_seconds, run_on_devices
+from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError
 from onnxc.runtime.host import MEANINGS
 
@@ -151,7 +151,7 @@ def test_an_interrupted_caller_leaves_nobody_waiting(monkeypatch: pytest.MonkeyP
     def interrupted(self: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onnxc.runtime.device_threads._Call.wait", interrupted)
+    monkeypatch.setattr("onnxc.runtime.devices.device_threads._Call.wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_on_devices(3, waits, LATE)
     ended.wait(LATE)

@@ -16,7 +16,7 @@ from onnx import ModelProto
 import onnxc
 from onnxc.command_line.main import main
 from onnxc.runtime.artifact import write_artifact
-from onnxc.runtime.division import Division, decode_division, divide_weights
+from onnxc.runtime.devices.division import Division, decode_division, divide_weights
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import read_artifact

@@ -14,7 +14,7 @@ from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.sharding.exchange import Exchange, local_shape
 from onnxc.compiler.sharding.partition import Share
-from onnxc.runtime.device_threads import run_on_devices
+from onnxc.runtime.devices.device_threads import run_on_devices
 from tests.sharding.virtual_devices import SECONDS
 
 GRID = Mesh((("d0", 2), ("d1", 2)))

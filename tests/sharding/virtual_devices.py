@@ -9,7 +9,7 @@ from onnxc.compiler.ir.module import Module
 from onnxc.compiler.ir.sharding import Mesh
 from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.sharding.partition import Partition, partition
-from onnxc.runtime.device_threads import run_on_devices
+from onnxc.runtime.devices.device_threads import run_on_devices
 from onnxc.runtime.host.values import HostValue
 
 SECONDS = 60.0

@@ -3,9 +3,9 @@
 What decides is the schedule; the forms are in attention_panels.py and attention_lines.py.
 """
 
-from onnxc.compiler.codegen_cpu.attention_lines import emit_lines
-from onnxc.compiler.codegen_cpu.attention_operands import attention_operands
-from onnxc.compiler.codegen_cpu.attention_panels import emit_panels
+from onnxc.compiler.codegen_cpu.attention.lines import emit_lines
+from onnxc.compiler.codegen_cpu.attention.operands import attention_operands
+from onnxc.compiler.codegen_cpu.attention.panels import emit_panels
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, open_kernel
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import AttentionSchedule

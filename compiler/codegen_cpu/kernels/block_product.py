@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from onnxc.compiler.codegen_cpu.block_kernels import BlockKernel, PackedBlocks, UnpackKernel
-from onnxc.compiler.codegen_cpu.code_words import FLOAT
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.micro_kernels import (
+from onnxc.compiler.codegen_cpu.inner_loops.block_kernels import BlockKernel, PackedBlocks, UnpackKernel
+from onnxc.compiler.codegen_cpu.inner_loops.code_words import FLOAT
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     LibraryFunction,
     MicroKernel,
     Product,
@@ -20,6 +19,7 @@ from onnxc.compiler.codegen_cpu.micro_kernels import (
     multiply,
     row_steps,
 )
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.schedules.block_products import MANY_ROWS, row_vectors
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows

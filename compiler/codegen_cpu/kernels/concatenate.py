@@ -15,8 +15,8 @@ from onnxc.compiler.codegen_host.sizes import Known, emit_size
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.merged_axes import merged_axes
-from onnxc.compiler.planning.views import operand_view, row_major, stays
+from onnxc.compiler.planning.loops.merged_axes import merged_axes
+from onnxc.compiler.planning.loops.views import operand_view, row_major, stays
 from onnxc.compiler.target import Target
 
 

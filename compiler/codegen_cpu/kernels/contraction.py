@@ -9,10 +9,10 @@ from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
-from onnxc.compiler.codegen_cpu.product_bytes import emit_bytes
-from onnxc.compiler.codegen_cpu.product_lines import emit_lines
-from onnxc.compiler.codegen_cpu.product_panels import emit_panels
-from onnxc.compiler.codegen_cpu.product_sweeps import emit_sweeps
+from onnxc.compiler.codegen_cpu.products.bytes import emit_bytes
+from onnxc.compiler.codegen_cpu.products.lines import emit_lines
+from onnxc.compiler.codegen_cpu.products.panels import emit_panels
+from onnxc.compiler.codegen_cpu.products.sweeps import emit_sweeps
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, product

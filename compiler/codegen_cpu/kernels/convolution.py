@@ -7,11 +7,11 @@ of channels. `general`: everything else.
 
 from collections.abc import Sequence
 
-from onnxc.compiler.codegen_cpu.convolution_bytes import emit_bytes
-from onnxc.compiler.codegen_cpu.convolution_depthwise import emit_depthwise
-from onnxc.compiler.codegen_cpu.convolution_planes import emit_planes
-from onnxc.compiler.codegen_cpu.convolution_rows import emit_rows
-from onnxc.compiler.codegen_cpu.convolution_winograd import emit_winograd
+from onnxc.compiler.codegen_cpu.convolutions.bytes import emit_bytes
+from onnxc.compiler.codegen_cpu.convolutions.depthwise import emit_depthwise
+from onnxc.compiler.codegen_cpu.convolutions.planes import emit_planes
+from onnxc.compiler.codegen_cpu.convolutions.rows import emit_rows
+from onnxc.compiler.codegen_cpu.convolutions.winograd import emit_winograd
 from onnxc.compiler.codegen_cpu.element_types import register_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel

@@ -18,8 +18,8 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_t
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import OrderingSchedule
-from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
 
 COMPARISONS = 16

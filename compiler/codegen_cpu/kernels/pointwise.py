@@ -16,13 +16,13 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size, floordiv, product
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis, is_crossed, substituted_domain
-from onnxc.compiler.planning.indices import gathered_index
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.merged_axes import merged_axes
+from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis, is_crossed, substituted_domain
+from onnxc.compiler.planning.loops.indices import gathered_index
+from onnxc.compiler.planning.loops.merged_axes import merged_axes
+from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
-from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
 
 LARGEST_FEW_COLUMNS = 4

@@ -17,9 +17,9 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.rows import Rows, identity
+from onnxc.compiler.planning.loops.rows import Rows, identity
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ReductionSchedule
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 

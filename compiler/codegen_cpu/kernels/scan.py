@@ -18,9 +18,9 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
+from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major
 from onnxc.compiler.planning.schedules import ScanSchedule
-from onnxc.compiler.planning.views import is_dense, operand_view, row_major
 from onnxc.compiler.target import Target
 
 

@@ -19,8 +19,8 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major
 from onnxc.compiler.planning.schedules import ScatterSchedule
-from onnxc.compiler.planning.views import is_dense, operand_view, row_major
 from onnxc.compiler.target import Target
 
 

@@ -18,7 +18,7 @@ from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.target import Target
 
 # About how many times each candidate is looked at.

@@ -18,9 +18,9 @@ from onnxc.compiler.ir.dtypes import F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.trees import FEATURE_SHIFT, LEAF, split_outcomes
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
+from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import TreeEnsembleSchedule
-from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
 
 # The comparison of LLVM that holds for a set of outcomes, by the bits of the set.

@@ -11,11 +11,11 @@ from functools import cached_property, reduce
 
 import numpy as np
 
+from onnxc.compiler.codegen_cpu.convolutions.line_windows import LineWindows
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
-from onnxc.compiler.codegen_cpu.line_windows import LineWindows
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
@@ -27,9 +27,9 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
+from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import WindowSchedule
-from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
 
 LARGEST_SHARED = 5

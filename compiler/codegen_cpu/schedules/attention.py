@@ -8,8 +8,8 @@ from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.loops.views import operand_view
 from onnxc.compiler.planning.schedules import Arithmetic, AttentionSchedule, Threads, Tile
-from onnxc.compiler.planning.views import operand_view
 from onnxc.compiler.target import Target
 
 __all__ = ["attention_candidates", "attention_measures", "is_native"]

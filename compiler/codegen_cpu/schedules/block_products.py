@@ -9,8 +9,8 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import PackedPanels, known_sizes
+from onnxc.compiler.planning.loops.views import operand_view
 from onnxc.compiler.planning.schedules import BlockProductSchedule, Packing, Threads, Tile
-from onnxc.compiler.planning.views import operand_view
 from onnxc.compiler.target import Target
 
 __all__ = ["MANY_ROWS", "block_schedule", "is_native", "row_vectors"]

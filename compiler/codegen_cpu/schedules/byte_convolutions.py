@@ -2,8 +2,8 @@
 
 from math import prod
 
-from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
-from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
+from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import row_type, whole_steps
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
 from onnxc.compiler.codegen_cpu.schedules.byte_products import panel_vectors
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
@@ -13,8 +13,8 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import PackedPanels, Permuted, PermutedPanels, known_sizes
+from onnxc.compiler.planning.loops.views import View, is_dense, operand_view
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
-from onnxc.compiler.planning.views import View, is_dense, operand_view
 from onnxc.compiler.target import Target
 
 __all__ = ["byte_convolution", "convolves_bytes", "reads_bytes_of_image"]

@@ -1,19 +1,19 @@
 """Contractions of bytes on a CPU: which these are, how wide their panels are, and what is packed on the way."""
 
-from onnxc.compiler.codegen_cpu.byte_panels import row_type, whole_steps
-from onnxc.compiler.codegen_cpu.integer_dots import FLIPPED_ZERO, GROUP
-from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import row_type, whole_steps
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import has_tiles
 from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.codegen_cpu.tile_kernels import has_tiles
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.loops.matrix_products import Problem, find_problem
+from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Threads, Tile
-from onnxc.compiler.planning.views import View
 from onnxc.compiler.target import Target
 
 __all__ = ["byte_schedule", "byte_types", "is_of_bytes", "panel_vectors", "reads_bytes"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
-from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.loops.matrix_products import Problem
 
 __all__ = ["constant_panels", "has_constant_panels"]
 

@@ -5,16 +5,16 @@ The constants are what micro-kernels and copies took beside one multiply-add, on
 
 from dataclasses import dataclass
 
+from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_ROWS
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
-from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS
 from onnxc.compiler.ir.dtypes import BF16, F32
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem
-from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.loops.matrix_products import Problem
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ContractionSchedule, Threads
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 __all__ = ["contraction_cost"]

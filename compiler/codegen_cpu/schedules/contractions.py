@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from onnxc.compiler.codegen_cpu.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
+from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
 from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.codegen_cpu.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import KernelProblem, Measure, Typical
-from onnxc.compiler.planning.matrix_products import Problem, line_problem, panel_problem
+from onnxc.compiler.planning.loops.matrix_products import Problem, line_problem, panel_problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
 

@@ -18,11 +18,11 @@ from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
-from onnxc.compiler.planning.convolution_sums import find_sums
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.loops.convolution_sums import find_sums
+from onnxc.compiler.planning.loops.views import View, is_dense, operand_view, operand_views, whole
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
-from onnxc.compiler.planning.views import View, is_dense, operand_view, operand_views, whole
 from onnxc.compiler.target import Target
 
 __all__ = ["convolution_candidates", "convolution_measures", "reads_image"]

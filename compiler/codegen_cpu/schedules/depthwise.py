@@ -6,8 +6,8 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.loops.views import is_dense, operand_views
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
-from onnxc.compiler.planning.views import is_dense, operand_views
 from onnxc.compiler.target import Target
 
 __all__ = ["WIDEST_UNROLLED", "depthwise_schedule", "is_depthwise"]

@@ -10,8 +10,9 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis
 from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     OrderingSchedule,
@@ -27,7 +28,6 @@ from onnxc.compiler.planning.schedules import (
     WindowSchedule,
 )
 from onnxc.compiler.planning.sink_movements import sink_block
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 __all__ = ["ELEMENT_CANDIDATES", "ROW_BLOCK", "SMALLEST_CROSSED", "element_threads"]

@@ -17,11 +17,11 @@ from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.domain import epilogue_leaves
 from onnxc.compiler.planning.filter_layouts import PackedFilters
 from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.loops.domain import epilogue_leaves
+from onnxc.compiler.planning.loops.views import View, is_dense, operand_view, operand_views
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
-from onnxc.compiler.planning.views import View, is_dense, operand_view, operand_views
 from onnxc.compiler.target import Target
 
 __all__ = [

@@ -24,9 +24,9 @@ from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.loops.matrix_products import Problem
+from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule
-from onnxc.compiler.planning.views import View, row_major
 from onnxc.compiler.target import Target
 
 M, N = 0, 1

@@ -35,8 +35,8 @@ from onnxc.compiler.ir.primitives.contractions import (
 )
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.layouts import Permuted
+from onnxc.compiler.planning.loops.views import View, known_view, operand_view, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.planning.views import View, known_view, operand_view, row_major
 from onnxc.compiler.target import Target
 
 M, N = 0, 1

@@ -8,11 +8,11 @@ from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_ker
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.planning.domain import Domain, affine_domain, crossed_axis
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 

@@ -28,8 +28,8 @@ from onnxc.compiler.ir.dtypes import F32, I32
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import RecurrenceSchedule, Warps
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 ROW, UNIT = 0, 1

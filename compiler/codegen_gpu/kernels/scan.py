@@ -19,9 +19,9 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ScanSchedule
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 LINE, PLACE = 0, 1

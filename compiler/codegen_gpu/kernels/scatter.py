@@ -20,8 +20,8 @@ from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I32
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ScatterSchedule
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 _COMBINES = {"add": "add", "mul": "mul", "min": "min", "max": "max"}

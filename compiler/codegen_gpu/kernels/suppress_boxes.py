@@ -16,8 +16,8 @@ from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import SuppressionSchedule
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 _LANE = 0

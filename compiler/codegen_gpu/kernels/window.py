@@ -17,9 +17,9 @@ from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I32, I64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import WindowSchedule
-from onnxc.compiler.planning.views import row_major
 from onnxc.compiler.target import Target
 
 _COMBINES = {"sum": "add", "max": "max", "min": "min"}

@@ -21,8 +21,8 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.loops.views import operand_view
 from onnxc.compiler.planning.schedules import AttentionSchedule, Joining, Tile, Warps
-from onnxc.compiler.planning.views import operand_view
 from onnxc.compiler.target import Target
 
 __all__ = [

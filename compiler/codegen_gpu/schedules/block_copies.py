@@ -10,8 +10,8 @@ from onnxc.compiler.codegen_gpu.schedules.cards import card_of
 from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import BF16, F16
-from onnxc.compiler.planning.matrix_products import Problem
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.loops.matrix_products import Problem
+from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.target import Target
 
 LEAST_ARCHITECTURE, LEAST_COPIED_ROWS = 90, 64

@@ -24,7 +24,7 @@ from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
-from onnxc.compiler.planning.matrix_products import Problem
+from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.schedules import ContractionSchedule, Tile, Warps
 from onnxc.compiler.target import Target
 

@@ -24,8 +24,8 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.loops.views import operand_view
 from onnxc.compiler.planning.schedules import ConvolutionSchedule, Packing, Tile, Warps
-from onnxc.compiler.planning.views import operand_view
 from onnxc.compiler.target import Target
 
 __all__ = ["convolution_candidates", "convolution_cost", "convolution_measures", "convolution_sweep"]

@@ -8,8 +8,8 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BOOL, F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.domain import affine_domain, crossed_axis
 from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.loops.domain import affine_domain, crossed_axis
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     Joining,

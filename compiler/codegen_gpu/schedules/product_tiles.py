@@ -14,7 +14,7 @@ from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, only_atom
 from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.ir.module import Block
-from onnxc.compiler.planning.matrix_products import Problem, gathered_problem
+from onnxc.compiler.planning.loops.matrix_products import Problem, gathered_problem
 from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
 from onnxc.compiler.planning.size_ranges import sample_sizes
 from onnxc.compiler.target import Target

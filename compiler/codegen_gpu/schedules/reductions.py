@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.decompose import decompose_block
-from onnxc.compiler.planning.rows import Rows
+from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.planning.schedules import Joining, ReductionSchedule, Tile, Warps
 from onnxc.compiler.target import Target
 

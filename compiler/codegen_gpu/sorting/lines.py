@@ -8,7 +8,7 @@ from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.planning.views import row_major
+from onnxc.compiler.planning.loops.views import row_major
 
 __all__ = ["Lines"]
 

@@ -6,7 +6,7 @@ from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.source_builder import Int
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.planning.views import row_major, split_axes
+from onnxc.compiler.planning.loops.views import row_major, split_axes
 
 
 def computed_value(root: Value) -> Value:

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.index_range import given_indices
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
-from onnxc.compiler.planning.views import operand_view, row_major, split_axes
+from onnxc.compiler.planning.loops.views import operand_view, row_major, split_axes
 from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION, STATUS_SIZE, STATUS_VALUE
 
 

@@ -4,7 +4,7 @@ from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.scalars import literal
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, SourceBuilder
 from onnxc.compiler.ir.dtypes import BOOL, DType
-from onnxc.compiler.planning.rows import identity
+from onnxc.compiler.planning.loops.rows import identity
 
 ROWS, COLUMNS = 0, 1
 """The dimensions of a tile."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from onnxc.compiler.frontend.tensor_error import TensorError
-from onnxc.runtime.safetensors import SafetensorsError, StoredTensor, read_header
+from onnxc.runtime.files.safetensors import SafetensorsError, StoredTensor, read_header
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 

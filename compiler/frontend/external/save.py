@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import Buffer, TensorStore, stored_bytes
 from onnxc.compiler.frontend.text_forms.forms import form_of_path, print_text
 from onnxc.runtime.errors import DeviceError, InputError, ModelError
-from onnxc.runtime.plain_files import AnyPath, path_text, replaced_file
+from onnxc.runtime.files.plain_files import AnyPath, path_text, replaced_file
 
 __all__ = ["save_model"]
 

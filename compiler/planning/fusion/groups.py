@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import KernelKind
-from onnxc.compiler.planning.views import View
+from onnxc.compiler.planning.loops.views import View
 
 GROUP_LIMIT = 96
 """The most ops in a group: beyond it code grows faster than memory traffic shrinks.

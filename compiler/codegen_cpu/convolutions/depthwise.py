@@ -1,0 +1,329 @@
+"""Depthwise convolution: each filter reads one channel; lanes are neighbouring channels, which lie side by side.
+
+So are those of groups with as few channels as filters: of each channel of a group all lanes of it take the element.
+
+A unit of work is a part of a line of the result. Neighbouring columns of it are summed at once: what their windows
+share of a line of the image is loaded once, where the window is not too wide for that. Where zeros stand between the
+elements of the image, tiles have columns of each phase, and each column the taps that meet elements.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product as pairs
+
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED
+from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.dtypes import F32, I32, DType
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
+from onnxc.compiler.planning.loops.views import View, operand_views
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
+
+UNIT_TILES = 8
+"""Tiles of a line in a unit of work: enough that finding its lines does not count."""
+
+
+def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
+    """The code of a convolution with a filter for each channel, channels innermost."""
+    x, w = operand_views(op)
+    return _Depthwise(frame, op, x, w).emit(name)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Neighbouring columns of the result: where their first tap reads, and how many of them exist.
+
+    inside: for each column of the image that their windows meet whether it exists, by its offset from the first; empty
+    where all do.
+    """
+
+    first: Int
+    column: Int
+    left: Int
+    inside: Mapping[int, Reg]
+
+
+@dataclass(frozen=True)
+class _Depthwise:
+    frame: KernelFrame
+    op: Op
+    x: View
+    w: View
+
+    @cached_property
+    def sums(self) -> DType:
+        """What is summed in: products of bytes in f32, which holds the few of a window exactly."""
+        return F32 if self.op.dtype() == I32 else self.op.dtype()
+
+    @cached_property
+    def element(self) -> str:
+        return memory_type(self.sums)
+
+    @cached_property
+    def schedule(self) -> ConvolutionSchedule:
+        return self.frame.kernel.scheduled(ConvolutionSchedule)
+
+    @cached_property
+    def columns(self) -> int:
+        """Columns that are summed at once."""
+        return self.schedule.tile.rows
+
+    @cached_property
+    def channels(self) -> int:
+        """Those of the result."""
+        return known_sizes(self.op.result.shape[-1:])[0]
+
+    @cached_property
+    def taps(self) -> tuple[int, ...]:
+        """Those along each spatial axis."""
+        return known_sizes(self.op.operands[1].shape[2:])
+
+    @cached_property
+    def group(self) -> int:
+        """The channels that each filter reads; if several, there are as many filters in a group."""
+        return known_sizes(self.op.operands[1].shape[1:2])[0]
+
+    @cached_property
+    def _strides(self) -> tuple[Int, ...]:
+        """Those of the filters [o, i, *taps], in elements."""
+        packing = self.schedule.packing
+        if packing is None:
+            return tuple(self.frame.size(stride) for stride in self.w.strides)
+        assert isinstance(packing.layout, Permuted), packing
+        return packing.layout.strides
+
+    @cached_property
+    def filter_strides(self) -> tuple[Int, ...]:
+        """The strides of filters, and of taps along each axis."""
+        return (self._strides[0], *self._strides[2:])
+
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units, columns running fastest."""
+        frame, f, shape = self.frame, self.frame.f, self.op.result.shape
+        length = UNIT_TILES * self.columns
+        parts = floordiv(shape[-2] + length - 1, length)
+
+        def unit(ordinal: Reg) -> None:
+            *line, part = frame.split(ordinal, (*shape[:-2], parts))
+            start = f.mul(part, length)
+            stop = f.smin(f.add(start, length), frame.size(shape[-2]))
+            f.loop(start, stop, self.columns, lambda column: self._columns(line, column))
+
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.ret()
+        work = minimum(shape[-2], length) * (self.channels * self.group)
+        return KernelCode(name, (f,), product(shape[:-2]) * parts, frame.grain(work))
+
+    # Tiles
+
+    @cached_property
+    def _offsets(self) -> dict[int, list[tuple[int, int]]]:
+        """The (column, tap) pairs that read each column of the image, by its offset from the first one."""
+        step, dilation, spread = self.op.ints("strides")[-1], self.op.ints("dilations")[-1], self.spread[-1]
+        low = 0 if spread == 1 else known_sizes(self.op.dims("low")[-1:])[0]
+        offsets: dict[int, list[tuple[int, int]]] = {}
+        for column, tap in pairs(range(self.columns), range(self.unrolled)):
+            offset, beside = divmod(column * step + tap * dilation - low, spread)
+            if beside == 0:
+                offsets.setdefault(offset, []).append((column, tap))
+        return dict(sorted(offsets.items()))
+
+    @cached_property
+    def spread(self) -> tuple[int, ...]:
+        """How far apart the elements of the image stand along each spatial axis, with zeros between them."""
+        return self.op.ints("input_dilations")
+
+    @cached_property
+    def unrolled(self) -> int:
+        """The taps along a line that are written one by one: all, or one of a loop."""
+        return self.taps[-1] if self.taps[-1] <= WIDEST_UNROLLED else 1
+
+    def _columns(self, line: Sequence[Int], column: Int) -> None:
+        """One tile: all channels of neighbouring columns, without tests where no window leaves the image."""
+        frame, f, op = self.frame, self.frame.f, self.op
+        first = f.sub(f.mul(column, op.ints("strides")[-1]), frame.size(op.dims("low")[-1]))
+        if self.spread[-1] > 1:
+            first = f.udiv(column, self.spread[-1])
+        left, width = f.sub(frame.size(op.result.shape[-2]), column), frame.size(self.x.shape[-2])
+        reach = max(self._offsets) + (self.taps[-1] - self.unrolled) * op.ints("dilations")[-1]
+        within = f.icmp("sge", f.add(first, min(self._offsets)), 0)
+        within = f.and_(within, f.icmp("slt", f.add(first, reach), width))
+        within = f.and_(within, f.icmp("sge", left, self.columns))
+
+        def across() -> None:
+            inside = {offset: f.icmp("ult", f.add(first, offset), width) for offset in self._offsets}
+            self._tile(line, _Tile(first, column, left, inside))
+
+        f.if_(within, lambda: self._tile(line, _Tile(first, column, self.columns, {})), across)
+
+    def _tile(self, line: Sequence[Int], tile: _Tile) -> None:
+        f, lanes = self.frame.f, self.frame.lanes
+        whole = self.channels // lanes * lanes
+        f.loop(0, whole, lanes, lambda channel: self._sum(line, tile, channel, None))
+        if whole < self.channels:
+            self._sum(line, tile, whole, f.tail_mask(lanes, self.channels - whole))
+
+    def _sum(self, line: Sequence[Int], tile: _Tile, channel: Int, mask: Reg | None) -> None:
+        """The sums of one vector of channels, and their way to the result."""
+        frame, f = self.frame, self.frame.f
+        image, *rows = line
+        starts = [self._start(axis, row) for axis, row in enumerate(rows)]
+        offset = f.add(frame.size(self.x.offset), f.mul(image, frame.size(self.x.strides[0])))
+        begins = [start if spread == 1 else 0 for start, spread in zip(starts, self.spread[:-1], strict=True)]
+        for start, stride in zip((*begins, tile.first), self.x.strides[1:-1], strict=True):
+            offset = f.add(offset, f.mul(start, frame.size(stride)))
+        zeros = [f.constant(vector_type(self.element, frame.lanes), 0.0)] * self.columns
+        weights = f.add(frame.size(self.w.offset), f.mul(channel, self.filter_strides[0]))
+        totals = self._lines(tile, (channel, mask), starts, (offset, weights), zeros)
+        for column, total in enumerate(totals):
+            index = [*map(Index, line), Index(f.add(tile.column, column)), Index(channel, 1)]
+            exists = f.icmp("slt", column, tile.left)
+            f.if_(exists, partial(self._write, index, total, mask))
+
+    def _write(self, index: Sequence[Index], total: Reg, mask: Reg | None) -> None:
+        total = emit_cast(total, self.sums, self.op.dtype(), self.frame.f)
+        write_result(self.frame.evaluator(self.frame.lanes, mask), self.frame, self.op, total, index)
+
+    def _start(self, axis: int, row: Int) -> Int:
+        """Where the windows of a line begin along a spatial axis."""
+        f = self.frame.f
+        return f.sub(f.mul(row, self.op.ints("strides")[axis]), self.frame.size(self.op.dims("low")[axis]))
+
+    # Taps
+
+    def _lines(
+        self,
+        tile: _Tile,
+        lanes: tuple[Int, Reg | None],
+        starts: Sequence[Int],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> Sequence[Reg]:
+        """`totals` with the products of all lines that windows meet; offsets are those of image and filters.
+
+        starts: where windows begin along the axes that are left before the last.
+        """
+        f, axis = self.frame.f, len(self.taps) - 1 - len(starts)
+        if not starts:
+            return self._taps(tile, lanes, offsets, totals)
+        stride = f.mul(self.frame.size(self.x.strides[1 + axis]), self.op.ints("dilations")[axis])
+
+        def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+            ahead = f.add(offsets[0], f.mul(ordinal, stride)), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
+            return self._lines(tile, lanes, starts[1:], ahead, inner)
+
+        def meeting(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+            position = f.add(starts[0], f.mul(ordinal, self.op.ints("dilations")[axis]))
+            place = f.sdiv(position, self.spread[axis])
+            meets = f.icmp("eq", f.mul(place, self.spread[axis]), position)
+            meets = f.and_(meets, f.icmp("ult", place, self.frame.size(self.x.shape[1 + axis])))
+            line = f.mul(place, self.frame.size(self.x.strides[1 + axis]))
+            ahead = f.add(offsets[0], line), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
+            return f.if_(meets, lambda: self._lines(tile, lanes, starts[1:], ahead, inner), lambda: inner)
+
+        if self.spread[axis] > 1:
+            return f.loop(0, self.taps[axis], 1, meeting, totals)
+        return f.loop(*self._taps_inside(axis, starts[0]), 1, tap, totals)
+
+    def _tap_stride(self, axis: int) -> Int:
+        return self.filter_strides[1 + axis]
+
+    def _taps_inside(self, axis: int, start: Int) -> tuple[Int, Int]:
+        """The first tap that is not before the image, and the first that is behind it."""
+        f, dilation, size = self.frame.f, self.op.ints("dilations")[axis], self.frame.size(self.x.shape[1 + axis])
+        low, high = (
+            f.smin(f.udiv(f.add(f.smax(count, 0), dilation - 1), dilation), self.taps[axis])
+            for count in (f.neg(start), f.sub(size, start))
+        )
+        return low, high
+
+    def _taps(
+        self, tile: _Tile, lanes: tuple[Int, Reg | None], offsets: tuple[Int, Int], totals: Sequence[Reg]
+    ) -> Sequence[Reg]:
+        """`totals` with the products along one line."""
+        f, dilation = self.frame.f, self.op.ints("dilations")[-1]
+        if self.unrolled == self.taps[-1]:
+            return self._products(tile.inside, lanes, offsets, totals)
+        stride, width = self.frame.size(self.x.strides[-2]), self.frame.size(self.x.shape[-2])
+
+        def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+            ahead = f.mul(ordinal, dilation)
+            first = f.add(tile.first, ahead)
+            inside = {offset: f.icmp("ult", f.add(first, offset), width) for offset in tile.inside}
+            here = (
+                f.add(offsets[0], f.mul(ahead, stride)),
+                f.add(offsets[1], f.mul(ordinal, self._tap_stride(len(self.taps) - 1))),
+            )
+            return self._products(inside, lanes, here, inner)
+
+        return f.loop(0, self.taps[-1], 1, tap, totals)
+
+    def _products(
+        self,
+        inside: Mapping[int, Reg],
+        lanes: tuple[Int, Reg | None],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> Sequence[Reg]:
+        """`totals` with the products of the taps that are written one by one: each column of the image read once."""
+        sums = list(totals)
+        for ordinal in range(self.group):
+            weights = self.frame.f.add(offsets[1], self.frame.f.mul(self._strides[1], ordinal))
+            sums = self._products_of(ordinal, inside, lanes, (offsets[0], weights), sums)
+        return sums
+
+    def _products_of(
+        self,
+        ordinal: int,
+        inside: Mapping[int, Reg],
+        lanes: tuple[Int, Reg | None],
+        offsets: tuple[Int, Int],
+        totals: Sequence[Reg],
+    ) -> list[Reg]:
+        """`totals` with the products of one channel of each group."""
+        f, frame, (channel, mask) = self.frame.f, self.frame, lanes
+        e, step = frame.evaluator(frame.lanes, mask), self.filter_strides[0]
+        last = self.filter_strides[-1]
+        pointer, (x, w) = self._base(self.w), self.op.operands
+        factors = [
+            e.spread(self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w))
+            for tap in range(self.unrolled)
+        ]
+        taken = [lane // self.group * self.group + ordinal for lane in range(frame.lanes)]
+        sums = list(totals)
+        for offset, meeting in self._offsets.items():
+            reader = e if not inside else self._evaluator(mask, inside[offset])
+            place = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
+            read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, place, channel)), x)
+            read = read if self.group == 1 else f.shuffle(read, None, taken)
+            for column, tap in meeting:
+                sums[column] = f.fma(read, factors[tap], sums[column])
+        return sums
+
+    def _widened(self, x: Reg, operand: Value) -> Reg:
+        return emit_cast(x, operand.dtype, self.sums, self.frame.f)
+
+    def _evaluator(self, mask: Reg | None, inside: Reg) -> Evaluator:
+        """One that reads nothing where a column is not inside."""
+        lanes = self.frame.f.splat(inside, self.frame.lanes)
+        return self.frame.evaluator(self.frame.lanes, lanes if mask is None else self.frame.f.and_(mask, lanes))
+
+    def _channels(self, e: Evaluator, offset: Int, channel: Int) -> Index:
+        """Where the channels lie that a vector of filters from `channel` on reads."""
+        f, multiplier = self.frame.f, self.channels // self.op.int("groups") // self.group
+        if multiplier == 1:
+            return Index(f.add(offset, channel), 1)
+        filters = e.as_values(Index(channel, 1))
+        return Index(offset, 0, as_reg(f.udiv(filters, f.splat(as_reg(multiplier), self.frame.lanes))))
+
+    def _base(self, view: View) -> Reg:
+        return self.frame.inputs[self.frame.kernel.block.parameters.index(view.base)]

@@ -1,0 +1,362 @@
+"""Convolution whose results are planes: lanes are neighbouring pixels, which lie side by side in the result.
+
+A unit of work is some lines of the planes of a group, of one image. What their windows read is copied once, padding
+included, so that a product reads vectors wherever its tap is; lines behind each other are one row of pixels, the last
+few of each line left out. A few filters at a time are summed in registers, for all that they read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from math import prod
+
+from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.inner_loops.packing import read_strided, steps_of, turn_square
+from onnxc.compiler.codegen_cpu.inner_loops.plane_kernels import PlaneKernel
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.schedules.planes import PlaneWindow, is_flat, plane_window
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_dimensions
+from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.loops.domain import epilogue_leaves
+from onnxc.compiler.planning.loops.views import View, operand_views, row_major
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
+
+
+def emit_planes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
+    """The code of a convolution whose result has its channels before its pixels."""
+    x, w = operand_views(op)
+    tile = frame.kernel.scheduled(ConvolutionSchedule).tile
+    window = plane_window(op, frame.kernel.block, x, frame.lanes, (tile.rows, tile.columns))
+    return _Planes(frame, op, x, w, window).emit(name)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Its image and group, and the first result along each spatial axis; how many lines, and columns, there are."""
+
+    image: Int
+    group: Int
+    first: tuple[Int, ...]
+    lines: Int
+    columns: Int
+
+
+@dataclass(frozen=True)
+class _Planes:
+    frame: KernelFrame
+    op: Op
+    x: View
+    w: View
+    window: PlaneWindow
+
+    @cached_property
+    def element(self) -> str:
+        return memory_type(self.op.dtype())
+
+    @cached_property
+    def vector(self) -> str:
+        return vector_type(self.element, self.frame.lanes)
+
+    @cached_property
+    def registers(self) -> tuple[int, int]:
+        """How many filters are summed at once, and pixels."""
+        registers = self.frame.kernel.scheduled(ConvolutionSchedule).registers
+        assert registers is not None, self.frame.kernel.schedule
+        return registers.rows, registers.columns
+
+    @cached_property
+    def filters(self) -> int:
+        """Those of a group."""
+        return known_sizes(self.op.operands[1].shape[:1])[0] // self.op.int("groups")
+
+    @cached_property
+    def channels_lie_last(self) -> bool:
+        """Whether the channels of a pixel lie side by side, and pixels do not: what is copied is turned."""
+        axes = parse_dimensions(self.op.text("dimensions")).x
+        return self.x.strides[axes.channel] == 1 and self.window.axes[-1].stride != 1
+
+    @cached_property
+    def depth(self) -> int:
+        """How much is summed."""
+        return self.window.channels * prod(self.window.taps)
+
+    @cached_property
+    def channels(self) -> int:
+        """Those that there is room for: whole squares of what is turned."""
+        lanes, channels = self.frame.lanes, self.window.channels
+        return -(-channels // lanes) * lanes if self.channels_lie_last else channels
+
+    @cached_property
+    def room(self) -> Reg:
+        """What of the image a unit reads, with as much behind it as is read at once."""
+        return self.frame.f.alloca(self.element, self.channels * self.window.channel_step + self.registers[1])
+
+    @cached_property
+    def tile_step(self) -> int:
+        """How far the sums of a filter are from those of the next."""
+        return -(-self.window.pixels // self.registers[1]) * self.registers[1]
+
+    @cached_property
+    def tile(self) -> Reg:
+        """[filter][pixel]."""
+        return self.frame.f.alloca(self.element, self.registers[0] * self.tile_step)
+
+    @cached_property
+    def offsets(self) -> Reg:
+        """How far behind the place of a pixel what it reads lies, for each number of a filter."""
+        return self.frame.f.alloca("i64", self.depth)
+
+    # Units
+
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units."""
+        frame, f, axes = self.frame, self.frame.f, self.window.axes
+        parts = [floordiv(axis.size + axis.count - 1, axis.count) for axis in axes]
+        shape = (self.op.result.shape[0], self.op.int("groups"), *parts)
+        self._find_offsets()
+        self._clear_ends()
+
+        def unit(ordinal: Reg) -> None:
+            image, group, *places = frame.split(ordinal, shape)
+            first = tuple(f.mul(place, axis.count) for place, axis in zip(places, axes, strict=True))
+            left = [f.sub(frame.size(axis.size), start) for axis, start in zip(axes, first, strict=True)]
+            lines, columns = (f.smin(*pair) for pair in zip([1, *left][-2:], self._counts, strict=True))
+            self._unit(_Unit(image, group, first, lines, columns))
+
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.ret()
+        grain = frame.grain(self.window.pixels * self.filters * self.depth)
+        library = PlaneKernel(self.element, self.registers[0], self.registers[1] // frame.lanes)
+        return KernelCode(name, (f,), product(shape), grain, (library,))
+
+    @property
+    def _counts(self) -> tuple[int, int]:
+        return self.window.lines, self.window.axes[-1].count
+
+    def _unit(self, unit: _Unit) -> None:
+        self._copy(unit)
+        f, (filters, pixels), panels = self.frame.f, self.registers, -(-self.filters // self.registers[0])
+        base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
+        count = f.add(f.mul(f.sub(unit.lines, 1), self.window.pitch), unit.columns)
+        kernel = PlaneKernel(self.element, filters, pixels // self.frame.lanes).name
+
+        def panel(ordinal: Int) -> None:
+            place = f.mul(f.add(f.mul(unit.group, panels), ordinal), self.depth * filters)
+            numbers = f.gep(base, place, self.element)
+
+            def block(pixel: Int) -> None:
+                image, tile = (f.gep(start, pixel, self.element) for start in (self.room, self.tile))
+                f.call(kernel, "void", image, self.offsets, self.depth, numbers, tile, self.tile_step)
+
+            f.loop(0, count, pixels, block, at_least_once=True)
+            self._finish(unit, f.mul(ordinal, filters))
+
+        f.loop(0, panels, 1, panel)
+
+    # Where products read
+
+    def _find_offsets(self) -> None:
+        """The offsets of the taps of the first channel, and those of the others, a channel further each."""
+        f, taps, window = self.frame.f, prod(self.window.taps), self.window
+
+        def tap(ordinal: Int) -> None:
+            rows: list[Int] = []
+            behind: Int = 0
+            for axis, position in zip(window.axes, self.frame.split(ordinal, window.taps), strict=True):
+                place = f.mul(position, axis.dilation)
+                shift = f.udiv(place, axis.step)
+                phase = f.sub(place, f.mul(shift, axis.step)) if axis.phases > 1 else 0
+                rows = [phase, *rows] if axis is window.axes[-1] else [*rows, phase, shift]
+                behind = shift
+            offset = f.add(f.mul(self._row(rows), window.pitch), behind)
+            f.store(offset, f.gep(self.offsets, ordinal, "i64"), align=8)
+
+        def next_channel(k: Int) -> None:
+            before = f.load("i64", f.gep(self.offsets, f.sub(k, taps), "i64"), align=8)
+            f.store(f.add(before, window.channel_step), f.gep(self.offsets, k, "i64"), align=8)
+
+        f.loop(0, taps, 1, tap)
+        f.loop(taps, self.depth, 1, next_channel)
+
+    def _row(self, coordinates: Sequence[Int]) -> Int:
+        f, ordinal = self.frame.f, as_reg(0)
+        for coordinate, size in zip(coordinates, self.window.rows, strict=True):
+            ordinal = as_reg(f.add(f.mul(ordinal, size), coordinate))
+        return ordinal
+
+    # Copies
+
+    def _clear_ends(self) -> None:
+        """Zeros behind each channel, and behind the last: what only sums that nobody wants read may take long."""
+        f, lanes, step = self.frame.f, self.frame.lanes, self.window.channel_step
+        stop, zero = self.channels * step, self.frame.f.constant(self.vector, 0.0)
+
+        def clear(place: Int) -> None:
+            f.store(zero, f.gep(self.room, place, self.element))
+
+        f.loop(step - lanes, stop, step, clear)
+        f.loop(stop, stop + self.registers[1], lanes, clear)
+
+    def _copy(self, unit: _Unit) -> None:
+        """room[channel][row][column] = what the windows of a unit read, zeros outside of the image."""
+        frame, f, window = self.frame, self.frame.f, self.window
+        axes = parse_dimensions(self.op.text("dimensions")).x
+        step = frame.size(self.x.strides[axes.channel])
+        start = f.add(frame.size(self.x.offset), f.mul(unit.image, frame.size(self.x.strides[axes.batch])))
+        start = f.add(start, f.mul(f.mul(unit.group, window.channels), step))
+        base = frame.inputs[frame.kernel.block.parameters.index(self.x.base)]
+        begins = [
+            f.sub(f.mul(first, axis.step), frame.size(axis.low))
+            for first, axis in zip(unit.first, window.axes, strict=True)
+        ]
+
+        def row(ordinal: Int) -> None:
+            last, *others = frame.split(ordinal, window.rows)
+            offset, inside = start, list[Reg]()
+            outer = zip(window.axes[:-1], begins[:-1], others[::2], others[1::2], strict=True)
+            for axis, begin, phase, place in outer:
+                position = f.add(begin, f.add(f.mul(place, axis.step), phase))
+                inside.append(f.icmp("ult", position, frame.size(axis.image)))
+                offset = f.add(offset, f.mul(position, frame.size(axis.stride)))
+            line, target = f.gep(base, offset, self.element), f.mul(ordinal, window.pitch)
+            column = f.add(begins[-1], last)
+            copy = self._turn_line if self.channels_lie_last else self._copy_line
+            is_inside = reduce(f.and_, inside, f.constant("i1", 1))
+            f.if_(is_inside, partial(copy, line, column, step, target), partial(self._clear_line, target))
+
+        f.loop(0, prod(window.rows), 1, row, at_least_once=True)
+
+    def _fill_line(self, target: Int, read: Callable[[Int, Int], Reg]) -> None:
+        """A row of each channel, in whole vectors: read(channel, column). What is behind its end is written later."""
+        f, window = self.frame.f, self.window
+
+        def channel(ordinal: Int) -> None:
+            row = f.gep(self.room, f.add(f.mul(ordinal, window.channel_step), target), self.element)
+
+            def vector(column: Int) -> None:
+                f.store(read(ordinal, column), f.gep(row, column, self.element))
+
+            f.loop(0, window.pitch, self.frame.lanes, vector, at_least_once=True)
+
+        f.loop(0, window.channels, 1, channel, at_least_once=True)
+
+    def _clear_line(self, target: Int) -> None:
+        zero = self.frame.f.constant(self.vector, 0.0)
+        self._fill_line(target, lambda channel, column: zero)
+
+    def _copy_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
+        """Channels `step` apart, from a position on."""
+        f, axis = self.frame.f, self.window.axes[-1]
+
+        def read(channel: Int, column: Int) -> Reg:
+            source = f.gep(line, f.mul(channel, step), self.element)
+            return self._read(source, f.add(first, f.mul(column, axis.step)))
+
+        self._fill_line(target, read)
+
+    def _read(self, line: Reg, position: Int) -> Reg:
+        """Elements of a line from a position on, a step of windows apart; zeros outside of it."""
+        f, lanes, axis = self.frame.f, self.frame.lanes, self.window.axes[-1]
+        size, stride = self.frame.size(axis.image), self.frame.size(axis.stride)
+        address, steps = (
+            f.gep(line, f.mul(position, stride), self.element),
+            steps_of(f, f.mul(stride, axis.step), lanes),
+        )
+        # Of every second element two dense vectors are read, and so one behind the last.
+        reach = lanes * axis.step - 1 if self._reads_pairs else (lanes - 1) * axis.step
+        is_within = f.and_(f.icmp("sge", position, 0), f.icmp("slt", f.add(position, reach), size))
+
+        def within() -> Sequence[Reg]:
+            if not self._reads_pairs:
+                return [read_strided(f, self.vector, address, steps, None)]
+            low, high = (f.load(self.vector, f.gep(address, start, self.element)) for start in (0, lanes))
+            return [f.shuffle(low, high, range(0, 2 * lanes, 2))]
+
+        def across() -> Sequence[Reg]:
+            vector = vector_type("i64", lanes)
+            positions = f.mul(f.lane_ids(vector), f.splat(as_reg(axis.step), lanes))
+            positions = f.add(positions, f.splat(as_reg(position), lanes))
+            mask = f.icmp("ult", positions, f.splat(as_reg(size), lanes))
+            return [read_strided(f, self.vector, address, steps, mask)]
+
+        return f.if_(is_within, within, across)[0]
+
+    @cached_property
+    def _reads_pairs(self) -> bool:
+        axis = self.window.axes[-1]
+        return (axis.stride, axis.step) == (1, 2)
+
+    def _turn_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
+        """Channels side by side, from a position on: squares of them and of pixels."""
+        f, lanes, window = self.frame.f, self.frame.lanes, self.window
+        axis = window.axes[-1]
+        stride, size = self.frame.size(axis.stride), self.frame.size(axis.image)
+
+        def square(channel: Int, column: Int) -> None:
+            mask, rows = f.tail_mask(lanes, f.sub(window.channels, channel)), list[Reg]()
+            for lane in range(lanes):
+                position = f.add(first, f.mul(f.add(column, lane), axis.step))
+                exists = f.splat(f.icmp("ult", position, size), lanes)
+                address = f.gep(line, f.add(f.mul(position, stride), channel), self.element)
+                zeros = f.constant(self.vector, 0.0)
+                rows.append(f.masked_load(self.vector, address, f.and_(mask, exists), passthru=zeros))
+            for lane, row in enumerate(turn_square(f, rows)):
+                place = f.add(f.mul(f.add(channel, lane), window.channel_step), f.add(target, column))
+                f.store(row, f.gep(self.room, place, self.element))
+
+        def squares(channel: Int) -> None:
+            f.loop(0, window.pitch, lanes, partial(square, channel), at_least_once=True)
+
+        f.loop(0, window.channels, lanes, squares, at_least_once=True)
+
+    # The way to the result
+
+    def _finish(self, unit: _Unit, filter: Int) -> None:
+        """The pointwise ops on the sums of filters from one on, and their way to the result."""
+        f, lanes = self.frame.f, self.frame.lanes
+        rows = f.smin(f.sub(self.filters, filter), self.registers[0])
+
+        def row(ordinal: Int) -> None:
+            channel = f.add(f.mul(unit.group, self.filters), f.add(filter, ordinal))
+
+            def line(position: Int) -> None:
+                sums = f.add(f.mul(ordinal, self.tile_step), f.mul(position, self.window.pitch))
+
+                def vector(column: Int) -> None:
+                    source = f.gep(self.tile, f.add(sums, column), self.element)
+                    pixel = self._pixel(unit, position, column)
+                    write = partial(self._write, source, (Index(unit.image), Index(channel), *pixel))
+                    self.frame.lanes_left(lanes, f.sub(unit.columns, column), write)
+
+                f.loop(0, unit.columns, lanes, vector, at_least_once=True)
+
+            f.loop(0, unit.lines, 1, line, at_least_once=True)
+
+        f.loop(0, rows, 1, row, at_least_once=True)
+
+    def _pixel(self, unit: _Unit, line: Int, column: Int) -> tuple[Index, ...]:
+        f, positions = self.frame.f, list(unit.first)
+        for axis, ahead in zip(range(-len(positions), 0)[-2:], (line, column)[-len(positions) :], strict=True):
+            positions[axis] = f.add(positions[axis], ahead)
+        return (*map(Index, positions[:-1]), Index(positions[-1], 1))
+
+    @cached_property
+    def leaves(self) -> Mapping[Value, View] | None:
+        """What the epilogue reads where all pixels are one axis."""
+        block, rank = self.frame.kernel.block, self.op.result.rank
+        return epilogue_leaves(block, self.op, 2, rank) if is_flat(self.op, block, self.x) else None
+
+    def _write(self, source: Reg, index: tuple[Index, ...], mask: Reg | None) -> None:
+        frame, f, root = self.frame, self.frame.f, self.frame.root
+        e = frame.evaluator(frame.lanes, mask)
+        e.bound[self.op.result] = f.load(self.vector, source)
+        if self.leaves is not None:
+            e.bind_views(self.leaves, index)
+        strides = row_major(root.shape)
+        place = e.strided(index, strides if self.leaves is None else (*strides[:2], 1))
+        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), place)

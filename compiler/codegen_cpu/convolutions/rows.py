@@ -1,0 +1,342 @@
+"""Convolution by rows: pixels of the result, whose windows are read in place, times panels of filters.
+
+A unit of work is a chunk of neighbouring pixels, across lines and images, against one panel of the filters of a group.
+Where each pixel of the chunk begins to read under each tap is looked up once, as an address: in the padding that of
+zeros. Behind these addresses the micro-kernels sum runs of products, over all taps of a block, into a tile of
+[pixel][filter].
+
+Where the image is dilated, each phase of the result is a convolution of its own, with the taps that meet its elements.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from math import gcd, prod
+
+from onnxc.compiler.codegen_cpu.convolutions.window_addresses import WindowAddresses, even_chunks
+from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import row_steps
+from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_panel
+from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.planning.loops.convolution_sums import Sums, find_sums, is_padded
+from onnxc.compiler.planning.loops.domain import epilogue_leaves
+from onnxc.compiler.planning.loops.views import View, operand_views, row_major
+from onnxc.compiler.planning.schedules import ConvolutionSchedule
+
+CACHE_LINE = 64
+"""Bytes that are fetched at once: those of a line of all processors with code; more at once do no harm."""
+
+
+def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
+    """The code of a convolution by rows, whose channels are innermost."""
+    schedule = frame.kernel.scheduled(ConvolutionSchedule)
+    x, w = operand_views(op)
+    sums = find_sums(op, x, merges=schedule.packing is not None)
+    assert sums is not None, op
+    return _Rows(frame, op, schedule, sums, w).emit(name)
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """The results that sum the same taps: from `first` on along each spatial axis, `sizes` along the axes of starts.
+
+    Where no tap meets an element of the image the first of the sizes is 0.
+
+    ahead: how far into the image a step from results to elements leads. remainders: of the positions of results, whose
+    steps are as wide as there are phases. taps_before: those of all phases before it.
+    """
+
+    first: tuple[Int, ...]
+    sizes: tuple[Int, ...]
+    ahead: tuple[Int, ...]
+    remainders: tuple[Int, ...]
+    taps_before: Int
+
+
+@dataclass
+class _Rows:
+    frame: KernelFrame
+    op: Op
+    schedule: ConvolutionSchedule
+    sums: Sums
+    w: View
+
+    def __post_init__(self) -> None:
+        frame, f, schedule = self.frame, self.frame.f, self.schedule
+        self.element = memory_type(self.op.dtype())
+        self.lanes, self.width = frame.lanes, schedule.tile.columns
+        self.conversion = Conversion(self.w.base.dtype, self.op.dtype(), self.lanes)
+        self.groups = self.op.int("groups")
+        self.filters = floordiv(self.op.result.shape[-1], self.groups)
+        self.chunk = schedule.tile.rows
+        self.block_run = min(self.sums.run_length, schedule.tile.depth)
+        self.block_taps = min(self.sums.start_count, max(schedule.tile.depth // self.sums.run_length, 1))
+        self.spread = self.op.ints("input_dilations")
+        self.has_phases = max(self.spread) > 1
+        spatial = self.op.result.shape[1:-1]
+        counts = [floordiv(size + step - 1, step) for size, step in zip(spatial, self.spread, strict=True)]
+        self.pixel_shape = (self.op.result.shape[0], *counts)
+        self.tile = f.alloca(self.element, self.chunk * self.width)
+        padded = tuple(axis for axis in self.sums.starts if is_padded(self.op, axis))
+        steps, room = self.op.ints("strides"), (self.block_taps, self.chunk, self.block_run)
+        self.table = WindowAddresses(frame, self.op, self.sums, padded, self.pixel_shape, steps, room)
+        scratch = self.block_taps * self.block_run * self.width
+        self.scratch = f.alloca(self.element, scratch) if schedule.packing is None else None
+        self.leaves = epilogue_leaves(frame.kernel.block, self.op, 0, self.op.result.rank - 1)
+
+    @cached_property
+    def pixels(self) -> Dim:
+        """How many there are of a phase of the result, in all images."""
+        return product(self.pixel_shape)
+
+    # Units
+
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units."""
+        frame, f = self.frame, self.frame.f
+        chunks, rows = even_chunks(self.pixels, self.chunk, self._shape[2])
+        panels = floordiv(self.filters + self.width - 1, self.width)
+        self.table.clear_zeros()
+
+        def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
+            *phase, group, place = frame.split(ordinal, (*self.spread, self.groups, chunks * panels))
+            chunk, panel = self._chunk_and_panel(place, frame.size(chunks), frame.size(panels))
+            before_group = f.sub(ordinal, place)
+            pixels = f.add(before_group, chunk)
+            is_new = f.icmp("ne", pixels, before)
+            self._unit(self._phase(phase), group, f.mul(chunk, frame.size(rows)), panel, is_new)
+            return (pixels,)
+
+        f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
+        f.ret()
+        depth = self.sums.start_count * self.sums.run_length
+        grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
+        library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
+        return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
+
+    def _chunk_and_panel(self, place: Int, chunks: Int, panels: Int) -> tuple[Int, Int]:
+        """Panels run fastest; chunks do where images are so small that they stay in the cache, and filters do not."""
+        f, small = self.frame.f, self.schedule.small_image
+        image = self.frame.size(product(self.op.operands[0].shape))
+        inner = f.select(f.icmp("sle", image, small), as_reg(chunks), as_reg(panels)) if small else as_reg(panels)
+        outer = f.udiv(place, inner)
+        rest = f.sub(place, f.mul(outer, inner))
+        if not small:
+            return outer, rest
+        is_small = f.icmp("sle", image, small)
+        return f.select(is_small, as_reg(rest), as_reg(outer)), f.select(is_small, as_reg(outer), as_reg(rest))
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """(vectors, lanes, rows) of the micro-kernels."""
+        registers = self.schedule.registers
+        assert registers is not None, self.schedule
+        return self.width // self.lanes, self.lanes, registers.rows
+
+    def _phase(self, ordinals: Sequence[Int]) -> _Phase:
+        """The phase of those ordinals along the spatial axes."""
+        f, first, ahead, remainders, meets = self.frame.f, list[Int](), list[Int](), list[Int](), list[Reg]()
+        rows = zip(ordinals, self.op.dims("low"), self.spread, self.op.ints("dilations"), strict=True)
+        for ordinal, low, spread, dilation in rows:
+            # Of as many phases as taps have a common step with elements only one in each of these meets any.
+            taps = spread // gcd(spread, dilation)
+            beside = f.udiv(ordinal, taps)
+            tap = f.sub(ordinal, f.mul(beside, taps))
+            before = f.sub(f.sub(self.frame.size(low), f.mul(tap, dilation)), beside)
+            remainder = f.srem(f.add(f.srem(before, spread), spread), spread)
+            first.append(tap)
+            remainders.append(remainder)
+            ahead.append(f.sdiv(f.sub(remainder, before), spread))
+            if taps < spread:
+                meets.append(f.icmp("eq", beside, 0))
+        sizes, taps_before = self._taps_of(first)
+        if meets:
+            is_met = f.convert("zext", reduce(f.and_, meets), "i64")
+            sizes = (f.mul(sizes[0], is_met), *sizes[1:])
+        return _Phase(tuple(first), sizes, tuple(ahead), tuple(remainders), taps_before)
+
+    def _taps_of(self, firsts: Sequence[Int]) -> tuple[tuple[Int, ...], Int]:
+        """How many taps a phase has along the axes of starts, whose first ones are given, and all before it."""
+        f, sizes, taps_before = self.frame.f, list[Int](), as_reg(0)
+        for axis in self.sums.starts:
+            first, (whole, rest) = 0 if axis.spatial is None else firsts[axis.spatial], divmod(axis.size, axis.spread)
+            size = f.add(whole, f.convert("zext", f.icmp("slt", first, rest), "i64")) if axis.spread > 1 else axis.size
+            own = f.add(f.mul(first, whole), f.smin(first, rest)) if axis.spread > 1 else 0
+            behind = prod(other.size for other in self.sums.starts if other.ordinal > axis.ordinal)
+            taps_before = as_reg(f.add(taps_before, f.mul(self._product(sizes), f.mul(own, behind))))
+            sizes.append(size)
+        return tuple(sizes), taps_before
+
+    def _product(self, numbers: Sequence[Int]) -> Int:
+        result: Int = 1
+        for number in numbers:
+            result = self.frame.f.mul(result, number)
+        return result
+
+    def _unit(self, phase: _Phase, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
+        """One unit; is_new: whether its pixels are others than those of the unit before."""
+        f = self.frame.f
+        most = even_chunks(self.pixels, self.chunk, self._shape[2])[1]
+        rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(most))
+        channels = f.mul(group, self.frame.size(self.op.operands[1].shape[1]))
+        f.if_(is_new, lambda: self.table.find_first(phase.ahead, channels, first, rows))
+        count = self._product(phase.sizes)
+        is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
+
+        def block(start: Int, k: Int) -> None:
+            taps = f.smin(f.sub(count, start), self.block_taps)
+            run = f.smin(f.sub(self.sums.run_length, k), self.block_run)
+            if is_one_block:
+                f.if_(is_new, lambda: self.table.find(phase.sizes, (0, 0), taps, rows))
+            else:
+                self.table.find(phase.sizes, (start, k), taps, rows)
+            accumulate = f.convert("zext", f.icmp("ne", f.add(start, k), 0), "i64")
+            weights = self._panel(phase, (group, panel), (start, k), (taps, run))
+            self._multiply(weights, (taps, run), rows, accumulate, self._fetch((group, panel), first))
+
+        def blocks(start: Int) -> None:
+            f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
+
+        if self.has_phases:
+            f.if_(f.icmp("eq", count, 0), partial(self._clear, rows))
+        f.loop(0, count, self.block_taps, blocks)
+        filters = (group, f.mul(panel, self.width))
+        f.loop(0, rows, 1, lambda row: self._finish_row(phase, filters, f.add(first, row), row))
+
+    def _clear(self, rows: Int) -> None:
+        """The tile of results that meet no tap."""
+        f, zero = self.frame.f, self.frame.f.constant(vector_type(self.element, self.lanes), 0.0)
+
+        def clear(start: Int) -> None:
+            f.store(zero, f.gep(self.tile, start, self.element), align=64)
+
+        f.loop(0, f.mul(rows, self.width), self.lanes, clear)
+
+    # Products
+
+    def _base(self, view: View) -> Reg:
+        return self.frame.inputs[self.frame.kernel.block.parameters.index(view.base)]
+
+    def _panel(self, phase: _Phase, place: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int]) -> Reg:
+        """The filters of a block of a phase, from the panel of a group: among the packed ones, or packed now.
+
+        starts, counts: taps, and elements of runs.
+        """
+        f, (group, panel), (start, k) = self.frame.f, place, starts
+        if self.scratch is not None:
+            self._pack(phase, (group, f.mul(panel, self.width)), starts, counts, self.scratch)
+            return self.scratch
+        panels = self.frame.size(floordiv(self.filters + self.width - 1, self.width))
+        taps_before = f.mul(phase.taps_before, f.mul(panels, self.groups))
+        own = f.mul(f.add(f.mul(group, panels), panel), self._product(phase.sizes))
+        taps = f.add(f.add(taps_before, own), start)
+        rows = f.add(f.mul(taps, self.sums.run_length), k)
+        return f.gep(self._base(self.w), f.mul(rows, self.width), self.element)
+
+    def _pack(
+        self, phase: _Phase, place: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int], scratch: Reg
+    ) -> None:
+        """scratch[tap][k][filter] = the filters of a block; place: the group, and the first filter of it."""
+        f, frame, (group, first), (start, k), (taps, run) = self.frame.f, self.frame, place, starts, counts
+        output, *inner = (frame.size(stride) for stride in self.w.strides)
+        step = inner[self.sums.run[0].ordinal] if self.sums.run else 0
+        filter = f.add(f.mul(group, frame.size(self.filters)), first)
+        left = f.sub(frame.size(self.filters), first)
+        origin = f.add(frame.size(self.w.offset), f.add(f.mul(filter, output), f.mul(k, step)))
+        for tap_stride, ordinal in zip(inner[1:], phase.first, strict=True):
+            origin = f.add(origin, f.mul(ordinal, tap_stride))
+
+        def tap(ordinal: Int) -> None:
+            offset = origin
+            positions = self.table.positions(phase.sizes, f.add(start, ordinal))
+            for axis, position in zip(self.sums.starts, positions, strict=True):
+                offset = f.add(offset, f.mul(position, f.mul(inner[axis.ordinal], axis.spread)))
+            source = f.gep(self._base(self.w), offset, self.element)
+            panel = f.gep(scratch, f.mul(ordinal, self.block_run * self.width), self.element)
+            pack_panel(f, Copied(source, panel, (step, output), (run, left)), self._shape[0], self.conversion)
+
+        f.loop(0, taps, 1, tap)
+
+    def _fetch(self, place: tuple[Int, Int], first: Int) -> Callable[[Int], None] | None:
+        """What brings to the cache what the epilogue reads and writes of a row, while the products are made."""
+        leaves = self.leaves
+        if leaves is None or self.has_phases:
+            return None
+        frame, f, (group, panel), root = self.frame, self.frame.f, place, self.frame.root
+        channel = f.add(f.mul(group, frame.size(self.filters)), f.mul(panel, self.width))
+        written = View(root, (self.pixels, root.shape[-1]), 0, (root.shape[-1], 1))
+        used = [(self._base(view), view) for view in leaves.values() if view.strides[0] != 0]
+
+        def fetch(row: Int) -> None:
+            for pointer, view in (*used, (frame.output, written)):
+                strides, item = [frame.size(stride) for stride in view.strides], view.base.dtype.itemsize
+                offset = f.add(f.mul(f.add(first, row), strides[0]), f.mul(channel, strides[1]))
+                start = f.gep(pointer, f.mul(f.add(frame.size(view.offset), offset), item))
+                for byte in range(0, self.width * item, CACHE_LINE):
+                    f.prefetch(f.gep(start, byte))
+
+        return fetch
+
+    def _multiply(
+        self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int, prepare: Callable[[Int], None] | None
+    ) -> None:
+        step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
+        product = GatheredProduct(
+            self.table.addresses, self.table.rows, *counts, panel, step, self.tile, self.table.zeros
+        )
+        multiply_gathered(self.frame.f, product, rows, accumulate, self.element, self._shape, prepare)
+
+    # The way to the result
+
+    def _finish_row(self, phase: _Phase, channels: tuple[Int, Int], pixel: Int, row: Int) -> None:
+        """The pointwise ops on one row of the tile, and its way to the result, if there is a pixel of it.
+
+        channels: the group, and the first filter of it.
+        """
+        frame, f, shape = self.frame, self.frame.f, self.op.result.shape
+        write = partial(self._write_row, channels, row)
+        if self.leaves is not None and not self.has_phases:
+            write(self.leaves, (Index(pixel),))
+            return
+        image, *steps = frame.split(pixel, self.pixel_shape)
+        positions = [
+            f.add(f.mul(step, spread), remainder)
+            for step, spread, remainder in zip(steps, self.spread, phase.remainders, strict=True)
+        ]
+        tests = [
+            f.icmp("slt", position, frame.size(size))
+            for position, size, spread in zip(positions, shape[1:-1], self.spread, strict=True)
+            if spread > 1
+        ]
+        index = tuple(map(Index, (image, *positions)))
+        f.if_(reduce(f.and_, tests, f.constant("i1", 1)), lambda: write(None, index))
+
+    def _write_row(
+        self, channels: tuple[Int, Int], row: Int, leaves: Mapping[Value, View] | None, pixel: tuple[Index, ...]
+    ) -> None:
+        """The filters of one pixel, whose position has one index where the epilogue steps through pixels as one."""
+        frame, f, (group, first) = self.frame, self.frame.f, channels
+        left = f.sub(frame.size(self.filters), first)
+        channel = f.add(f.mul(group, frame.size(self.filters)), first)
+        for start in range(0, self.width, self.lanes):
+            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
+            write = partial(self._write_vector, source, leaves, (*pixel, Index(f.add(channel, start), 1)))
+            frame.lanes_left(self.lanes, f.sub(left, start), write)
+
+    def _write_vector(
+        self, source: Reg, leaves: Mapping[Value, View] | None, index: tuple[Index, ...], mask: Reg | None
+    ) -> None:
+        frame, f, root = self.frame, self.frame.f, self.frame.root
+        e = frame.evaluator(self.lanes, mask)
+        e.bound[self.op.result] = f.load(vector_type(self.element, self.lanes), source, align=64)
+        if leaves is not None:
+            e.bind_views(leaves, index)
+        place = e.strided(index, row_major(root.shape)[-len(index) :])
+        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), place)

@@ -1,0 +1,217 @@
+"""The innermost loops of contractions: a few rows of A times a panel of B, accumulated in registers.
+
+They are shared by all kernels of an image, keyed by the types that they multiply. Strides of A are arguments, so one
+function serves every shape; a panel is [step of k][width][group], packed and zero-padded or in place with a stride
+from step to step; the results go to a dense tile [rows][width] in memory that the caller owns.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import add_dots
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.target import Target
+
+PREFETCHED_BYTES = 2048
+"""How far ahead a panel is fetched: one that no cache holds then streams. 4x4096x1024 took 2.4 ms without, 1.8 ms with;
+512 and 1024 gained less, 4096 no more.
+"""
+
+
+class LibraryFunction(Protocol):
+    """A function that kernels share, written once for each image."""
+
+    @property
+    def name(self) -> str: ...
+
+    def write(self, target: Target) -> FunctionBuilder: ...
+
+
+@dataclass(frozen=True)
+class ProductTypes:
+    """What a micro-kernel multiplies: elements of A and of a panel as they lie in memory; and the type of its sums.
+
+    group: how many neighbours along k one instruction multiplies and adds up; A and panels have them side by side.
+    """
+
+    a: DType
+    panel: DType
+    sums: DType
+    group: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.a}_{self.panel}_{self.sums}" + (f"_by_{self.group}" if self.group > 1 else "")
+
+    def lanes(self, target: Target) -> int:
+        """The sums of a vector."""
+        return target.vector_bits // self.sums.bits
+
+
+def row_steps(full: int) -> tuple[int, ...]:
+    """The numbers of rows that there is a function for, `full` being the most, falling; any number is a sum of them."""
+    return (full, *(rows for rows in (8, 4, 2, 1) if rows < full))
+
+
+def by_steps(f: FunctionBuilder, rows: Int, steps: Sequence[int], call: Callable[[Int, int], None]) -> None:
+    """call(first row, number of rows) for all `rows`, the largest number of `steps` as often as it fits, and so on."""
+    done: Int = 0
+    for step in steps:
+        stop = f.add(done, f.mul(f.sdiv(f.sub(rows, done), step), step))
+        f.loop(done, stop, step, lambda row, step=step: call(row, step))
+        done = stop
+
+
+@dataclass(frozen=True)
+class Product:
+    """Rows of A against one panel, into one tile.
+
+    Strides count elements: `row_stride` is that of a row of A, `k_stride` that of a step of k in A, of which there are
+    `depth`: groups of neighbours. panel_stride: that of a step of k in the panel, None for a packed one.
+    """
+
+    a: Reg
+    row_stride: Int
+    k_stride: Int
+    panel: Reg
+    tile: Reg
+    depth: Int
+    panel_stride: Int | None = None
+
+
+def multiply(
+    f: FunctionBuilder, product: Product, rows: Int, accumulate: Int, types: ProductTypes, shape: tuple[int, int, int]
+) -> None:
+    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows)."""
+    vectors, lanes, full = shape
+    panel_stride = vectors * lanes * types.group if product.panel_stride is None else product.panel_stride
+
+    def call(row: Int, step: int) -> None:
+        a = f.gep(product.a, f.mul(row, product.row_stride), memory_type(types.a))
+        tile = f.gep(product.tile, f.mul(row, vectors * lanes), register_type(types.sums))
+        name = MicroKernel(types, step, vectors).name
+        strides = (product.row_stride, product.k_stride)
+        f.call(name, "void", a, *strides, product.panel, panel_stride, tile, product.depth, accumulate)
+
+    by_steps(f, rows, row_steps(full), call)
+
+
+@dataclass(frozen=True)
+class MicroKernel:
+    """A function of the library: so many rows against a panel of so many vectors."""
+
+    types: ProductTypes
+    rows: int
+    vectors: int
+
+    @property
+    def name(self) -> str:
+        return f"multiply_{self.types}_{self.rows}x{self.vectors}"
+
+    def write(self, target: Target) -> FunctionBuilder:
+        """Its code."""
+        return write_micro_kernel(self, target)
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """How a vector of sums takes one step along k: what is loaded of A and of a panel, and what multiplies the two.
+
+    spread: from the address of a group of A to a vector that has it in every lane. read: a vector of a panel.
+    """
+
+    spread: Callable[[FunctionBuilder, Reg, int], Reg]
+    read: Callable[[FunctionBuilder, Reg, int], Reg]
+    add_product: Callable[[FunctionBuilder, Reg, Reg, Reg], Reg]
+
+
+def _floats(types: ProductTypes) -> Instructions:
+    """Both widened as they are read, and multiplied and added with one rounding."""
+
+    def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return f.splat(widened_from_memory(f.load(memory_type(types.a), address), types.a, types.sums, f), lanes)
+
+    def read(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        loaded = f.load(vector_type(memory_type(types.panel), lanes), address, align=types.panel.itemsize)
+        return widened_from_memory(loaded, types.panel, types.sums, f)
+
+    return Instructions(spread, read, lambda f, x, y, total: f.fma(x, y, total))
+
+
+def _integers(types: ProductTypes, target: Target) -> Instructions:
+    """Groups of bytes as they lie in memory, a lane of 32 bits for each."""
+
+    def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return f.splat(f.load("i32", address), lanes)
+
+    def read(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return f.load(vector_type("i32", lanes), address, align=4 * lanes)
+
+    dtypes = (types.a, types.panel)
+    return Instructions(spread, read, lambda f, x, y, total: add_dots(f, x, y, total, dtypes, target))
+
+
+def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
+    """Elements as they lie in memory, in the register of the sums that they are multiplied for."""
+    return emit_cast(from_memory(x, source, f), source, target, f)
+
+
+def library_function(name: str, parameters: str) -> FunctionBuilder:
+    """A function of an image that its kernels call, with parameters as in "ptr a, i64 depth"."""
+    named = [(type, parameter) for type, parameter in (each.split() for each in parameters.split(", "))]
+    return FunctionBuilder(name, named, hidden=True, attributes="noinline nounwind")
+
+
+def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
+    """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, i64 panel stride, ptr tile, i64 k, i64 accumulate)
+
+    tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k * panel stride
+    + j], where a step of k is a group of neighbours. Strides count elements; k is at least 1.
+    """
+    types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
+    element, lanes = register_type(types.sums), types.lanes(target)
+    instructions = _floats(types) if types.sums.is_float else _integers(types, target)
+    parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
+    f = library_function(kernel.name, parameters)
+    a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate = f.parameters
+    vector, width = vector_type(element, lanes), vectors * lanes
+
+    def tile_place(row: int, column: int) -> Reg:
+        return f.gep(tile, row * width + column * lanes, element)
+
+    places = [(row, column) for row in range(rows) for column in range(vectors)]
+
+    def previous() -> list[Reg]:
+        return [f.load(vector, tile_place(row, column), align=64) for row, column in places]
+
+    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0)] * len(places))
+
+    step_bytes = width * types.group * types.panel.itemsize
+    ahead = f.mul(panel_stride, max(1, PREFETCHED_BYTES // step_bytes) * types.panel.itemsize)
+
+    def step(k: Int, *totals: Reg) -> list[Reg]:
+        row_of_b = f.gep(panel, f.mul(k, panel_stride), memory_type(types.panel))
+        addresses = [
+            f.gep(row_of_b, column * lanes * types.group, memory_type(types.panel)) for column in range(vectors)
+        ]
+        b = [instructions.read(f, address, lanes) for address in addresses]
+        for address in addresses:
+            f.prefetch(f.gep(address, ahead))
+        column_of_a = f.gep(a, f.mul(k, k_stride), memory_type(types.a))
+        sums = list(totals)
+        for row in range(rows):
+            x = instructions.spread(f, f.gep(column_of_a, f.mul(row_stride, row), memory_type(types.a)), lanes)
+            for column in range(vectors):
+                place = row * vectors + column
+                sums[place] = instructions.add_product(f, x, b[column], sums[place])
+        return sums
+
+    totals = f.loop(0, depth, 1, step, start, at_least_once=True)
+    for (row, column), total in zip(places, totals, strict=True):
+        f.store(total, tile_place(row, column), align=64)
+    f.ret()
+    return f

@@ -1,0 +1,168 @@
+"""Packing A and B on the way, in the type that they are multiplied in.
+
+Constants are packed when the program is compiled (planning/layouts.py), in their own type.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import widened_from_memory
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dtypes import I8, U8, DType
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """From elements as they lie in memory to what a packed operand has, in vectors of so many lanes."""
+
+    source: DType
+    packed: DType
+    lanes: int
+
+    @property
+    def vector(self) -> str:
+        """A vector as it is loaded."""
+        return vector_type(memory_type(self.source), self.lanes)
+
+    def convert(self, x: Reg, f: FunctionBuilder) -> Reg:
+        """A loaded vector in the type of what is packed; between bytes with and without sign the top bit is flipped."""
+        if self.source != self.packed and {self.source, self.packed} <= {I8, U8}:
+            return f.xor(x, FLIPPED_ZERO)
+        return x if self.source == self.packed else widened_from_memory(x, self.source, self.packed, f)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What is packed, and where to: element (i, j) lies i * strides[0] + j * strides[1] behind `source`.
+
+    strides, sizes: of lines and of elements of a line; of a panel along k, and of columns.
+    """
+
+    source: Reg
+    packed: Reg
+    strides: tuple[Int, Int]
+    sizes: tuple[Int, Int]
+
+
+def pack_lines(f: FunctionBuilder, copied: Copied, length: int, conversion: Conversion) -> None:
+    """packed[line][i] = element (line, i).
+
+    A packed line has room for `length` elements, whole vectors; what is behind the elements of its last one is 0.
+    """
+    (line_stride, stride), (lines, count), lanes = copied.strides, copied.sizes, conversion.lanes
+    whole = f.mul(f.sdiv(count, lanes), lanes)
+    tail, steps = f.tail_mask(lanes, f.sub(count, whole)), steps_of(f, stride, lanes)
+
+    def line(ordinal: Int) -> None:
+        start = f.gep(copied.source, f.mul(ordinal, line_stride), memory_type(conversion.source))
+        room = f.gep(copied.packed, f.mul(ordinal, length), memory_type(conversion.packed))
+
+        def vector(i: Int, mask: Reg | None = None) -> None:
+            address = f.gep(start, f.mul(i, stride), memory_type(conversion.source))
+            x = read_strided(f, conversion.vector, address, steps, mask)
+            f.store(conversion.convert(x, f), f.gep(room, i, memory_type(conversion.packed)), align=4)
+
+        f.loop(0, whole, lanes, vector)
+        f.if_(f.icmp("sgt", count, whole), lambda: vector(whole, tail))
+
+    f.loop(0, lines, 1, line)
+
+
+def read_strided(f: FunctionBuilder, vector: str, address: Reg, steps: Reg | None, mask: Reg | None) -> Reg:
+    """A vector of elements, side by side or that many `steps` behind the address: those of the mask, and zeros.
+
+    Without a mask all.
+    """
+    zero = None if mask is None else f.constant(vector, 0)
+    if steps is not None:
+        return f.gather(vector, address, steps, mask, passthru=zero)
+    if mask is None:
+        return f.load(vector, address, align=1)
+    return f.masked_load(vector, address, mask, passthru=zero)
+
+
+def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg | None:
+    """0, stride, 2 * stride, ...; None for neighbours."""
+    return None if stride == 1 else as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
+
+
+UNPACKED_BYTES = 16
+"""Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
+
+
+def pack_panel(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
+    """packed[k][j] = element (k, j), with zeros from the last column on; the panel has so many `vectors`."""
+    (k_stride, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
+    if k_stride == 1 and n_stride != 1:
+        _pack_transposed(f, copied, vectors, conversion)
+        return
+    masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
+    steps = steps_of(f, n_stride, lanes)
+
+    def row(k: Int) -> None:
+        start = f.gep(copied.source, f.mul(k, k_stride), memory_type(conversion.source))
+        for column, mask in enumerate(masks):
+            address = f.gep(start, f.mul(n_stride, column * lanes), memory_type(conversion.source))
+            x = read_strided(f, conversion.vector, address, steps, mask)
+            offset = f.add(f.mul(k, vectors * lanes), column * lanes)
+            f.store(conversion.convert(x, f), f.gep(copied.packed, offset, memory_type(conversion.packed)), align=64)
+
+    f.loop(0, depth, 1, row)
+
+
+def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
+    """As `pack_panel` for a B that is dense along k: squares of `lanes` by `lanes` are turned in registers."""
+    (_, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
+    width, zero = vectors * lanes, f.constant(conversion.vector, 0)
+
+    def square(k: Int, column: Int) -> None:
+        inside = f.tail_mask(lanes, f.sub(depth, k))
+        rows = []
+        for lane in range(lanes):
+            ordinal = f.add(column, lane)
+            start = f.gep(copied.source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
+            exists = f.splat(f.icmp("slt", ordinal, left), lanes)
+            x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
+            rows.append(conversion.convert(x, f))
+        for lane, turned in enumerate(turn_square(f, rows)):
+            offset = f.add(f.mul(f.add(k, lane), width), column)
+            address = f.gep(copied.packed, offset, memory_type(conversion.packed))
+            f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
+
+    def column_of_squares(column: Int) -> None:
+        f.loop(0, depth, lanes, lambda k: square(k, column))
+
+    f.loop(0, width, lanes, column_of_squares)
+
+
+def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """The square matrix of `rows` transposed: by exchanging ever larger squares, or bytes by unpacking."""
+    if rows[0].element == "i8" and len(rows) <= UNPACKED_BYTES:
+        return _unpack_square(f, rows)
+    turned, lanes, distance = list(rows), len(rows), 1
+    while distance < lanes:
+        following = list(turned)
+        for row in range(lanes):
+            if row & distance:
+                continue
+            a, b = turned[row], turned[row + distance]
+            low = [lane if not lane & distance else lanes + (lane ^ distance) for lane in range(lanes)]
+            high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
+            following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
+        turned, distance = following, distance * 2
+    return turned
+
+
+def _unpack_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
+    """Row i and the row half a square below interleave, as often as a side has bits."""
+    turned, lanes = list(rows), len(rows)
+    half = lanes // 2
+    low = [lane for pair in range(half) for lane in (pair, lanes + pair)]
+    high = [half + lane for lane in low]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(turned[:half], turned[half:], strict=True)
+        turned = [f.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
+    return turned

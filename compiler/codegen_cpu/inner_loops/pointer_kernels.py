@@ -1,0 +1,144 @@
+"""The innermost loops of convolutions: rows of an image, each behind a pointer for each tap, times a panel of filters.
+
+They are shared by all kernels of an image. What is read lies in runs: for each tap a row has an address of its own,
+behind which the products go side by side.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import by_steps, row_steps
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.target import Target
+
+__all__ = ["GatheredProduct", "PointerKernel", "multiply_gathered"]
+
+
+@dataclass(frozen=True)
+class GatheredProduct:
+    """Rows behind pointers against one panel, into one tile.
+
+    pointers: [tap][row], `pointer_step` apart from tap to tap; `taps` of them, each with a run of `run` products. The
+    panel has `panel_step` elements from tap to tap. zeros: the address of zeros; a tap for which all rows are there is
+    left out.
+    """
+
+    pointers: Reg
+    pointer_step: Int
+    taps: Int
+    run: Int
+    panel: Reg
+    panel_step: Int
+    tile: Reg
+    zeros: Reg
+
+
+def multiply_gathered(
+    f: FunctionBuilder,
+    product: GatheredProduct,
+    rows: Int,
+    accumulate: Int,
+    element: str,
+    shape: tuple[int, int, int],
+    prepare: Callable[[Int], None] | None = None,
+) -> None:
+    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows).
+
+    prepare: is written for each row, before it is multiplied.
+    """
+    vectors, lanes, full = shape
+    fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, product.zeros)
+
+    def call(row: Int, step: int) -> None:
+        if prepare is not None:
+            f.loop(row, f.add(row, step), 1, prepare, at_least_once=True)
+        pointers = f.gep(product.pointers, row, "ptr")
+        tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
+        f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate)
+
+    by_steps(f, rows, row_steps(full), call)
+
+
+@dataclass(frozen=True, order=True)
+class PointerKernel:
+    """A function of the library: so many rows against a panel of so many vectors."""
+
+    element: str
+    rows: int
+    vectors: int
+
+    @property
+    def name(self) -> str:
+        return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}"
+
+    def write(self, target: Target) -> FunctionBuilder:
+        """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, ptr zeros, ptr tile,
+        i64 accumulate)
+
+        tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over taps t and k < run of pointers[t][r][k] * panel[t][k][j].
+        There is at least one tap and one product of each. What is multiplied by nothing but zeros is left out.
+        """
+        return _Writer(self, target).write()
+
+
+class _Writer:
+    """The one function of a kernel."""
+
+    def __init__(self, kernel: PointerKernel, target: Target) -> None:
+        self.kernel = kernel
+        self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
+        self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.vectors * self.lanes
+        names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
+        names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate")]
+        self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
+        self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
+
+    def write(self) -> FunctionBuilder:
+        f = self.f
+        pointers, pointer_step, taps, run, panel, panel_step, zero_row, tile, accumulate = f.parameters
+        addresses = [
+            f.gep(tile, row * self.width + column * self.lanes, self.kernel.element) for row, column in self.sums
+        ]
+
+        def previous() -> list[Reg]:
+            return [f.load(self.vector, address, align=64) for address in addresses]
+
+        zeros = [f.constant(self.vector, 0.0)] * len(self.sums)
+        start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: zeros)
+
+        def tap(ordinal: Int, *totals: Reg) -> Sequence[Reg]:
+            behind = f.gep(pointers, f.mul(ordinal, pointer_step), "ptr")
+            rows = [f.load("ptr", f.gep(behind, row, "ptr"), align=8) for row in range(self.kernel.rows)]
+            part = f.gep(panel, f.mul(ordinal, panel_step), self.kernel.element)
+
+            def products() -> Sequence[Reg]:
+                return f.loop(0, run, 1, partial(self._step, rows, part), totals, at_least_once=True)
+
+            return f.if_(self._are_all(rows, zero_row), lambda: totals, products)
+
+        totals = f.loop(0, taps, 1, tap, start, at_least_once=True)
+        for address, total in zip(addresses, totals, strict=True):
+            f.store(total, address, align=64)
+        f.ret()
+        return f
+
+    def _are_all(self, rows: Sequence[Reg], address: Reg) -> Reg:
+        """Whether all rows are at one address; mostly the first is not."""
+        f = self.f
+        first, *others = (f.icmp("eq", row, address) for row in rows)
+        return f.if_(first, lambda: [reduce(f.and_, others, first)], lambda: [f.constant("i1", 0)])[0]
+
+    def _step(self, rows: Sequence[Reg], panel: Reg, k: Int, *totals: Reg) -> Sequence[Reg]:
+        """The sums with one more product each."""
+        f, element = self.f, self.kernel.element
+        line = f.gep(panel, f.mul(k, self.width), element)
+        b = [f.load(self.vector, f.gep(line, j * self.lanes, element), align=64) for j in range(self.kernel.vectors)]
+        sums = list(totals)
+        for row, pointer in enumerate(rows):
+            x = f.splat(f.load(element, f.gep(pointer, k, element), align=1), self.lanes)
+            for column, part in enumerate(b):
+                ordinal = row * self.kernel.vectors + column
+                sums[ordinal] = f.fma(x, part, sums[ordinal])
+        return sums

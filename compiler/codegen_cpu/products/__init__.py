@@ -1,0 +1,1 @@
+"""Contractions on a CPU: one file for each way to compute them."""

@@ -1,0 +1,331 @@
+"""Contractions by panels: rows of A times panels of columns of B, the pointwise ops that follow on each finished tile.
+
+A unit of work is one panel of n columns against one chunk of m rows, for one position of the outer letters. The sum
+runs over the letters outside of k, and blocks of k.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
+    LibraryFunction,
+    MicroKernel,
+    Product,
+    multiply,
+    row_steps,
+)
+from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines, pack_panel
+from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_STEPS, TileKernel
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.products.operands import Coordinates, ProductOperands, product_operands
+from onnxc.compiler.codegen_cpu.schedules.contractions import BFLOAT_GROUP
+from onnxc.compiler.codegen_cpu.schedules.products import register_rows
+from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+
+UNKNOWN_LAST_VECTORS = 2
+"""The vectors of a narrower last panel where only a call tells how many columns are left for it."""
+
+
+def emit_panels(frame: KernelFrame, name: str) -> KernelCode:
+    """The code of a contraction by panels."""
+    operands = product_operands(frame)
+    return _Panels(frame, operands, operands.schedule.tile.columns // frame.lanes).emit(name)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One unit of work: the position of the outer letters, the rows and the panel of it, and where they begin."""
+
+    outer: Coordinates
+    first_row: Int
+    rows: Int
+    panel: Int
+    first_column: Int
+    a: Reg
+    b: Reg
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A block of a panel in memory, with its stride along k; None for a packed one."""
+
+    address: Reg
+    stride: Int | None = None
+
+
+@dataclass
+class _Panels:
+    """Panels of so many vectors; the last one of a kernel may be narrower."""
+
+    frame: KernelFrame
+    operands: ProductOperands
+    vectors: int
+    tile: Reg = field(init=False)
+    panel: Reg | None = None
+    rows: Reg | None = None
+    line_length: int = 0
+
+    def __post_init__(self) -> None:
+        schedule, self.problem, self.types = self.operands.schedule, self.operands.problem, self.operands.types
+        self.sum_element, self.lanes = register_type(self.types.sums), self.frame.lanes
+        self.tile_rows, self.columns, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
+        self.unit_rows = schedule.unit_rows or self.tile_rows
+        self.width = self.vectors * self.lanes
+        self.register_rows = register_rows(self.vectors, self.frame.target)
+        self.is_constant = schedule.packing is not None
+        self.packs_rows, self.packs_columns = schedule.packs_rows, schedule.packs_columns
+        self.is_turned = self.problem.a_stride(self.problem.k) != 1 and self.problem.a_stride(self.problem.m) == 1
+        # Tile registers multiply pairs, and whole tiles along k of them.
+        self.is_tiled = self.types.group == BFLOAT_GROUP
+        self.row_lanes = self.types.group * self.lanes
+
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units, panels running fastest."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        outer_sizes = self.operands.sizes(problem.outer)
+        chunks = floordiv(problem.rows + self.unit_rows - 1, self.unit_rows)
+        panels = floordiv(problem.columns + self.columns - 1, self.columns)
+        self._reserve()
+        forms = (*self._narrower(), self)
+
+        def unit(number: Reg) -> None:
+            *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
+            left = f.sub(frame.size(problem.columns), f.mul(panel, self.columns))
+            self._unit_of(forms, left, dict(zip(problem.outer, outer, strict=True)), chunk, panel)
+
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.ret()
+        units = product(outer_sizes) * chunks * panels
+        work = minimum(problem.rows, self.unit_rows) * self.width * problem.depth * problem.outer_depth
+        library = tuple(function for form in forms for function in form._library())
+        return KernelCode(name, (f,), units, frame.grain(work), library)
+
+    def _library(self) -> Sequence[LibraryFunction]:
+        if self.is_tiled:
+            return (TileKernel(self.types, self.vectors),)
+        return tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(self.register_rows))
+
+    def _narrower(self) -> "Sequence[_Panels]":
+        """The same in narrower panels, for a last one with few columns."""
+        vectors = UNKNOWN_LAST_VECTORS
+        if isinstance(self.problem.columns, int):
+            vectors = -(-(self.problem.columns % self.columns) // self.lanes)
+        if self.is_tiled or not 0 < vectors < self.vectors:
+            return ()
+        form = _Panels(self.frame, self.operands, vectors)
+        form.tile, form.panel, form.rows, form.line_length = self.tile, self.panel, self.rows, self.line_length
+        return (form,)
+
+    def _unit_of(self, forms: "Sequence[_Panels]", left: Int, outer: Coordinates, chunk: Int, panel: Int) -> None:
+        """One unit in the first form that is wide enough for the columns that are left."""
+        first, *others = forms
+        if not others:
+            first._unit(outer, chunk, panel)
+            return
+        f = self.frame.f
+        fits = f.icmp("sle", left, first.width)
+        f.if_(
+            fits,
+            lambda: first._unit(outer, chunk, panel),
+            lambda: self._unit_of(others, left, outer, chunk, panel),
+        )
+
+    def _reserve(self) -> None:
+        """Memory on the stack for the sums of a tile, and for what is packed on the way."""
+        f, rows, depth = (
+            self.frame.f,
+            _most(self.problem.rows, self.tile_rows),
+            _most(self.problem.depth, self.block_depth),
+        )
+        self.tile = f.alloca(self.sum_element, rows * self.width)
+        if self.packs_columns or not (self.is_constant or self._fills_panels()):
+            self.panel = f.alloca(memory_type(self.types.panel), depth * self.width)
+        if self.packs_rows:
+            # Packed rows lie side by side as A's do: a line is a row, or all rows at one k where A is dense along m.
+            lines, length = (depth, rows) if self.is_turned else (rows, depth)
+            self.line_length = -(-length // self.row_lanes) * self.row_lanes
+            self.rows = f.alloca(memory_type(self.types.a), lines * self.line_length)
+
+    def _fills_panels(self) -> bool:
+        """Whether the last panel of B is known to be as wide as the others."""
+        return isinstance(self.problem.columns, int) and self.problem.columns % self.columns == 0
+
+    def _unit(self, outer: Coordinates, chunk: Int, panel: Int) -> None:
+        frame, f = self.frame, self.frame.f
+        first_row, first_column = f.mul(chunk, self.unit_rows), f.mul(panel, self.columns)
+        rows = f.smin(f.sub(frame.size(self.problem.rows), first_row), self.unit_rows)
+        a = self.operands.a(outer, first_row)
+        b = self._packed_panel(outer, panel) if self.is_constant else self.operands.b(outer, 0, first_column)
+        unit = _Unit(outer, first_row, rows, panel, first_column, a, b)
+        if self.unit_rows == self.tile_rows:
+            self._tile(unit)
+            self._finish(unit)
+        else:
+            self._tiles(unit)
+
+    def _tiles(self, unit: _Unit) -> None:
+        """Tile by tile of rows against a panel that is packed once: k is one block."""
+        f = self.frame.f
+        depth = self.frame.size(self.problem.depth)
+        packed = self._block_of_panel(unit, {}, 0, 0, depth) if depth != 0 else None
+
+        def tile(first: Int) -> None:
+            rows = f.smin(f.sub(unit.rows, first), self.tile_rows)
+            a = self.operands.a(unit.outer, f.add(unit.first_row, first))
+            part = replace(unit, first_row=f.add(unit.first_row, first), rows=rows, a=a)
+            if packed is None:
+                self._clear(rows)
+            else:
+                self._multiply(part, packed, {}, 0, depth, 0)
+            self._finish(part)
+
+        f.loop(0, unit.rows, self.tile_rows, tile)
+
+    def _tile(self, unit: _Unit) -> None:
+        """The sums of a tile, block by block of what is summed."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        depth, times = frame.size(problem.depth), frame.size(problem.outer_depth)
+        total = f.mul(depth, times)
+        if isinstance(total, int) and total == 0:
+            self._clear(unit.rows)
+            return
+        if isinstance(total, Reg):
+            f.if_(f.icmp("eq", total, 0), lambda: self._clear(unit.rows))
+
+        def along_k(ordinal: Int) -> None:
+            outer_k = self.operands.coordinates(problem.outer_k, ordinal)
+            f.loop(0, depth, self.block_depth, lambda k: block(outer_k, ordinal, k))
+
+        def block(outer_k: Coordinates, ordinal: Int, k: Int) -> None:
+            count = f.smin(f.sub(depth, k), self.block_depth)
+            panel = self._block_of_panel(unit, outer_k, ordinal, k, count)
+            accumulate = f.convert("zext", f.or_(f.icmp("ne", ordinal, 0), f.icmp("ne", k, 0)), "i64")
+            self._multiply(unit, panel, outer_k, k, count, accumulate)
+
+        f.loop(0, times, 1, along_k)
+
+    # Panels
+
+    def _packed_panel(self, outer: Coordinates, panel: Int) -> Reg:
+        """The buffer of constant panels, from the first that the unit sums over."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        place: Int = 0
+        for letter in problem.outer:
+            if problem.b_strides[letter] != 0:
+                place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
+        place = f.mul(place, frame.size(problem.outer_depth))
+        steps = self._tile_depths(frame.size(problem.depth)) if self.is_tiled else frame.size(problem.depth)
+        offset = f.mul(f.add(f.mul(place, self._panels()), panel), f.mul(steps, self.columns))
+        return f.gep(self.operands.base(problem.b), offset, memory_type(problem.b.base.dtype))
+
+    def _tile_depths(self, depth: Int) -> Int:
+        """`depth` with whole tiles along k."""
+        whole = TILE_STEPS * BFLOAT_GROUP
+        return self.frame.f.mul(self.frame.f.udiv(self.frame.f.add(depth, whole - 1), whole), whole)
+
+    def _panels(self) -> Int:
+        return self.frame.size(floordiv(self.problem.columns + self.columns - 1, self.columns))
+
+    def _block_of_panel(self, unit: _Unit, outer_k: Coordinates, ordinal: Int, k: Int, count: Int) -> _Panel:
+        """A block of a panel where it lies, or packed here."""
+        f, problem, source = self.frame.f, self.problem, self.problem.b.base.dtype
+        if self.is_constant:
+            steps = f.add(f.mul(ordinal, f.mul(self._panels(), self.frame.size(problem.depth))), k)
+            packed = f.gep(unit.b, f.mul(steps, self.columns), memory_type(source))
+            if self.packs_columns:
+                return self._pack(packed, (self.columns, 1), count, self.width)
+            return _Panel(packed, self.columns)
+        start = self.operands.along_k(unit.b, problem.b_strides, problem.b, outer_k, k)
+        strides = self.frame.size(problem.b_stride(problem.k)), self.frame.size(problem.b_strides[problem.n])
+        left = f.sub(self.frame.size(problem.columns), unit.first_column)
+        if self.packs_columns:
+            return self._pack(start, strides, count, left)
+        if self._fills_panels():
+            return _Panel(start, strides[0])
+        address, stride = f.if_(
+            f.icmp("sge", left, self.width),
+            lambda: (start, strides[0]),
+            lambda: (self._pack(start, strides, count, left).address, self.width),
+        )
+        return _Panel(address, stride)
+
+    def _pack(self, source: Reg, strides: tuple[Int, Int], count: Int, left: Int) -> _Panel:
+        assert self.panel is not None, self.operands.schedule
+        conversion = Conversion(self.problem.b.base.dtype, self.types.panel, self.lanes)
+        pack_panel(self.frame.f, Copied(source, self.panel, strides, (count, left)), self.vectors, conversion)
+        return _Panel(self.panel)
+
+    # Rows
+
+    def _multiply(self, unit: _Unit, panel: _Panel, outer_k: Coordinates, k: Int, count: Int, accumulate: Int) -> None:
+        """All rows of a tile, in place or packed here, against a block of a panel."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        a = self.operands.along_k(unit.a, problem.a_strides, problem.a, outer_k, k)
+        strides = frame.size(problem.a_stride(problem.m)), frame.size(problem.a_stride(problem.k))
+        if self.rows is not None:
+            a, strides = self._pack_rows(a, self.rows, strides, (unit.rows, count))
+        if self.is_tiled:
+            tiles = f.udiv(self._tile_depths(count), TILE_STEPS * BFLOAT_GROUP)
+            bytes_of_row = f.mul(strides[0], self.types.a.itemsize)
+            name = TileKernel(self.types, self.vectors).name
+            f.call(name, "void", a, bytes_of_row, panel.address, self.tile, tiles, unit.rows, accumulate)
+            return
+        product = Product(a, *strides, panel.address, self.tile, count, panel.stride)
+        shape = (self.vectors, self.lanes, self.register_rows)
+        multiply(f, product, unit.rows, accumulate, self.types, shape)
+
+    def _pack_rows(
+        self, a: Reg, packed: Reg, strides: tuple[Int, Int], sizes: tuple[Int, Int]
+    ) -> tuple[Reg, tuple[Int, Int]]:
+        """Rows in the type of the sums, and their strides."""
+        f, conversion = self.frame.f, Conversion(self.problem.a.base.dtype, self.types.a, self.row_lanes)
+        if self.is_turned:
+            pack_lines(f, Copied(a, packed, strides[::-1], sizes[::-1]), self.line_length, conversion)
+            return packed, (1, self.line_length)
+        pack_lines(f, Copied(a, packed, strides, sizes), self.line_length, conversion)
+        return packed, (self.line_length, 1)
+
+    # Results
+
+    def _clear(self, rows: Int) -> None:
+        f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)
+
+        def clear(place: Int) -> None:
+            f.store(f.constant(vector, 0), f.gep(self.tile, place, self.sum_element), align=64)
+
+        f.loop(0, f.mul(rows, self.width), self.lanes, clear)
+
+    def _finish(self, unit: _Unit) -> None:
+        """The pointwise ops on a tile, and its way to the result."""
+        self.frame.f.loop(0, unit.rows, 1, lambda row: self._finish_row(unit, row))
+
+    def _finish_row(self, unit: _Unit, row: Int) -> None:
+        f, problem = self.frame.f, self.problem
+        coordinates = self.operands.coordinates(problem.m, f.add(unit.first_row, row)) | dict(unit.outer)
+        letters = parse_equation(problem.dot.attributes["equation"])[2]
+        left = f.sub(self.frame.size(problem.columns), unit.first_column)
+        for start in range(0, self.width, self.lanes):
+            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.sum_element)
+            column = Index(f.add(unit.first_column, start), 1)
+            index = [column if x == problem.n else Index(coordinates[x]) for x in letters]
+            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, index))
+
+    def _finish_vector(self, source: Reg, index: Sequence[Index], mask: Reg | None) -> None:
+        x = self.frame.f.load(vector_type(self.sum_element, self.lanes), source, align=64)
+        if self.types.sums != F32:
+            x = emit_cast(x, self.types.sums, self.problem.dot.dtype(), self.frame.f)
+        write_result(self.frame.evaluator(self.lanes, mask), self.frame, self.problem.dot, x, index)
+
+
+def _most(size: Dim, limit: int) -> int:
+    """The most of a size that is ever there at once, at least 1."""
+    return max(1, min(size, limit)) if isinstance(size, int) else limit

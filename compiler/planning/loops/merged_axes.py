@@ -1,0 +1,71 @@
+"""Axes that a kernel goes through as one, because for every operand the elements along them follow each other.
+
+An index then counts along the last of these axes, beyond its end, and is 0 on the others.
+"""
+
+from collections.abc import Sequence
+
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.planning.loops.domain import is_uniform
+
+Run = tuple[int, ...]
+
+
+def merged_axes(values: Sequence[Value], first: int) -> int:
+    """How many of the last axes of `values`, of one shape, are gone through as one; none is before the axis `first`.
+
+    At least 1; the values have axes.
+    """
+    count, rank = 1, values[0].rank
+    while rank - count > first and all(_goes_on(value, tuple(range(rank - count - 1, rank))) for value in values):
+        count += 1
+    return count
+
+
+def _goes_on(value: Value, run: Run) -> bool:
+    """Whether an index that leaves the last axis of a `run` of axes means the elements that follow along the run."""
+    op = value.op
+    if op is None:
+        return run == tuple(range(value.rank - len(run), value.rank))
+    if is_uniform(value):
+        return True
+    if PRIMITIVES[op.name].kind == "pointwise":
+        return all(_goes_on(operand, run) for operand in op.operands)
+    match op.name:
+        case "broadcast":
+            return _broadcast_goes_on(op, run)
+        case "transpose":
+            permutation = op.ints("permutation")
+            return _goes_on(op.operands[0], tuple(permutation[axis] for axis in run))
+        case "slice":
+            return _slice_goes_on(op, run)
+        case "gather" | "gather_nd":
+            return _gather_goes_on(op, run)
+    return False
+
+
+def _broadcast_goes_on(op: Op, run: Run) -> bool:
+    axes, (operand,), shape = op.ints("axes"), op.operands, op.results[0].shape
+    if all(axis not in axes or operand.shape[axes.index(axis)] == 1 != shape[axis] for axis in run):
+        return True
+    if any(axis not in axes or operand.shape[axes.index(axis)] != shape[axis] for axis in run):
+        return False
+    return _goes_on(operand, tuple(axes.index(axis) for axis in run))
+
+
+def _slice_goes_on(op: Op, run: Run) -> bool:
+    """The first axis may begin anywhere, as long as no element is left out; of the others all is taken."""
+    (operand,), starts, steps, shape = op.operands, op.dims("starts"), op.ints("steps"), op.results[0].shape
+    is_whole = all(starts[axis] == 0 and shape[axis] == operand.shape[axis] for axis in run[1:])
+    return is_whole and all(steps[axis] == 1 for axis in run) and _goes_on(operand, run)
+
+
+def _gather_goes_on(op: Op, run: Run) -> bool:
+    """What follows the axes that data decides on, and has one position on each of these."""
+    data, indices = op.operands
+    if op.name == "gather":
+        behind, same = op.int("axis") + indices.rank, op.int("axis") + 1
+    else:
+        behind, same = indices.rank - 1, data.rank - (op.results[0].rank - indices.rank + 1)
+    return run[0] >= behind and _goes_on(data, tuple(axis - behind + same for axis in run))

@@ -1,0 +1,1 @@
+"""What commands print: tables, descriptions of models, sizes and stages as text."""
