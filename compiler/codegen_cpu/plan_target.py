@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.codegen_cpu.schedules import attention, block_products, trees
+from onnxc.compiler.codegen_cpu.schedules import attention, block_products, transforms, trees
 from onnxc.compiler.codegen_cpu.schedules.attention import attention_candidates, attention_measures
 from onnxc.compiler.codegen_cpu.schedules.byte_products import is_of_bytes, reads_bytes
 from onnxc.compiler.codegen_cpu.schedules.contraction_costs import contraction_cost
@@ -99,6 +99,7 @@ _CHECKS = {
     "block_product": block_products.is_native,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
+    "fourier": transforms.is_native,
     "tree_ensemble": trees.is_native,
 }
 

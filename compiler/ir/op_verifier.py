@@ -98,6 +98,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "rotary": "interleaved: bool",
     "block_product": "bits: int, block: int",
     "suppress_boxes": "count: dim",
+    "fourier": "inverse: bool, onesided: bool",
     "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",
     "host": "function: str, ...",
 }

@@ -42,6 +42,7 @@ AnchorKind = Literal[
     "recurrence",
     "suppress_boxes",
     "tree_ensemble",
+    "fourier",
 ]
 """The kinds of kernels that are named after their anchors."""
 

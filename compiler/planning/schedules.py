@@ -20,6 +20,7 @@ __all__ = [
     "ContractionSchedule",
     "ConvolutionSchedule",
     "Digits",
+    "FourierSchedule",
     "Joining",
     "OrderingSchedule",
     "Packing",
@@ -212,7 +213,7 @@ class ReductionSchedule(Schedule):
 @dataclass(frozen=True, kw_only=True)
 class ContractionSchedule(Schedule):
     """`panels`: rows against panels of columns; `bytes`: the same in groups of bytes; `lines`: rows against a line
-    along k; `sweeps`: one row against rows of columns in order; `tiles`: on tensor cores; `general`: each element sums
+    along k; `sweeps`: a row against rows of columns in order; `tiles`: on tensor cores; `general`: each element sums
     its products.
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
@@ -376,6 +377,13 @@ class SuppressionSchedule(Schedule):
 
     algorithm: Literal["heap", "rounds"]
     block: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FourierSchedule(Schedule):
+    """`passes`: one over all elements for each factor of the length."""
+
+    algorithm: Literal["passes"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,6 +131,16 @@ def _boxes(*shape: Dim) -> Operand:
     return Operand(TensorType(F32, (*shape, 4)), make)
 
 
+def _roots(*shape: Dim, dtype: DType = F64) -> Operand:
+    """Cosines and sines of the parts of a turn."""
+
+    def make(random: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+        angles = 2 * np.pi * np.arange(shape[0]) / max(shape[0], 1)
+        return np.stack([np.cos(angles), np.sin(angles)], 1).astype(dtype.numpy)
+
+    return Operand(TensorType(dtype, (*shape, 2)), make)
+
+
 def _few(*shape: Dim) -> Operand:
     """Scores of which many are equal; some are NaN or infinite."""
 
@@ -179,6 +189,7 @@ def _convolution(**changes: object) -> Attributes:
 
 
 _ATTENTION = {"scale": 0.5, "causal": False, "softcap": 0.0}
+_ONESIDED = {"inverse": False, "onesided": True}
 _INTEGERS_ONLY = ("and", "or", "xor", "shift_left", "shift_right")
 _SAME = [
     *((name, [_odd(F32, 2, N)]) for name in UNARY if name != "not"),
@@ -343,6 +354,10 @@ _TABLE: tuple[Case, ...] = (
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.25)), {"count": 4}),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.0), _number(0.5)), {"count": N}),
     Case("suppress_boxes", (_boxes(1, 40), _few(1, 1, 40), _number(0.5)), {"count": 30}),
+    Case("fourier", (_fractions(N, M, 2), _roots(6)), {"inverse": False, "onesided": False}, exact=False),
+    Case("fourier", (_fractions(N, 5, 1), _roots(K)), _ONESIDED, values=(1, 4, 7), exact=False),
+    Case("fourier", (_fractions(2, N, 3, 1), _roots(5, dtype=F32)), {"inverse": True, "onesided": False}, exact=False),
+    Case("fourier", (_fractions(N, 4, 2), _roots(8, dtype=F32)), {**_ONESIDED, "inverse": True}, exact=False),
     *(
         Case("tree_ensemble", (_odd(F32, N, 2), _fractions(6), _links()), {**_TREES, "kind": kind, "targets": 3})
         for kind in ("sum", "min", "max")

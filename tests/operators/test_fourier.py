@@ -64,6 +64,17 @@ def test_one_side_of_a_real_signal_and_back(length: int, target: str) -> None:
     assert_close(back, x, terms=length)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -2])
+@pytest.mark.parametrize("target", TARGETS)
+def test_half_a_spectrum_of_sizes_that_the_call_tells(axis: int, target: str) -> None:
+    x = RANDOM.standard_normal((6, 4, 1)).astype(np.float32)
+    half = pairs(transform(x, x.shape[axis], axis % 3)).take(range(x.shape[axis] // 2 + 1), axis)
+    inputs = {"x": half, "length": np.array(x.shape[axis]), "axis": np.array(axis)}
+    options = {"domain": "", "target": target, "symbolic": True, "inverse": 1, "onesided": 1}
+    assert_close(*run_ml("DFT", inputs, version=20, **options), x, terms=8)
+    assert_close(*run_ml("DFT", {"x": half}, version=17, axis=axis, **options), x, terms=8)
+
+
 def test_the_length_of_a_real_signal_is_even_by_default() -> None:
     (y,) = run_operator("DFT", {"x": np.ones((1, 4, 2), np.float32)}, opset=20, inverse=1, onesided=1)
     assert isinstance(y, np.ndarray)

@@ -42,6 +42,10 @@ class CompositeBuilder(OpBuilder):
         """i64[B, C, count]: the boxes that stay, best first, then -1; `limits` are overlap and lowest score."""
         return self._one("suppress_boxes", corners, scores, *limits, count=count)
 
+    def fourier(self, x: Value, roots: Value, inverse: bool = False, onesided: bool = False) -> Value:
+        """The transform of signals [..., m, 1 or 2] along the axis before the last (see primitives/transforms.py)."""
+        return self._one("fourier", x, roots, inverse=inverse, onesided=onesided)
+
     def tree_ensemble(self, x: Value, tables: Sequence[Value], attributes: Attributes) -> Value:
         """The votes [N, E] of the leaves that rows x: [N, F] come to (see primitives/trees.py)."""
         return self.op("tree_ensemble", [x, *tables], attributes)[0]

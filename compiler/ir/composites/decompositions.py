@@ -5,6 +5,7 @@ from math import sqrt
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.composites.box_rounds import rounds_of_boxes
+from onnxc.compiler.ir.composites.transforms import summed_roots
 from onnxc.compiler.ir.composites.tree_walks import walked_trees
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64
 from onnxc.compiler.ir.module import Op, Value
@@ -151,4 +152,5 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "block_product": _block_product,
     "suppress_boxes": rounds_of_boxes,
     "tree_ensemble": walked_trees,
+    "fourier": summed_roots,
 }
