@@ -14,7 +14,7 @@ class Counted:
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds, self.count, self.running, self.most = seconds, 0, 0, 0
-        self.threads: set[int] = set()
+        self.threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
     def __call__(self) -> None:
@@ -22,7 +22,7 @@ class Counted:
             self.count += 1
             self.running += 1
             self.most = max(self.most, self.running)
-            self.threads.add(threading.get_ident())
+            self.threads.add(threading.current_thread())
         time.sleep(self.seconds)
         with self._lock:
             self.running -= 1
