@@ -18,7 +18,7 @@ AXES = [axes for count in (1, 2, 3) for axes in combinations(range(3), count)]
 def _kinds(dtype: DType) -> tuple[str, ...]:
     if dtype.is_bool:
         return ("and", "or")
-    # The interpreter takes products number by number; the ends of bytes have a test of their own.
+    # The ends of bytes have a test of their own.
     return {F32: ("sum", "prod", "min", "max"), I8: ("sum", "prod")}.get(dtype, ("sum", "max"))
 
 

@@ -7,6 +7,7 @@ are compiled in processes of their own, which know nothing of it.
 import linecache
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from types import SimpleNamespace
@@ -33,19 +34,15 @@ def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[i
     """
     function = _function(source.text)
     arguments = [_tensor(parameter.type, value) for parameter, value in zip(source.parameters, values, strict=True)]
-    scope = interpreter._patch_lang(function)
-    try:
-        interpreter.interpreter_builder.set_grid_dim(*grid)
-        programs = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
-        if "meet(" in source.text:
-            Turns(programs, lambda: function(*arguments)).run()
-            return
-        with np.errstate(all="ignore"):
-            for program in programs:
-                interpreter.interpreter_builder.set_grid_idx(*program)
-                function(*arguments)
-    finally:
-        scope.restore()
+    interpreter.interpreter_builder.set_grid_dim(*grid)
+    programs = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
+    if "meet(" in source.text:
+        Turns(programs, lambda: function(*arguments)).run()
+        return
+    with np.errstate(all="ignore"):
+        for program in programs:
+            interpreter.interpreter_builder.set_grid_idx(*program)
+            function(*arguments)
 
 
 def _tensor(type: str, value: int) -> tl.tensor:
@@ -91,11 +88,28 @@ _NAMES = {"rint": "round", "fmod": "rem"} | {
 _LIBRARY = SimpleNamespace(**{name: _library_function(meaning) for name, meaning in _NAMES.items()})
 
 
+def _fold(ops: interpreter.ReduceOps, tensors: Sequence[tl.tensor]) -> list[tl.tensor]:
+    """A fold by a function of the kernel's own: neighbours come together until one is left.
+
+    Triton calls the function once for each element, which takes it minutes. Sizes of blocks are powers of two.
+    """
+    parts = [np.moveaxis(x.handle.data, ops.axis, 0) for x in tensors]
+    while len(parts[0]) > 1:
+        left, right = ([ops.to_tensor(p[i::2], x.dtype) for p, x in zip(parts, tensors, strict=True)] for i in (0, 1))
+        result = ops.combine_fn.fn(*left, *right)
+        parts = [y.handle.data for y in (result if isinstance(result, tuple) else (result,))]
+    shaped = [np.moveaxis(part, 0, ops.axis) if ops.keep_dims else part[0] for part in parts]
+    return [ops.to_tensor(part, x.dtype) for part, x in zip(shaped, tensors, strict=True)]
+
+
 _BYTES = {tl.float8e4nv: ml_dtypes.float8_e4m3fn, tl.float8e5: ml_dtypes.float8_e5m2}
 
 
 def _patch() -> None:
-    """What Triton 3.6 to 3.9 get wrong: bf16 and 8-bit floats, kept as bits, conditions spread, extrema of NaN."""
+    """What Triton 3.6 to 3.9 get wrong: bf16 and 8-bit floats, kept as bits, conditions spread, extrema of NaN.
+
+    And what is slow: folds by functions of a kernel, and tests of each sum of indices for overflow.
+    """
     builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     original, original_cast = builder.create_dot, builder.cast_impl
 
@@ -133,13 +147,19 @@ def _patch() -> None:
     builder.create_splat = create_splat
     builder.create_minnumf = lambda self, a, b: self.binary_op(a, b, np.fmin)
     builder.create_maxnumf = lambda self, a, b: self.binary_op(a, b, np.fmax)
-    patch_tensor = interpreter._patch_lang_tensor
+    interpreter.ReduceOps.generic_reduce = _fold
+    interpreter.interpreter_builder.options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
 
-    def patched(tensor: object, *arguments: object) -> None:
-        patch_tensor(tensor, *arguments)
-        tensor.__index__ = lambda self: int(np.asarray(self.handle.data).reshape(-1)[0])
 
-    interpreter._patch_lang_tensor = patched
+def _enter_for_good() -> None:
+    """The language means the interpreter from here on.
+
+    Triton enters it anew at each launch and at each call of a function, which took a third of the time of the tests.
+    """
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    interpreter._patch_lang = lambda function: None
+    tl.tensor.__index__ = lambda self: int(np.asarray(self.handle.data).reshape(-1)[0])
 
 
 _patch()
+_enter_for_good()
