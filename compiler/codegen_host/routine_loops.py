@@ -107,8 +107,9 @@ class LoopWriter:
                 target = frame.reserve(how.other, nbytes, self.op.location)
                 self.values.copy(target, self.values.address(result), nbytes)
         for how, _, cell in carried:
-            if how.how != "kept":
+            if how.how in ("exchanged", "copied"):
                 exchange(frame.heap, how.buffer, how.other, f)
+            if how.how != "kept":
                 f.store(buffer_address(frame.heap, how.buffer, f), cell, 8)
 
     def leave(self, before: Mapping[str, Int]) -> None:

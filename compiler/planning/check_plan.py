@@ -19,6 +19,7 @@ from onnxc.compiler.planning.kernel_plan import (
     walk_regions,
     walk_steps,
 )
+from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.loops.views import operand_view, stays
 from onnxc.compiler.planning.place_buffers import aligned
 from onnxc.compiler.planning.release_values import check_releases
@@ -39,7 +40,7 @@ def check_plan(plan: KernelPlan) -> None:
             for ordinal, launch in enumerate(step.launches):
                 _check_launch(plan, step, ordinal, launch)
         if isinstance(step, Routine):
-            check_routine(step)
+            check_routine(step, plan.kernels)
     for region in walk_regions(plan.body):
         check_releases(region)
     check_transfers(plan)
@@ -57,14 +58,24 @@ def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Laun
         assert len(kernel.symbols) == len(variant.sizes), (kernel, variant)
         assert len(kernel.block.parameters) == len(launch.inputs), (kernel, launch)
         for parameter, buffer in enumerate(launch.inputs):
-            if buffer.kind == "weight":
-                assert plan.weights[buffer.index].layout == kernel.schedule.layout_of(parameter), (kernel, buffer)
+            assert _layout(plan, segment, buffer) == kernel.schedule.layout_of(parameter), (kernel, buffer)
         for output, buffer in zip(kernel.block.results, launch.outputs, strict=True):
             written = [p for p, i in zip(kernel.block.parameters, launch.inputs, strict=True) if i == buffer]
             if buffer.kind == "input":
                 assert _keeps(output, written), f"launch {ordinal} writes over what it reads in {buffer}"
         sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
         _check_scratch(segment, ordinal, launch.scratch, substitute(kernel.schedule.scratch_bytes, sizes))
+
+
+def _layout(plan: KernelPlan, segment: Segment, buffer: Buffer) -> Layout | None:
+    """The layout of what is in a buffer: of constants and shares the one that they are packed in."""
+    match buffer.kind:
+        case "weight":
+            return plan.weights[buffer.index].layout
+        case "input":
+            share = plan.packed_shares.get(segment.inputs[buffer.index])
+            return None if share is None else share.layout
+    return None
 
 
 def _keeps(output: Value, written: Sequence[Value]) -> bool:

@@ -222,10 +222,11 @@ class Carried:
     """How a value gets from one round of a native loop to the next, in buffers of the heap.
 
     kept: it is what came in. exchanged: the round writes `other`, which changes places with `buffer`. copied: the
-    result is copied to `other`, and then these change places.
+    result is copied to `other`, and then these change places. updated: the round writes `buffer`, which from the second
+    round on is where the value is that it changes a part of.
     """
 
-    how: Literal["kept", "exchanged", "copied"]
+    how: Literal["kept", "exchanged", "copied", "updated"]
     buffer: int = 0
     other: int = 0
 
@@ -333,11 +334,23 @@ def segments_of(steps: Iterable[PlanStep]) -> Iterator[Segment]:
     return (step for step in walk_steps(steps) if isinstance(step, Segment))
 
 
+@dataclass(frozen=True)
+class PackedShare:
+    """What a parameter of a plan is: the share of a constant, by its ordinal among all, in a layout or row-major."""
+
+    ordinal: int
+    layout: Layout | None = None
+
+    def __str__(self) -> str:
+        return f"share {self.ordinal}" + (f" in {self.layout}" if self.layout is not None else "")
+
+
 @dataclass(frozen=True, eq=False)
 class KernelPlan:
     """All that is decided before code is written.
 
-    residency: where launches run and leave what they make.
+    residency: where launches run and leave what they make. shares: what the last parameters of the function are, where
+    it is the program of one of several devices.
     """
 
     name: str
@@ -347,10 +360,18 @@ class KernelPlan:
     weights: tuple[Weight, ...]
     body: Region
     residency: Residency = "host"
+    shares: tuple[PackedShare, ...] = ()
+
+    @property
+    def packed_shares(self) -> Mapping[Value, PackedShare]:
+        """The parameters that are shares, and what each is."""
+        parameters = self.function.body.parameters
+        return dict(zip(parameters[len(parameters) - len(self.shares) :], self.shares, strict=True))
 
     def __str__(self) -> str:
         lines = [f'plan "{self.name}"']
         lines += [f"  weight w{index} = {weight}" for index, weight in enumerate(self.weights)]
+        lines += [f"  parameter {share}" for share in self.shares]
         for index, kernel in enumerate(self.kernels):
             first, *others = str(kernel).splitlines()
             lines += [f"  kernel k{index} {first}", *(f"    {line}" for line in others)]

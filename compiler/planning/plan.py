@@ -1,6 +1,7 @@
 """Module to KernelPlan: steps, kernels, launch order and buffers, for one target."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -40,6 +41,7 @@ from onnxc.compiler.planning.kernel_plan import (
     is_constant,
 )
 from onnxc.compiler.planning.layouts import Layout
+from onnxc.compiler.planning.packed_shares import PackedShares, with_packed_shares
 from onnxc.compiler.planning.place_buffers import Life, Tenant, place_buffers, value_bytes
 from onnxc.compiler.planning.release_values import release_values
 from onnxc.compiler.planning.residency import with_transfers
@@ -51,34 +53,47 @@ from onnxc.compiler.planning.split_steps import split_steps
 Specialize = Mapping[str, Sequence[int]]
 """Sizes of symbols that get kernels of their own."""
 
+Chosen = dict[tuple[str, bool, Packing | None], tuple[tuple[Guard, Schedule], ...]]
+"""Schedules by the text of a problem, whether they are like another one, and the packing of that."""
+
 
 def plan_kernels(
     module: Module,
     target: PlanTarget,
     specialize: Specialize | None = None,
     in_place: Mapping[Value, Value] | None = None,
+    shares: int = 0,
+    chosen: Chosen | None = None,
 ) -> KernelPlan:
     """The plan of the main function; calls are inlined before planning.
 
     in_place: values that are written into the memory of parameters. Whoever asks for that knows that what else reads
     such a parameter reads elements that stay what they are.
 
+    shares: how many parameters, the last ones, are the shares that a device holds of constants. They have one value for
+    all calls: the plan has parameters in their place that are in the layouts that kernels read.
+
+    chosen: what was chosen for other programs of this target is there, and what is chosen for this one gets there.
+
     A call in which all symbols of a kernel that `specialize` names have sizes that are listed runs a kernel for these.
     """
     sizes = _with_equal_sizes(specialize or {}, module.main.body)
-    planner = _Planner(target, module.main.symbols, sizes, in_place or {})
-    body = planner.region(module.main.body, frozenset())
+    parameters = module.main.body.parameters
+    planner = _Planner(target, module.main.symbols, sizes, in_place or {}, parameters[len(parameters) - shares :])
+    planner.chosen = {} if chosen is None else chosen
+    body, kept = with_packed_shares(planner.region(module.main.body, frozenset()), planner.shares)
     if target.compiles_steps:
-        body = with_routines(body, frozenset(), lambda value: planner.weight(value, None).index)
+        body = with_routines(body, frozenset(), lambda value: planner.weight(value, None).index, planner.kernels)
     body = release_values(body)
     plan = KernelPlan(
         module.name,
-        module.main,
+        replace(module.main, body=body.block),
         tuple(planner.kernels),
         tuple(planner.constants),
         tuple(planner.weights),
         body,
         target.residency,
+        kept,
     )
     return with_transfers(plan)
 
@@ -99,7 +114,12 @@ class _Planner:
     """Collects the kernels and weights of a whole function, so that equal ones are shared."""
 
     def __init__(
-        self, target: PlanTarget, bounds: Bounds, specialize: Specialize, in_place: Mapping[Value, Value]
+        self,
+        target: PlanTarget,
+        bounds: Bounds,
+        specialize: Specialize,
+        in_place: Mapping[Value, Value],
+        shares: Sequence[Value],
     ) -> None:
         self.target = target
         self.bounds = bounds
@@ -107,10 +127,12 @@ class _Planner:
         self.in_place = in_place
         self.kernels: list[Kernel] = []
         self.kernel_ordinals: dict[tuple[str, Schedule], int] = {}
-        self.chosen: dict[tuple[str, bool, Packing | None], tuple[tuple[Guard, Schedule], ...]] = {}
+        self.chosen: Chosen = {}
+        self.scratch: dict[tuple[Variant, ...], Dim] = {}
         self.constants: list[np.ndarray] = []
         self.constant_ordinals: dict[Op | tuple[DType, tuple[int, ...], bytes], int] = {}
         self.weights: dict[Weight, int] = {}
+        self.shares = PackedShares(shares)
 
     def region(self, block: Block, bound: frozenset[str]) -> Region:
         """The plan of one block, whose symbols from outside are `bound`."""
@@ -148,7 +170,9 @@ class _Planner:
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
         bound = share_code(groups) if target.shares_code else [build_kernel(group) for group in groups]
+        bound = [self.shares.held(kernel) for kernel in bound]
         variants = [self.variants(kernel) for kernel in bound]
+        bound = [self.packed(kernel, each) for kernel, each in zip(bound, variants, strict=True)]
         made = {value for kernel in bound for value in kernel.outputs}
         inputs = tuple(
             dict.fromkeys(
@@ -169,6 +193,12 @@ class _Planner:
             self.launch(kernel, variants[ordinal], aliases, buffers, ordinal) for ordinal, kernel in enumerate(bound)
         )
         return Segment(inputs, tuple(outputs), launches, placement.arena_bytes, placement.lifetimes)
+
+    def packed(self, bound: BoundProblem, variants: Sequence[Variant]) -> BoundProblem:
+        """A kernel that reads shares in the layouts that its schedule wants."""
+        schedule = self.kernels[variants[-1].kernel].schedule
+        inputs = (self.shares.packed(value, schedule.layout_of(index)) for index, value in enumerate(bound.inputs))
+        return replace(bound, inputs=tuple(inputs))
 
     def launch(
         self,
@@ -230,14 +260,16 @@ class _Planner:
             self.chosen[key] = choose_schedules(problem, self.target, like)
         return self.chosen[key]
 
-    def scratch_bytes(self, variants: Sequence[Variant]) -> Dim:
-        """What the variant that needs most has for itself, in the sizes of the program."""
-        needed: Dim = 0
-        for variant in variants:
-            kernel = self.kernels[variant.kernel]
-            sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
-            needed = maximum(needed, substitute(kernel.schedule.scratch_bytes, sizes))
-        return needed
+    def scratch_bytes(self, variants: tuple[Variant, ...]) -> Dim:
+        """What the variant that needs most has for itself, in the sizes of the program; once for equal launches."""
+        if variants not in self.scratch:
+            needed: Dim = 0
+            for variant in variants:
+                kernel = self.kernels[variant.kernel]
+                sizes = dict(zip(kernel.symbols, variant.sizes, strict=True))
+                needed = maximum(needed, substitute(kernel.schedule.scratch_bytes, sizes))
+            self.scratch[variants] = needed
+        return self.scratch[variants]
 
     def kernel(self, kernel: Kernel) -> int:
         """The ordinal of `kernel`, the same for equal ones."""

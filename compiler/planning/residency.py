@@ -13,6 +13,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.types import is_host_type
 from onnxc.compiler.planning.kernel_plan import (
     Branch,
+    Collective,
     GuardStep,
     KernelPlan,
     Loop,
@@ -150,12 +151,16 @@ class _Walk:
             self.needless.append(step)
 
     def _op_step(self, step: OpStep) -> None:
-        """What the host does: it reads operands, but leaves what loops and branches are given where it is."""
+        """What the host does: it reads operands, but leaves what loops and branches are given where it is.
+
+        Devices exchange what lies in their own memories.
+        """
         op = step.op
+        side: Residency = "device" if isinstance(step, Collective) else "host"
         decisive = 1 if isinstance(step, Branch) else 2 if isinstance(step, Loop) else len(op.operands)
         for value in op.operands[:decisive]:
-            self.read(value, "host", op)
-        results: Sequence[Whereabouts] = ["host"] * len(op.results)
+            self.read(value, side, op)
+        results: Sequence[Whereabouts] = [side] * len(op.results)
         if isinstance(step, Branch):
             step, results = self._branch(step)
         elif isinstance(step, Loop):

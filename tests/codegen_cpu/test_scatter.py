@@ -92,6 +92,16 @@ def test_of_updates_to_one_element_the_last_stays() -> None:
     assert_near(found, np.array([0, 99, 0], np.float32))
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_of_updates_to_one_element_of_a_line_the_last_stays(target: Target) -> None:
+    native = Native(
+        make(["i64[N]", "i64[K]", "i64[K]"], lambda ir, x, i, u: ir.scatter_along(x, i, u, 0, "set")), target
+    )
+    indices = np.tile([1, 1, 4, 0, 4], 21)
+    (found,) = native(np.zeros(5, np.int64), indices, np.arange(len(indices)))
+    assert_near(found, np.array([103, 101, 0, 0, 104]))
+
+
 def test_an_index_that_is_out_of_range_is_clamped_and_reported() -> None:
     native = Native(make(["f32[N]", "i64[K, 1]", "f32[K]"], lambda ir, x, i, u: ir.scatter_nd(x, i, u, "set")))
     (found,) = native(np.zeros(3, np.float32), np.array([[0], [7], [-1]], np.int64), np.array([1, 2, 3], np.float32))

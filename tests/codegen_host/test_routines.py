@@ -65,18 +65,19 @@ class Programs:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.depth = 2 + seed % 2
 
     def module(self) -> Module:
         build = Builder()
         build.symbols.ranges["N"] = (0, None)
         parameters = [build.parameter(f"x{k}", VECTOR) for k in range(2)]
-        values = self.ops(build, parameters, 3)
+        values = self.ops(build, parameters, self.depth)
         return module_of(build, parameters, values[-3:])
 
     def ops(self, build: Builder, given: Sequence[Value], depth: int) -> list[Value]:
         """Some values computed from those given, all of them vectors."""
         values = list(given)
-        for _ in range(self.random.randint(2, 4)):
+        for _ in range(self.random.randint(2, 3)):
             kind = self.random.choice(["arithmetic", "join", "part", "if", "loop"] if depth else ["arithmetic", "join"])
             a, b = (self.random.choice(values) for _ in range(2))
             match kind:
@@ -108,6 +109,12 @@ class Programs:
         indices = build.non_zero(build.rem(a, 3))
         return build.gather(a, build.reshape(indices, (indices.shape[1],)), 0)
 
+    def changed(self, build: Builder, a: Value) -> Value:
+        """`a`, of which the elements that are not 0 modulo 3 are other ones."""
+        indices = build.non_zero(build.rem(a, 3))
+        at = build.reshape(indices, (indices.shape[1],))
+        return build.scatter_along(a, at, self.arithmetic(build, build.gather(a, at, 0)), 0, "set")
+
     def condition(self, build: Builder, a: Value) -> Value:
         total = build.reduce(a, "sum", [0])
         return build.less(build.rem(total, 7), self.random.randint(-1, 3))
@@ -131,8 +138,11 @@ class Programs:
         capture = inner.parameter("capture", b.type)
         values = self.ops(inner, [*carried, capture], depth - 1)
         after = [self.short(inner, self.random.choice(values)) for _ in range(2)]
-        if self.random.random() < 0.3:
+        chance = self.random.random()
+        if chance < 0.3:
             after = carried[::-1]
+        elif chance < 0.6:
+            after[0] = self.changed(inner, carried[0])
         going = inner.less(inner.rem(inner.reduce(after[0], "sum", [0]), 11), 9)
         element = inner.reshape(inner.add(inner.reduce(after[1], "sum", [0]), iteration), (1,))
         block = inner.block([iteration, *carried, capture], [going, *after, element])
@@ -146,7 +156,7 @@ class Programs:
         return [*results[:2], build.reshape(results[2], (results[2].shape[0],))]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(100))
 def test_random_nested_programs_are_what_the_interpreter_says(seed: int) -> None:
     module = Programs(seed).module()
     rng = np.random.default_rng(seed)
@@ -190,6 +200,46 @@ def test_a_handler_of_a_signal_ends_a_loop_that_does_not_end(problem: type[BaseE
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+ROWS = TensorType(I64, (4, Size.symbol("N")))
+
+
+def writing(reads_before_after: str) -> Module:
+    """A cache of which each round writes one row, and reads the cache before or after that, or both."""
+    build = Builder()
+    build.symbols.ranges["N"] = (0, None)
+    x, n = build.parameter("x", ROWS), build.parameter("n", TensorType(I64, ()))
+    inner = build.nested()
+    iteration, cache = inner.parameter("i", TensorType(I64, ())), inner.parameter("v", ROWS)
+    row = inner.reshape(inner.rem(iteration, 4), (1, 1))
+    new = inner.add(inner.full((1, cache.shape[1]), 5, I64), iteration)
+    if "before" in reads_before_after:
+        new = inner.add(new, inner.reduce(cache, "sum", (0,), keepdims=True))
+    after = inner.scatter_nd(cache, row, new, "set")
+    sums = [inner.scalar(0, I64)]
+    if "after" in reads_before_after:
+        sums = [inner.reduce(value, "sum", (0, 1)) for value in (after, inner.mul(cache, after))]
+    block = inner.block([iteration, cache], [inner.scalar(True, BOOL), after, *sums])
+    trip = build.symbols.fresh("trip")
+    stacks = [TensorType(I64, (Size.symbol(trip),)) for _ in sums]
+    results = build.while_(n, build.scalar(True, BOOL), [x], [], block, [ROWS, *stacks], trip)
+    return module_of(build, [x, n], [build.add(x, 0), *results])
+
+
+@pytest.mark.parametrize(
+    ("reads", "how"), [("", "updated"), ("before", "updated"), ("after", "exchanged"), ("before after", "exchanged")]
+)
+@pytest.mark.parametrize("rounds", [0, 1, 2, 9])
+def test_a_carried_value_is_changed_where_it_is_unless_what_it_was_is_read(reads: str, how: str, rounds: int) -> None:
+    module = writing(reads)
+    (routine,) = (step for step in plan_kernels(module, cpu_plan_target(HOST)).body.steps if isinstance(step, Routine))
+    assert [carried.how for loop in routine.loops.values() for carried in loop.carried] == [how]
+    for size in (3, 0, 40):
+        x = np.arange(4 * size).reshape(4, size)
+        given = x.copy()
+        compared(module, [given, np.array(rounds)])
+        assert_same(given, x)
 
 
 def read_and_fill(low: int) -> Module:
@@ -268,6 +318,6 @@ def test_memory_does_not_grow_with_the_calls() -> None:
     for x in sizes:
         exe.run({"x0": x, "x1": x})
     start = exe.stats.arena_bytes
-    for k in range(300):
+    for k in range(10_000):
         exe.run({"x0": sizes[k % 3], "x1": sizes[k % 3]})
     assert exe.stats.arena_bytes == start

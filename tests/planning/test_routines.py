@@ -101,7 +101,7 @@ def test_values_that_are_needed_at_one_time_have_different_buffers() -> None:
     first, second = list(routine.buffers)[:2]
     broken = replace(routine, buffers={**routine.buffers, second: routine.buffers[first]})
     with pytest.raises(AssertionError, match="which holds another"):
-        check_routine(broken)
+        check_routine(broken, ())
 
 
 def test_a_buffer_of_a_loop_is_none_of_its_body() -> None:
@@ -111,10 +111,10 @@ def test_a_buffer_of_a_loop_is_none_of_its_body() -> None:
     captured = next(buffer for value, buffer in routine.buffers.items() if value in step.op.operands)
     for carried in ((Carried("copied", copied.buffer, captured), exchanged), (copied, Carried("exchanged", 1, 1))):
         with pytest.raises(AssertionError):
-            check_routine(replace(routine, loops={step: replace(loop, carried=carried)}))
+            check_routine(replace(routine, loops={step: replace(loop, carried=carried)}), ())
 
 
 def test_there_are_as_many_buffers_as_are_used() -> None:
     routine = routine_of(planned(SWAPPED))
     with pytest.raises(AssertionError, match="there is no buffer"):
-        check_routine(replace(routine, buffer_count=routine.buffer_count - 1))
+        check_routine(replace(routine, buffer_count=routine.buffer_count - 1), ())

@@ -19,7 +19,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major
+from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major, stays
 from onnxc.compiler.planning.schedules import ScatterSchedule
 from onnxc.compiler.target import Target
 
@@ -69,13 +69,23 @@ class _Scatter:
         assert isinstance(depth, int), depth
         return depth
 
+    @property
+    def _scatters_vectors(self) -> bool:
+        """Whether several updates of a line are stored at once, the last of those of one element behind the others.
+
+        Vectors of 512 bits came with an instruction for that. What `Compress` picks of 3000 rows: 20.4 us one by one,
+        3.0 us so.
+        """
+        is_wide = self.data.dtype.bits in (32, 64) and self.frame.target.vector_bits == 512
+        return self.op.text("kind") == "set" and is_wide
+
     def emit(self) -> None:
         """Copies the range, and applies its updates."""
         frame, f = self.frame, self.frame.f
         lines, units = frame.size(self.lines), frame.size(self.units)
         each = f.udiv(f.add(lines, f.sub(units, 1)), units)
         first, last = (f.smin(f.mul(bound, each), lines) for bound in (frame.begin, frame.end))
-        self._copy(first, last)
+        self._copy_from_elsewhere(first, last)
         if self.op.name == "scatter_nd":
             self._apply_slices(first, last)
         elif updates_lines(self.op):
@@ -83,6 +93,15 @@ class _Scatter:
         else:
             self._apply_across_lines(first, last)
         f.ret()
+
+    def _copy_from_elsewhere(self, first: Int, last: Int) -> None:
+        """Copies the range, unless the result is written into the memory of the data."""
+        frame, view = self.frame, operand_view(self.data)
+        if view is None or not stays(self.op, 0):
+            self._copy(first, last)
+            return
+        data = frame.inputs[frame.kernel.block.parameters.index(view.base)]
+        frame.f.if_(frame.f.icmp("ne", data, frame.output), lambda: self._copy(first, last))
 
     def _copy(self, first: Int, last: Int) -> None:
         frame, f, data = self.frame, self.frame.f, self.data
@@ -150,13 +169,16 @@ class _Scatter:
         def row(*place: Int) -> None:
             outer = tuple(map(Index, place))
 
-            def element(number: Int) -> None:
-                e, index = frame.evaluator(lanes=1), (*outer, Index(number))
+            def vector(e: Evaluator, column: Index) -> None:
+                index = (*outer, column)
                 position = e.position(indices, index, self.data.shape[-1])
                 self._unless_lines_are_empty(e, lambda: self._apply(e, None, (*outer, position), index))
 
             def elements() -> None:
-                f.loop(0, length, 1, element)
+                if self._scatters_vectors:
+                    write_row(frame, 0, length, vector)
+                else:
+                    f.loop(0, length, 1, lambda number: vector(frame.evaluator(lanes=1), Index(number)))
 
             self._if_within(self._line(frame.evaluator(lanes=1), outer), (first, last), elements)
 

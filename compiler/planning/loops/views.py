@@ -158,13 +158,22 @@ def crosses(view: View, least: int) -> bool:
     )
 
 
+def changes_part(op: Op) -> bool:
+    """Whether the result of an op may be one of its operands but for a part: a concatenation, or a scatter."""
+    return op.name in ("concatenate", "scatter_along", "scatter_nd")
+
+
 def stays(op: Op, ordinal: int) -> bool:
-    """Whether a part of a concatenation is a view of elements that are in their buffer where the result has them.
+    """Whether a part of a concatenation, or the data of a scatter, is a view of elements that are in their buffer where
+    the result has them.
 
     Where the result is written into that buffer, they need no work.
     """
-    view, axis, shape = operand_view(op.operands[ordinal]), op.int("axis"), op.result.shape
+    view, shape = operand_view(op.operands[ordinal]), op.result.shape
     if view is None or view.base.shape != shape or view.strides != row_major(shape):
         return False
+    if op.name != "concatenate":
+        return ordinal == 0 and view.offset == 0
+    axis = op.int("axis")
     before = sum((operand.shape[axis] for operand in op.operands[:ordinal]), start=0)
     return view.offset == before * row_major(shape)[axis]

@@ -13,6 +13,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Branch,
     Carried,
     HostStep,
+    Kernel,
     Loop,
     LoopBuffers,
     PlanStep,
@@ -21,6 +22,7 @@ from onnxc.compiler.planning.kernel_plan import (
     values_made,
     values_read,
 )
+from onnxc.compiler.planning.routine.in_place import updated_parameters
 
 __all__ = ["ARENA", "Assignment", "assign_buffers"]
 
@@ -38,16 +40,18 @@ class Assignment:
     count: int
 
 
-def assign_buffers(steps: Sequence[PlanStep], results: Collection[Value], direct: Collection[Value] = ()) -> Assignment:
+def assign_buffers(
+    steps: Sequence[PlanStep], results: Collection[Value], direct: Collection[Value], kernels: Sequence[Kernel]
+) -> Assignment:
     """The buffers for steps with these results; a segment writes the `direct` ones to where the caller wants them."""
-    assigner = _Assigner(frozenset(direct))
+    assigner = _Assigner(frozenset(direct), kernels)
     assigner.steps(steps, results, _NOTHING)
     return Assignment(assigner.values, assigner.loops, assigner.count)
 
 
 class _Assigner:
-    def __init__(self, direct: frozenset[Value]) -> None:
-        self.direct = direct
+    def __init__(self, direct: frozenset[Value], kernels: Sequence[Kernel]) -> None:
+        self.direct, self.kernels = direct, kernels
         self.values: dict[Value, int] = {}
         self.loops: dict[Loop, LoopBuffers] = {}
         self.count = ARENA + 1
@@ -89,14 +93,19 @@ class _Assigner:
         results = [result for _, result in carried]
         exchanged = {value for value in written if results.count(value) == 1}
         self.steps(step.body.steps, block.results, frozenset(exchanged))
+        updated = updated_parameters(step, self.kernels)
         self.loops[step] = LoopBuffers(
-            tuple(self.carried(parameter, result, exchanged) for parameter, result in carried),
+            tuple(self.carried(parameter, result, exchanged, updated) for parameter, result in carried),
             tuple(self.new_buffer() for _ in block.results[1 + step.carried :]),
         )
 
-    def carried(self, parameter: Value, result: Value, exchanged: Collection[Value]) -> Carried:
+    def carried(
+        self, parameter: Value, result: Value, exchanged: Collection[Value], updated: Collection[Value]
+    ) -> Carried:
         if result is parameter:
             return Carried("kept")
+        if result in updated:
+            return Carried("updated", self.values[result])
         if result in exchanged:
             return Carried("exchanged", self.new_buffer(), self.values[result])
         return Carried("copied", self.new_buffer(), self.new_buffer())

@@ -11,6 +11,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import (
     Branch,
     HostStep,
+    Kernel,
     Loop,
     PlanStep,
     Region,
@@ -20,6 +21,7 @@ from onnxc.compiler.planning.kernel_plan import (
     values_read,
 )
 from onnxc.compiler.planning.routine.buffers import ARENA
+from onnxc.compiler.planning.routine.in_place import updated_parameters
 
 __all__ = ["check_routine"]
 
@@ -29,18 +31,23 @@ Sight = frozenset[tuple[int, int]]
 _ELSEWHERE: Sight = frozenset()
 
 
-def check_routine(routine: Routine) -> None:
+def check_routine(routine: Routine, kernels: Sequence[Kernel]) -> None:
     """Raises AssertionError with the step that would read a buffer that something else has been written to."""
-    walk = _Walk(routine)
+    walk = _Walk(routine, kernels)
     walk.steps(routine.steps)
     walk.read(routine.outputs, "the outputs")
 
 
 @dataclass
 class _Walk:
-    """`held`: the write that each buffer holds. `seen`: where values are seen; those around a routine elsewhere."""
+    """`held`: the write that each buffer holds. `seen`: where values are seen; those around a routine elsewhere.
+
+    updated: for values that are written over what they are made from, what this is.
+    """
 
     routine: Routine
+    kernels: Sequence[Kernel]
+    updated: dict[Value, Value] = field(default_factory=dict)
     held: dict[int, int] = field(default_factory=dict)
     seen: dict[Value, Sight] = field(default_factory=dict)
     writes: int = 0
@@ -64,8 +71,10 @@ class _Walk:
                     for value in values_made(step):
                         direct = value in self.routine.direct
                         self.seen[value] = _ELSEWHERE if direct else self.write(self.routine.buffers[value])
-                    # Its launches read while they write.
-                    self.read((*values_read(step), *values_made(step)), step)
+                    # Its launches read while they write, but for what they only change a part of.
+                    changed = [self.updated[value] for value in values_made(step) if value in self.updated]
+                    read = [value for value in values_read(step) if value not in changed]
+                    self.read((*read, *values_made(step)), step)
                 case Branch():
                     self.branch(step)
                 case Loop():
@@ -90,6 +99,11 @@ class _Walk:
         initial = [self.seen.get(value, _ELSEWHERE) for value in step.op.operands[2 : 2 + count]]
         captures = step.op.operands[2 + count :]
         carried = list(initial)
+        updates = updated_parameters(step, self.kernels)
+        for how, result in zip(buffers.carried, block.results[1:], strict=False):
+            if how.how == "updated":
+                assert result in updates, f"{result} is not made by changing a part of what it is written over"
+                self.updated[result] = updates[result]
         for _ in range(2):
             self.seen.update(zip(block.parameters[1 : 1 + count], carried, strict=True))
             given = (self.seen.get(value, _ELSEWHERE) for value in captures)
@@ -112,12 +126,15 @@ class _Walk:
             if how.how == "copied":
                 self.read([result], step)
                 self.write(how.other)
+            if how.how == "updated":
+                assert self.routine.buffers[result] == how.buffer, f"{result} is not written to buffer {how.buffer}"
             if how.how == "exchanged":
                 assert self.routine.buffers[result] == how.other, f"{result} is not written to buffer {how.other}"
         after = list(before)
         for ordinal, how in enumerate(hows):
-            if how.how != "kept":
+            if how.how in ("exchanged", "copied"):
                 moved = self.held.get(how.buffer, 0), self.held[how.other]
                 self.held[how.other], self.held[how.buffer] = moved
+            if how.how != "kept":
                 after[ordinal] = frozenset(((how.buffer, self.held[how.buffer]),))
         return after

@@ -16,6 +16,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Branch,
     GuardStep,
     HostStep,
+    Kernel,
     Loop,
     OpStep,
     PlanStep,
@@ -36,16 +37,16 @@ WeightOf = Callable[[Value], int]
 """The ordinal of the row-major weight that a constant is."""
 
 
-def with_routines(region: Region, known: frozenset[str], weight: WeightOf) -> Region:
+def with_routines(region: Region, known: frozenset[str], weight: WeightOf, kernels: Sequence[Kernel]) -> Region:
     """The region with its runs of native steps as routines; `known` are the symbols from outside."""
     known = known.union(*(type_symbols(parameter.type) for parameter in region.block.parameters))
     read_after = _read_after(region)
     steps: list[PlanStep] = []
     for first, run in _runs(region.steps, known):
         if _is_worthwhile(run):
-            steps.append(_routine(run, read_after[first + len(run)], known, weight))
+            steps.append(_routine(run, read_after[first + len(run)], known, weight, kernels))
         else:
-            steps += [_with_inner(step, known, weight) for step in run]
+            steps += [_with_inner(step, known, weight, kernels) for step in run]
         known = known.union(*(bound_symbols(step.op) for step in run if isinstance(step, OpStep)))
     return Region(region.block, tuple(steps))
 
@@ -102,13 +103,13 @@ def _are_dense(values: Sequence[Value]) -> bool:
     return all(isinstance(type, TensorType) and type.shape is not None and not type.dtype.is_string for type in types)
 
 
-def _with_inner(step: PlanStep, known: frozenset[str], weight: WeightOf) -> PlanStep:
+def _with_inner(step: PlanStep, known: frozenset[str], weight: WeightOf, kernels: Sequence[Kernel]) -> PlanStep:
     """A step that the host carries out, with routines in its regions."""
     match step:
         case Loop():
-            return replace(step, body=with_routines(step.body, known, weight))
+            return replace(step, body=with_routines(step.body, known, weight, kernels))
         case Branch():
-            then, otherwise = (with_routines(inner, known, weight) for inner in (step.then, step.otherwise))
+            then, otherwise = (with_routines(inner, known, weight, kernels) for inner in (step.then, step.otherwise))
             return replace(step, then=then, otherwise=otherwise)
     return step
 
@@ -121,7 +122,13 @@ def _read_after(region: Region) -> list[frozenset[Value]]:
     return read[::-1]
 
 
-def _routine(run: Sequence[PlanStep], wanted: frozenset[Value], known: frozenset[str], weight: WeightOf) -> Routine:
+def _routine(
+    run: Sequence[PlanStep],
+    wanted: frozenset[Value],
+    known: frozenset[str],
+    weight: WeightOf,
+    kernels: Sequence[Kernel],
+) -> Routine:
     """The run as one call, of whose values later steps read those `wanted`."""
     made = dict.fromkeys(value for step in run for value in values_made(step))
     read = dict.fromkeys(value for step in run for value in values_read(step))
@@ -130,7 +137,7 @@ def _routine(run: Sequence[PlanStep], wanted: frozenset[Value], known: frozenset
     late = tuple(k for k, value in enumerate(outputs) if not type_symbols(value.type) <= known)
     written = {value for step in run if isinstance(step, Segment) for value in step.outputs}
     direct = frozenset(value for k, value in enumerate(outputs) if k not in late and value in written)
-    buffers = assign_buffers(run, outputs, direct)
+    buffers = assign_buffers(run, outputs, direct, kernels)
     return Routine(
         inputs=inputs,
         outputs=outputs,
