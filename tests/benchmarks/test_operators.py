@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.operators.__main__ import measure_batch
+from benchmarks.isolation import Row
+from benchmarks.operators.__main__ import measure_batch, middle_row
 from benchmarks.operators.case import OperatorCase, build_model, case, operand
 from benchmarks.operators.forms import FORMS, in_forms
 from benchmarks.operators.suites import all_cases
@@ -54,13 +55,20 @@ def test_cases_are_timed_and_compared(tmp_path: Path) -> None:
     options = ["--limit", "2", "--rounds", "1", "--out", str(out), "--table", str(table)]
     result = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["case"] for row in rows] == [
+    assert [row["case"] for row in rows if row["run"] == 0] == [
         "alone: y = Relu(x) x:float32[128,768]",
         "alone: y = Relu(x) x:int8[128,768]",
     ]
     assert all(row["equal"] for row in rows if "ratio" in row)
     assert "2 cases" in result.stdout
     assert "| Relu |" in table.read_text()
+
+
+def test_of_several_runs_the_middle_one_counts_unless_one_failed() -> None:
+    rows: list[Row] = [{"case": "Relu", "ratio": ratio, "equal": True} for ratio in (0.9, 1.2, 1.0)]
+    assert middle_row(rows) == rows[2]
+    assert middle_row([*rows, {"case": "Relu", "ratio": 1.1, "equal": False}])["ratio"] == 1.1
+    assert middle_row([*rows, {"case": "Relu", "error": "signal 11"}])["error"] == "signal 11"
 
 
 def test_the_table_begins_with_the_greatest_loss_and_leaves_out_what_is_faster() -> None:

@@ -323,3 +323,18 @@ def test_elements_some_steps_apart(step: int, dtype: DType, target: Target) -> N
     arrays = [signed_sample(dtype, *shape) for shape in shapes]
     for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
         assert found.tobytes() == wanted.tobytes(), wanted.shape
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_costly_parts_of_short_rows_are_joined(target: Target) -> None:
+    """Rows of 1 + 2 and of 2 times 3 elements, which are computed."""
+
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        costly = ir.exp(ir.tanh(x))
+        stacked = ir.reshape(ir.slice_axis(y, 2, 0, 1), (2, y.shape[1], 1, 1))
+        pair = ir.concatenate([ir.exp(ir.tanh(y)), costly], 2)
+        return [pair, ir.concatenate([ir.exp(ir.tanh(stacked)), stacked, ir.neg(stacked)], 2)]
+
+    native = Native(make(["f32[2, N, 2]", "f32[2, N, 1]"], build), target)
+    for rows in (0, 1, 15, 16, 35):
+        native.check(sample(F32, 2, rows, 2), sample(F32, 2, rows, 1, seed=1), bound=4e-6)

@@ -5,7 +5,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.layouts import known_sizes
@@ -66,9 +66,9 @@ def test_every_target_computes_every_form(
     _native(equation, sizes, constants, F32, target)
 
 
-@pytest.mark.parametrize("dtype", [F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("dtype", [F64, F16, BF16, I32, U64], ids=str)
 @pytest.mark.parametrize(("equation", "sizes", "constants", "form"), FORMS)
-def test_no_product_of_floats_is_general(
+def test_no_product_of_floats_or_words_is_general(
     equation: str, sizes: dict[str, int], constants: str, form: tuple[str, int, bool], dtype: DType
 ) -> None:
     (kernel,) = _native(equation, sizes, constants, dtype, EVERY_TARGET[0]).plan.kernels
@@ -99,6 +99,14 @@ def test_tiles_of_rows_share_a_panel() -> None:
     assert native.plan.kernels[-1].scheduled(ContractionSchedule).unit_rows > 0
     for rows in (0, 1, 95, 97, 900):
         native.check(sample(F32, rows, 20), sample(F32, 70, 20, seed=1), bound=2e-6)
+
+
+def test_one_row_of_what_may_be_many_is_swept() -> None:
+    native = Native(make(["f32[2, M, 40]", "f32[2, 40, 1100]"], lambda ir, x, y: ir.dot(x, y, "bmk,bkn->bmn")))
+    forms = [kernel.scheduled(ContractionSchedule).algorithm for kernel in native.plan.kernels]
+    assert forms == ["sweeps", "panels", "panels"]
+    for rows in (0, 1, 2, 17):
+        native.check(sample(F32, 2, rows, 40), sample(F32, 2, 40, 1100, seed=1), bound=2e-6)
 
 
 def test_views_with_steps_and_a_reversed_axis_are_read_where_they_lie() -> None:

@@ -81,6 +81,22 @@ def test_places_of_extrema(dtype: DType, target: Target) -> None:
         native.check(np.resize(odd_values(dtype), shape))
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("columns", [2, 4, 7, 21])
+def test_short_rows_side_by_side(columns: int, target: Target) -> None:
+    """Sums, what is computed of them, and positions; of views too, whose rows are other steps apart."""
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        rows = [x, ir.slice_axis(x, 2, 1, columns - 1), ir.transpose(x, (1, 0, 2))]
+        sums = [ir.log(ir.reduce(ir.abs(each), "sum", (2,), keepdims=True)) for each in rows]
+        return [ir.reduce(x, "max", (2,)), *sums, *(ir.arg_reduce(x, "max", 2, last) for last in (False, True))]
+
+    native = Native(make([f"f32[2, N, {columns}]"], build), target)
+    for count in (0, 1, 15, 16, 33):
+        native.check(sample(F32, 2, count, columns), bound=4 * precision(F32))
+        native.check(np.resize(odd_values(F32), (2, count, columns)), bound=4 * precision(F32))
+
+
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_what_surrounds_a_fold_is_in_its_kernel(kind: str) -> None:
     def build(ir: Builder, x: Value, y: Value) -> Value:

@@ -23,7 +23,7 @@ main (float[N, 64] x, float[64, 32] w) => (float[32, N] y, float[N, 1] top, int6
 }"""
 
 PRODUCT_OF_INTEGERS = """<ir_version: 10, opset_import: ["" : 21]>
-main (int32[4, 8] a, int32[8, 4] b) => (int32[4, 4] y) { y = MatMul(a, b) }"""
+main (int16[4, 8] a, int16[8, 4] b) => (int16[4, 4] y) { y = Einsum<equation = "mk,kn->mn">(a, b) }"""
 
 
 def report_of(text: str) -> dict[str, JsonValue]:

@@ -13,7 +13,7 @@ from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_executable
 from onnxc.runtime.native import fast_call
-from onnxc.runtime.program import Binding, Check, Parameter, Symbol
+from onnxc.runtime.program import Binding, Check, Constant, Parameter, Symbol, TensorSpec
 from onnxc.runtime.stats import Stats
 from tests.runtime.programs import AFFINE, BIAS, SCALE, artifact, body, launch, program, vector
 from tests.support.arrays import assert_same
@@ -98,6 +98,25 @@ def test_outputs_are_new_at_each_call() -> None:
     exe = executable()
     first, second = exe(X), exe(X)
     assert not np.shares_memory(first, second)
+
+
+def test_what_is_handed_on_is_copied_in_every_call() -> None:
+    """Outputs x, a constant, and x once more, of a program without steps."""
+    weights = np.array([7.0, 8.0], np.float32)
+    content = body(2, [0], [0, 1, 0], [], constants=[Constant(1, 64, TensorSpec("f32", ("2",)))])
+    exe = make_executable(artifact(program(content, outputs=[vector("a"), vector("b", "2"), vector("c")]), weights))
+    kept = [X]
+    for x in (X, X, X[:1], X[::-1]):
+        outputs = exe(x)
+        assert isinstance(outputs, tuple)
+        for y, expected in zip(outputs, (x, weights, x), strict=True):
+            assert_same(np.asarray(y), expected)
+            assert not any(np.shares_memory(y, other) for other in kept)
+            kept.append(y)
+        outputs[1][:] = 0
+    assert (exe.stats.calls, exe.stats.launches) == (4, 0)
+    with pytest.raises(InputError):
+        exe(X.astype(np.float64))
 
 
 def test_inputs_and_outputs_are_described() -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     ProductTypes,
+    add_product,
     by_steps,
     library_function,
     widened_from_memory,
@@ -94,7 +95,7 @@ class LineKernel:
                 for row in range(self.rows):
                     x, y = read(a, f.add(f.mul(a_stride, row), start), self.types.a, mask), ys[row % len(ys)]
                     place = repeat * self.rows + row
-                    following[place] = f.fma(x, y, following[place])
+                    following[place] = add_product(f, x, y, following[place])
             return following
 
         totals = tuple(f.constant(vector, 0) for _ in range(SUMS))
@@ -107,15 +108,19 @@ class LineKernel:
         )
         folded = _across(f, [self._joined(f, totals[row :: self.rows]) for row in range(self.rows)])
         align = self.types.sums.itemsize
-        f.store(f.fadd(folded, f.load(folded.type, sums, align=align)), sums, align=align)
+        f.store(_add(f, folded, f.load(folded.type, sums, align=align)), sums, align=align)
         f.ret()
         return f
 
     def _joined(self, f: FunctionBuilder, totals: Sequence[Reg]) -> Reg:
         """The sums of one row, added up in pairs."""
         while len(totals) > 1:
-            totals = [f.fadd(x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
+            totals = [_add(f, x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
         return totals[0]
+
+
+def _add(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
+    return f.fadd(x, y) if x.is_float else f.add(x, y)
 
 
 def _across(f: FunctionBuilder, rows: Sequence[Reg]) -> Reg:
@@ -125,10 +130,10 @@ def _across(f: FunctionBuilder, rows: Sequence[Reg]) -> Reg:
         low = [lane if not lane & distance else lanes + (lane ^ distance) for lane in range(lanes)]
         high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
         pairs = zip(rows[::2], rows[1::2], strict=True)
-        rows, distance = [f.fadd(f.shuffle(x, y, low), f.shuffle(x, y, high)) for x, y in pairs], distance * 2
+        rows, distance = [_add(f, f.shuffle(x, y, low), f.shuffle(x, y, high)) for x, y in pairs], distance * 2
     total = rows[0]
     while lanes > count:
         lanes //= 2
         halves = [f.shuffle(total, None, range(start, start + lanes)) for start in (0, lanes)]
-        total = f.fadd(halves[0], halves[1])
+        total = _add(f, halves[0], halves[1])
     return total

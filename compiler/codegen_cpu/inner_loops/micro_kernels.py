@@ -129,8 +129,8 @@ class Instructions:
     add_product: Callable[[FunctionBuilder, Reg, Reg, Reg], Reg]
 
 
-def _floats(types: ProductTypes) -> Instructions:
-    """Both widened as they are read, and multiplied and added with one rounding."""
+def _elements(types: ProductTypes) -> Instructions:
+    """Both widened as they are read, a lane for each."""
 
     def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
         return f.splat(widened_from_memory(f.load(memory_type(types.a), address), types.a, types.sums, f), lanes)
@@ -139,10 +139,10 @@ def _floats(types: ProductTypes) -> Instructions:
         loaded = f.load(vector_type(memory_type(types.panel), lanes), address, align=types.panel.itemsize)
         return widened_from_memory(loaded, types.panel, types.sums, f)
 
-    return Instructions(spread, read, lambda f, x, y, total: f.fma(x, y, total))
+    return Instructions(spread, read, add_product)
 
 
-def _integers(types: ProductTypes, target: Target) -> Instructions:
+def _groups_of_bytes(types: ProductTypes, target: Target) -> Instructions:
     """Groups of bytes as they lie in memory, a lane of 32 bits for each."""
 
     def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
@@ -153,6 +153,11 @@ def _integers(types: ProductTypes, target: Target) -> Instructions:
 
     dtypes = (types.a, types.panel)
     return Instructions(spread, read, lambda f, x, y, total: add_dots(f, x, y, total, dtypes, target))
+
+
+def add_product(f: FunctionBuilder, x: Reg, y: Reg, total: Reg) -> Reg:
+    """x * y + total: of floats rounded once, of integers modulo their width."""
+    return f.fma(x, y, total) if total.is_float else f.add(f.mul(x, y), total)
 
 
 def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:
@@ -174,7 +179,7 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     """
     types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
     element, lanes = register_type(types.sums), types.lanes(target)
-    instructions = _floats(types) if types.sums.is_float else _integers(types, target)
+    instructions = _elements(types) if types.group == 1 else _groups_of_bytes(types, target)
     parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
     f = library_function(kernel.name, parameters)
     a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate = f.parameters

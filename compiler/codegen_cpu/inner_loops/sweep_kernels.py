@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes, library_function, widened_from_memory
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
+    ProductTypes,
+    add_product,
+    library_function,
+    widened_from_memory,
+)
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
@@ -44,7 +49,7 @@ class SweepKernel:
             place = f.gep(sums, j, element)
             total = f.load(vector_type(element, lanes), place, align=types.sums.itemsize)
             for x, y in zip(xs, self._read(f, rows, j, lanes, mask), strict=True):
-                total = f.fma(x, y, total)
+                total = add_product(f, x, y, total)
             f.store(total, place, align=types.sums.itemsize)
 
         whole = f.mul(f.sdiv(columns, lanes), lanes)

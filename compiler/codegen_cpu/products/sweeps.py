@@ -1,6 +1,6 @@
-"""Contractions by sweeps: one row of A times rows of B that lie dense along columns, which are read in order.
+"""Contractions by sweeps: a row of A times rows of B that lie dense along columns, which are read in order.
 
-A unit of work is a run of columns, for one position of all other letters of the result.
+A unit of work is a run of columns, for one row and one position of all other letters of the result.
 """
 
 from dataclasses import dataclass
@@ -43,23 +43,23 @@ class _Sweeps:
         runs = floordiv(problem.columns + self.columns - 1, self.columns)
 
         def unit(ordinal: Reg) -> None:
-            *outer, run = frame.split(ordinal, (*outer_sizes, runs))
-            self._unit(dict(zip(problem.outer, outer, strict=True)), f.mul(run, self.columns))
+            *outer, row, run = frame.split(ordinal, (*outer_sizes, problem.rows, runs))
+            self._unit(dict(zip(problem.outer, outer, strict=True)), row, f.mul(run, self.columns))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         work = minimum(problem.columns, self.columns) * problem.depth * problem.outer_depth
         library = tuple(SweepKernel(self.types, steps) for steps in SWEEP_STEPS)
-        return KernelCode(name, (f,), product(outer_sizes) * runs, frame.grain(work), library)
+        return KernelCode(name, (f,), product(outer_sizes) * problem.rows * runs, frame.grain(work), library)
 
-    def _unit(self, outer: Coordinates, first: Int) -> None:
+    def _unit(self, outer: Coordinates, row: Int, first: Int) -> None:
         frame, f, problem = self.frame, self.frame.f, self.problem
         columns = f.smin(f.sub(frame.size(problem.columns), first), self.columns)
         zero = f.constant(vector_type(self.sum_element, self.lanes), 0)
         f.loop(0, columns, self.lanes, lambda j: f.store(zero, f.gep(self.sums, j, self.sum_element), align=64))
-        a, b = self.operands.a(outer, 0), self.operands.b(outer, 0, first)
+        a, b = self.operands.a(outer, row), self.operands.b(outer, 0, first)
         f.loop(0, frame.size(problem.outer_depth), 1, lambda ordinal: self._along_k(a, b, ordinal, columns))
-        f.loop(0, columns, self.lanes, lambda j: self._finish(outer, first, j, columns))
+        f.loop(0, columns, self.lanes, lambda j: self._finish(outer, row, first, j, columns))
 
     def _along_k(self, a: Reg, b: Reg, ordinal: Int, columns: Int) -> None:
         """Adds what is at one position of the letters that are summed outside of k."""
@@ -78,10 +78,10 @@ class _Sweeps:
             f.loop(done, stop, steps, partial(sweep, name=SweepKernel(self.types, steps).name))
             done = stop
 
-    def _finish(self, outer: Coordinates, first: Int, j: Int, columns: Int) -> None:
+    def _finish(self, outer: Coordinates, row: Int, first: Int, j: Int, columns: Int) -> None:
         """The pointwise ops on a vector of sums, and its way to the result."""
         letters = parse_equation(self.problem.dot.attributes["equation"])[2]
-        coordinates = self.operands.coordinates(self.problem.m, 0) | dict(outer)
+        coordinates = self.operands.coordinates(self.problem.m, row) | dict(outer)
         column = Index(self.frame.f.add(first, j), 1)
         index = [column if letter == self.problem.n else Index(coordinates[letter]) for letter in letters]
 

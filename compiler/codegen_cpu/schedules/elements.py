@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from onnxc.compiler.codegen_cpu.schedules import transforms
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
 from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS
 from onnxc.compiler.ir.dim_functions import maximum, minimum
@@ -15,6 +16,7 @@ from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_
 from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
+    FourierSchedule,
     OrderingSchedule,
     PointwiseSchedule,
     ReductionSchedule,
@@ -219,6 +221,13 @@ def _tree_ensemble(problem: KernelProblem, target: Target) -> Schedule:
     return TreeEnsembleSchedule(algorithm="walks", block=block, walks=walks, workers=threads)
 
 
+def _fourier(problem: KernelProblem, target: Target) -> Schedule:
+    """Two buffers for each unit of work."""
+    (op,) = (op for op in problem.block.ops if op.name == "fourier")
+    scratch = 2 * transforms.units(op, target) * transforms.buffer_bytes(op, target)
+    return FourierSchedule(algorithm="passes", workers=element_threads(target), shared_bytes=scratch)
+
+
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
@@ -229,5 +238,6 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "ordering": _ordering,
     "suppress_boxes": _suppression,
     "tree_ensemble": _tree_ensemble,
+    "fourier": _fourier,
 }
 """The one way in which each of these kinds is computed."""

@@ -1,14 +1,21 @@
 """Col2Im: columns of blocks added up into the image that they were taken from."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_vector, read_lengths, vector_input
 from onnxc.compiler.frontend.operator_helpers.sliding_window import given_padding, per_axis
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+
+MOST_SHIFTS = 16
+"""The longest axis of a block whose elements are added up as shifted images; those of longer ones are scattered.
+
+Blocks of 3x3 of 16 channels of 58x58 took 594 us scattered, and 107 so; of 16x16 of 4 channels 2.5 and 2.0 ms."""
 
 
 @operator("Col2Im", since=(18,))
@@ -41,8 +48,67 @@ def col2im(node: Node, ir: Builder) -> Value:
         if not at_least(count, 0):
             ir.guard(count, 0, "at_least", f"the block is larger than the padded image along axis {axis}")
     padded, counts = ir.short(padded, "padded"), ir.short(counts, "blocks")
-    offsets = _offsets(block, counts, padded, strides, dilations, ir)
-    return _added(x, offsets, padded, product(block), product(counts), low, image, ir)
+    columns = _columns(x, block, counts, ir)
+    if dilations == (1,) * rank and tuple(block) == strides:
+        summed = _side_by_side(columns, rank, ir)
+    elif strides == (1,) * rank and all(isinstance(b, int) and 0 < b <= MOST_SHIFTS for b in block):
+        summed = reduce(lambda x, axis: _shifted(x, axis, dilations[axis], ir), reversed(range(rank)), columns)
+    else:
+        summed = _scattered(columns, _offsets(block, counts, padded, strides, dilations, ir), padded, ir)
+    return _cropped(summed, low, image, ir)
+
+
+def _columns(x: Value, block: Sequence[Dim], counts: Sequence[Dim], ir: Builder) -> Value:
+    """T[N, C, *block, *counts]"""
+    N, rows, L = x.shape
+    elements, count = product(block), product(counts)
+    channels = floordiv(rows, elements)
+    ir.require_equal(channels * elements, rows, "axis 1 of input does not hold whole blocks", "col2im-blocks")
+    ir.require_equal(L, count, "axis 2 of input is not the number of blocks", "col2im-blocks")
+    return ir.reshape(ir.with_shape(x, (N, channels * elements, count)), (N, channels, *block, *counts))
+
+
+def _side_by_side(columns: Value, rank: int, ir: Builder) -> Value:
+    """The image of blocks that do not overlap: nothing is added; T[N, C, *image]"""
+    sizes, counts = columns.shape[2 : 2 + rank], columns.shape[2 + rank :]
+    axes = [axis for k in range(rank) for axis in (2 + rank + k, 2 + k)]
+    image = [size * count for size, count in zip(sizes, counts, strict=True)]
+    return ir.reshape(ir.transpose(columns, (0, 1, *axes)), (*columns.shape[:2], *image))
+
+
+def _shifted(columns: Value, axis: int, dilation: int, ir: Builder) -> Value:
+    """Blocks one step apart, added up along the last axis that they have left, of this ordinal: as shifted images.
+
+    T[N, C, b..., B, o..., O, image...]  ->  T[N, C, b..., o..., image of B and O, image...]
+    """
+    inside, across = 2 + axis, 2 + 2 * axis
+    size = columns.shape[inside]
+    assert isinstance(size, int), columns
+    images = []
+    for k in range(size):
+        taken = ir.slice_axis(columns, inside, k, 1)
+        image = ir.reshape(taken, (*columns.shape[:inside], *columns.shape[inside + 1 :]))
+        low, high = [0] * image.rank, [0] * image.rank
+        low[across], high[across] = k * dilation, (size - 1 - k) * dilation
+        images.append(ir.pad(image, low, high))
+    return reduce(ir.add, images)
+
+
+def _scattered(columns: Value, offsets: Value, padded: Sequence[Dim], ir: Builder) -> Value:
+    """The elements of blocks added at their offsets in the flat image; T[N, C, *padded]"""
+    (N, C), count = columns.shape[:2], product(offsets.shape)
+    updates = ir.reshape(columns, (N, C, count))
+    flat = ir.broadcast(ir.reshape(offsets, (count,)), (2,), (N, C, count))
+    base = ir.full((N, C, product(padded)), 0, columns.dtype)
+    return ir.reshape(ir.scatter_along(base, flat, updates, 2, "add"), (N, C, *padded))
+
+
+def _cropped(summed: Value, low: Sequence[int], image: Sequence[Dim], ir: Builder) -> Value:
+    """The image without its padding; zeros where no block reaches."""
+    reached = [before + size for before, size in zip(low, image, strict=True)]
+    lacking = [maximum(end - size, 0) for end, size in zip(reached, summed.shape[2:], strict=True)]
+    whole = ir.pad(summed, (0,) * summed.rank, (0, 0, *lacking))
+    return ir.slice(whole, (0, 0, *low), (*summed.shape[:2], *image))
 
 
 def _offsets(
@@ -61,26 +127,3 @@ def _offsets(
         start = ir.mul(ir.iota(shape, rank + axis, I64), strides[axis])
         flat = ir.add(ir.mul(flat, ir.size(size)), ir.add(inside, start))
     return flat
-
-
-def _added(
-    x: Value,
-    offsets: Value,
-    padded: Sequence[Dim],
-    elements: Dim,
-    count: Dim,
-    low: Sequence[int],
-    image: Sequence[Dim],
-    ir: Builder,
-) -> Value:
-    """The blocks of `x` added at their offsets, without the padding."""
-    N, rows, L = x.shape
-    channels = floordiv(rows, elements)
-    ir.require_equal(channels * elements, rows, "axis 1 of input does not hold whole blocks", "col2im-blocks")
-    ir.require_equal(L, count, "axis 2 of input is not the number of blocks", "col2im-blocks")
-    shape = (N, channels, elements * count)
-    updates = ir.reshape(ir.with_shape(x, (N, channels * elements, count)), shape)
-    flat = ir.broadcast(ir.reshape(offsets, (elements * count,)), (2,), shape)
-    base = ir.full((N, channels, product(padded)), 0, x.dtype)
-    summed = ir.scatter_along(base, flat, updates, 2, "add")
-    return ir.slice(ir.reshape(summed, (N, channels, *padded)), (0, 0, *low), (N, channels, *image))
