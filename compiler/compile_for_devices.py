@@ -1,12 +1,13 @@
 """A model divided over devices as one of its configurations says: one program, which each of them runs."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onnxc.compiler.back_ends import BackEnd, back_end
-from onnxc.compiler.compile_stages import compile_stages, expect_no_microbatches
+from onnxc.compiler.codegen_gpu.exchangeable import expect_exchangeable
+from onnxc.compiler.compile_stages import expect_no_microbatches, run_pipeline_stages
 from onnxc.compiler.driver import Noun, optimize, with_provenance
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings, choose_configuration
@@ -14,23 +15,29 @@ from onnxc.compiler.frontend.devices.stages import with_stages
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.held_shares import held_shares, share_bytes
 from onnxc.compiler.ignored_configurations import warn_of_undivided
-from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.dims import render
+from onnxc.compiler.ir.module import Function, Module
+from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations
 from onnxc.compiler.options import CompileOptions, ModelSource
-from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, DEVICES, target_pipeline
+from onnxc.compiler.passes.pipeline import Pass
+from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, DEVICES, GPU_DEVICES, OPTIMIZE, target_pipeline
 from onnxc.compiler.planning.plan import plan_kernels
-from onnxc.compiler.sharding.partition import Partition, partition
+from onnxc.compiler.sharding.factors import has_axes
+from onnxc.compiler.sharding.partition import Edges, Partition, partition
 from onnxc.compiler.sharding.report import sharding_report
 from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.devices.division import divide_weights
+from onnxc.runtime.devices.local_outputs import LocalOutput
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_compiled
-from onnxc.runtime.program import JsonValue
+from onnxc.runtime.program import JsonValue, Program
 
-__all__ = ["compile_for_devices", "run_divided_stages"]
+__all__ = ["compile_for_devices", "device_passes", "run_divided_stages"]
 
 
 def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executable:
@@ -38,12 +45,7 @@ def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executa
 
     Raises InputError where the model has no such configuration, UnsupportedError for what cannot be executed yet.
     """
-    end = back_end(options)
-    whole = _last_of(_run_whole(source, options))
-    if len(whole.shardings.stages) > 1:
-        module = optimize(whole.module, CPU_OPTIMIZE, options.limits)
-        return compile_stages(module, whole.shardings.stages, whole.model, options, end)
-    *_, (_, artifact) = _run_program(whole, options, end)
+    *_, (_, artifact) = run_divided_stages(source, options)
     assert isinstance(artifact, Artifact), artifact
     return make_compiled(artifact, options.threads)
 
@@ -53,13 +55,21 @@ def run_divided_stages(
 ) -> Iterator[tuple[str, Noun]]:
     """As `run_stages` of compiler/driver.py: lowering gives the whole, optimization the program of each device.
 
-    Raises UnsupportedError for a model with pipeline stages, which have a program each.
+    Where the model has pipeline stages, these are programs of segments; UnsupportedError on GPUs.
     """
     whole = yield from _run_whole(source, options)
+    end = back_end(options) if end is None else end
     if len(whole.shardings.stages) > 1:
-        message = f"config {options.config!r} has pipeline stages, and their programs are no artifact yet"
-        raise UnsupportedError(message, code="no-artifact")
-    yield from _run_program(whole, options, back_end(options) if end is None else end)
+        if options.local_outputs:
+            message = f"outputs is 'local', and config {options.config!r} has pipeline stages, which give them whole"
+            raise UnsupportedError(message, code="unsupported-outputs")
+        if end.target.kind == "cuda":
+            message = f"config {options.config!r} has pipeline stages, which do not run on GPUs yet; compile for cpu:N"
+            raise UnsupportedError(message, code="unsupported-devices")
+        module = optimize(whole.module, CPU_OPTIMIZE, options.limits)
+        yield from run_pipeline_stages(module, whole.shardings.stages, whole.model, options, end)
+    else:
+        yield from _run_program(whole, options, end)
 
 
 @dataclass(frozen=True)
@@ -91,41 +101,72 @@ def _run_program(whole: _Whole, options: CompileOptions, end: BackEnd) -> Iterat
     """The stages of the one program that all devices run."""
     assert options.config is not None, options
     expect_no_microbatches(options)
-    divided = partition(optimize(whole.module, CPU_OPTIMIZE, options.limits), whole.shardings.mesh)
+    before, behind = device_passes(end, options)
+    module = optimize(whole.module, before, options.limits)
+    kept = _kept_results(module.main) if options.local_outputs else frozenset[int]()
+    divided = partition(module, whole.shardings.mesh, edges=Edges({}, kept))
     warn_of_undivided(divided.undivided)
-    local = optimize(divided.module, (*DEVICES, *target_pipeline("cpu", options.precision)), options.limits)
+    local = optimize(divided.module, behind, options.limits)
+    if end.target.kind == "cuda":
+        expect_exchangeable(local)
     yield "optimize", local
-    plan = plan_kernels(local, end.plan_target, options.specialize)
+    plan = plan_kernels(local, end.plan_target, options.specialize, shares=len(divided.shares))
     yield "plan", plan
     with limited_to(options.limits):
         artifact = with_provenance(end.emit(plan), whole.model, options, end)
-    yield "emit", _divided(artifact, divided, options.config)
+    outputs = _local_outputs(module.main, divided, artifact.program) if options.local_outputs else ()
+    yield "emit", _divided(artifact, divided, held_shares(divided, plan.shares), options.config, outputs)
 
 
-def _last_of(steps: Generator[tuple[str, Noun], None, _Whole]) -> _Whole:
-    """What all steps lead to."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            whole: _Whole = end.value
-            return whole
+def _kept_results(function: Function) -> frozenset[int]:
+    """The ordinals of the results that may stay divided: tensors whose sizes a call knows before it runs."""
+    return frozenset(
+        ordinal
+        for ordinal, result in enumerate(function.body.results)
+        if has_axes(result) and type_symbols(result.type) <= function.symbols.keys()
+    )
 
 
-def _divided(artifact: Artifact, partition: Partition, configuration: str) -> Artifact:
+def _local_outputs(function: Function, divided: Partition, program: Program) -> tuple[LocalOutput | None, ...]:
+    """How each result of the function stays divided, None for those that are whole on each device."""
+    mesh, ordinals = divided.found.mesh, {symbol.name: index for index, symbol in enumerate(program.symbols)}
+    return tuple(
+        None
+        if sharding.is_replicated
+        else LocalOutput(
+            result.dtype.name,
+            tuple(map(str, result.shape)),
+            tuple(render(size, lambda name: f"s[{ordinals[name]}]") for size in result.shape),
+            tuple(map(mesh.shards, sharding.dims)),
+            tuple(tuple(mesh.block(device, axes) for device in range(mesh.devices)) for axes in sharding.dims),
+        )
+        for result, sharding in zip(function.body.results, divided.results, strict=True)
+    )
+
+
+def device_passes(end: BackEnd, options: CompileOptions) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
+    """What runs before a model is divided, and what behind that."""
+    if end.target.kind == "cuda":
+        return OPTIMIZE, (*GPU_DEVICES, *end.passes)
+    return CPU_OPTIMIZE, (*DEVICES, *target_pipeline("cpu", options.precision))
+
+
+def _divided(
+    artifact: Artifact,
+    partition: Partition,
+    shares: Sequence[Sequence[np.ndarray]],
+    configuration: str,
+    outputs: tuple[LocalOutput | None, ...],
+) -> Artifact:
     """The artifact with what each device holds, and what was decided."""
-    shares = [_shares(partition, device) for device in range(partition.found.mesh.devices)]
+    division = divide_weights(shares, outputs)
     devices: JsonValue = {
         "configuration": configuration,
         **sharding_report(partition),
-        "share_bytes": [sum(array.nbytes for array in arrays) for arrays in shares],
+        "share_bytes": share_bytes(partition),
         "whole_bytes": artifact.weights.nbytes,
+        "held_bytes": [artifact.weights.nbytes + held.nbytes for held in division.shares],
     }
     assert isinstance(artifact.report, Mapping), artifact.report
     report = {**artifact.report, "devices": devices}
-    return tie_images(replace(artifact, division=divide_weights(shares), report=report))
-
-
-def _shares(divided: Partition, device: int) -> tuple[np.ndarray, ...]:
-    """What a device holds of the constants that are divided."""
-    return tuple(share.of_device(divided.found.mesh, device) for share in divided.shares)
+    return tie_images(replace(artifact, division=division, report=report))

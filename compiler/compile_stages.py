@@ -1,20 +1,20 @@
-"""A model with pipeline stages for devices of this process: its segments, each divided over the mesh of its stage."""
+"""A model with pipeline stages: its segments, each divided over the mesh of its stage, as one artifact."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from onnxc.compiler.back_ends import BackEnd
-from onnxc.compiler.driver import optimize, with_provenance
+from onnxc.compiler.driver import Noun, OfSegments, optimize, with_provenance
 from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.held_shares import held_shares, share_bytes
 from onnxc.compiler.ignored_configurations import warn_of_undivided
 from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.ir.sharding import Sharding, Stage
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipelines import DEVICES, target_pipeline
+from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.cut import Segment, cut_stages
 from onnxc.compiler.sharding.exchange import local_shape
@@ -22,44 +22,48 @@ from onnxc.compiler.sharding.factors import has_axes
 from onnxc.compiler.sharding.microbatches import Batch, NoBatch, find_batch
 from onnxc.compiler.sharding.partition import Edges, Partition, partition
 from onnxc.compiler.sharding.report import sharding_report
-from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.devices.load_pipeline import CompiledSegment, make_pipeline
-from onnxc.runtime.devices.pipeline_engine import Split, Transfer
+from onnxc.runtime.artifact import Artifact, tie_images
+from onnxc.runtime.devices.division import divide_weights
+from onnxc.runtime.devices.pipeline import Pipeline, Role, Split, Transfer
 from onnxc.runtime.errors import InputError, UnsupportedError
-from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["compile_stages", "expect_no_microbatches"]
+__all__ = [
+    "DividedSegment",
+    "divide_segments",
+    "expect_no_microbatches",
+    "run_pipeline_stages",
+    "split_of",
+    "transfers_to",
+]
 
 
-def compile_stages(
+def run_pipeline_stages(
     module: Module, stages: Sequence[Stage], model: CheckedModel, options: CompileOptions, end: BackEnd
-) -> Executable:
-    """The optimised module of a model on the devices of its stages.
+) -> Iterator[tuple[str, Noun]]:
+    """From the optimised module of a model to the artifact of its segments, as `run_stages` of compiler/driver.py.
 
     Raises UnsupportedError for what cannot be executed yet.
     """
     batch = find_batch(module.main)
-    split = _split(batch, len(stages), options.microbatches)
-    divided = _divide(cut_stages(module, stages[0].ordinal), {stage.ordinal: stage for stage in stages})
-    transfers = [transfer for target in range(len(divided)) for transfer in _transfers(divided, target)]
-    compiled = []
-    for each in divided:
-        artifact = with_provenance(_artifact(each.partition.module, options, end), model, options, end)
-        compiled.append(
-            CompiledSegment(artifact, each.stage.devices, each.shares(), len(each.segment.sent), each.segment.outputs)
-        )
-    count = max(device for stage in stages for device in stage.devices) + 1
-    devices: dict[str, JsonValue] = {
-        "configuration": options.config,
-        "segments": [_told(each, made) for each, made in zip(divided, compiled, strict=True)],
-        "transfers": [_told_transfer(divided, transfer) for transfer in transfers],
-        "held_bytes": [sum(made.held_bytes(device) for made in compiled) for device in range(count)],
-        "microbatches": 1 if split is None else split.most,
-        "batch": batch.symbol if isinstance(batch, Batch) else f"none: {batch.reason}",
-    }
-    inputs = len(module.main.body.parameters)
-    return make_pipeline(compiled, transfers, split, inputs, {"devices": devices}, options.threads)
+    split = split_of(batch, len(stages), options.microbatches)
+    divided = divide_segments(cut_stages(module, stages[0].ordinal), {stage.ordinal: stage for stage in stages})
+    passes = (*DEVICES, *target_pipeline("cpu", options.precision))
+    local = [optimize(each.partition.module, passes, options.limits) for each in divided]
+    yield "optimize", OfSegments(tuple(local))
+    plans = [
+        plan_kernels(program, end.plan_target, options.specialize, shares=len(each.partition.shares))
+        for program, each in zip(local, divided, strict=True)
+    ]
+    yield "plan", OfSegments(tuple(plans))
+    transfers = tuple(transfer for target in range(len(divided)) for transfer in transfers_to(divided, target))
+    roles = tuple(Role(each.stage.devices, len(each.segment.sent), each.segment.outputs) for each in divided)
+    pipeline = Pipeline(len(module.main.body.parameters), roles, transfers, split)
+    artifacts = [_artifact(each, plan, model, options, end) for each, plan in zip(divided, plans, strict=True)]
+    report = {"devices": {"configuration": options.config, **_report(divided, pipeline, artifacts, batch)}}
+    # What segments report is in that of the whole.
+    first, *others = (tie_images(replace(artifact, report="")) for artifact in artifacts)
+    yield "emit", tie_images(replace(first, report=report, pipeline=pipeline, others=tuple(others)))
 
 
 def expect_no_microbatches(options: CompileOptions) -> None:
@@ -70,22 +74,15 @@ def expect_no_microbatches(options: CompileOptions) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Divided:
+class DividedSegment:
     """A segment divided over the devices of its stage."""
 
     segment: Segment
     stage: Stage
     partition: Partition
 
-    def shares(self) -> tuple[tuple[np.ndarray, ...], ...]:
-        """What each device holds of the constants that are divided."""
-        mesh = self.stage.mesh
-        return tuple(
-            tuple(share.of_device(mesh, ordinal) for share in self.partition.shares) for ordinal in range(mesh.devices)
-        )
 
-
-def _divide(segments: Sequence[Segment], stages: Mapping[int, Stage]) -> tuple[_Divided, ...]:
+def divide_segments(segments: Sequence[Segment], stages: Mapping[int, Stage]) -> tuple[DividedSegment, ...]:
     """Each segment as its devices run it. What is sent stays divided where all that receive it have the same mesh."""
     given: dict[Value, Sharding] = {}
     divided = []
@@ -98,11 +95,11 @@ def _divide(segments: Sequence[Segment], stages: Mapping[int, Stage]) -> tuple[_
         made = partition(segment.module, stage.mesh, stage.devices, edges)
         warn_of_undivided(made.undivided)
         given |= dict(zip(segment.sent, made.results, strict=False))
-        divided.append(_Divided(segment, stage, made))
+        divided.append(DividedSegment(segment, stage, made))
     return tuple(divided)
 
 
-def _transfers(divided: Sequence[_Divided], target: int) -> list[Transfer]:
+def transfers_to(divided: Sequence[DividedSegment], target: int) -> list[Transfer]:
     """What a segment receives, in the order of its parameters."""
     devices = divided[target].stage.devices
     found = []
@@ -119,7 +116,7 @@ def _transfers(divided: Sequence[_Divided], target: int) -> list[Transfer]:
     return found
 
 
-def _split(batch: Batch | NoBatch, stages: int, asked: int | None) -> Split | None:
+def split_of(batch: Batch | NoBatch, stages: int, asked: int | None) -> Split | None:
     """How calls go through in parts: as many as are asked for, else as there are stages, so that all can be at work."""
     if asked == 1 or (asked is None and isinstance(batch, NoBatch)):
         return None
@@ -129,25 +126,49 @@ def _split(batch: Batch | NoBatch, stages: int, asked: int | None) -> Split | No
     return Split(batch.inputs, batch.outputs, stages if asked is None else asked, batch.least)
 
 
-def _artifact(module: Module, options: CompileOptions, end: BackEnd) -> Artifact:
-    local = optimize(module, (*DEVICES, *target_pipeline("cpu", options.precision)), options.limits)
-    plan = plan_kernels(local, end.plan_target, options.specialize)
+def _artifact(
+    divided: DividedSegment, plan: KernelPlan, model: CheckedModel, options: CompileOptions, end: BackEnd
+) -> Artifact:
+    """A segment, with what each of its devices holds."""
     with limited_to(options.limits):
-        return end.emit(plan)
+        artifact = with_provenance(end.emit(plan), model, options, end)
+    return replace(artifact, division=divide_weights(held_shares(divided.partition, plan.shares)))
 
 
-def _told(divided: _Divided, compiled: CompiledSegment) -> JsonValue:
+def _held_bytes(pipeline: Pipeline, artifacts: Sequence[Artifact], device: int) -> int:
+    """What a device holds of the constants: its shares, and those that each device of a stage has whole."""
+    held = 0
+    for role, artifact in zip(pipeline.roles, artifacts, strict=True):
+        if device in role.devices:
+            assert artifact.division is not None, artifact
+            held += artifact.weights.nbytes + artifact.division.shares[role.devices.index(device)].nbytes
+    return held
+
+
+def _report(
+    divided: Sequence[DividedSegment], pipeline: Pipeline, artifacts: Sequence[Artifact], batch: Batch | NoBatch
+) -> dict[str, JsonValue]:
+    return {
+        "segments": [_told(each, made) for each, made in zip(divided, artifacts, strict=True)],
+        "transfers": [_told_transfer(divided, transfer) for transfer in pipeline.transfers],
+        "held_bytes": [_held_bytes(pipeline, artifacts, device) for device in range(pipeline.devices)],
+        "microbatches": 1 if pipeline.split is None else pipeline.split.most,
+        "batch": batch.symbol if isinstance(batch, Batch) else f"none: {batch.reason}",
+    }
+
+
+def _told(divided: DividedSegment, artifact: Artifact) -> JsonValue:
     return {
         "stage": divided.stage.ordinal,
         "devices": list(divided.stage.devices),
         **sharding_report(divided.partition),
-        "share_bytes": [sum(array.nbytes for array in arrays) for arrays in compiled.shares],
-        "whole_bytes": compiled.artifact.weights.nbytes,
-        "kernels": compiled.artifact.report,
+        "share_bytes": share_bytes(divided.partition),
+        "whole_bytes": artifact.weights.nbytes,
+        "kernels": artifact.report,
     }
 
 
-def _told_transfer(divided: Sequence[_Divided], transfer: Transfer) -> JsonValue:
+def _told_transfer(divided: Sequence[DividedSegment], transfer: Transfer) -> JsonValue:
     """A transfer; `bytes` are those that each device receives, where sizes are known."""
     source, target = divided[transfer.source], divided[transfer.target]
     value, sharding = source.segment.sent[transfer.result], source.partition.results[transfer.result]

@@ -310,6 +310,11 @@ DEVICES: Rows = {
         "devices= is given without config=, or for what was compiled without",
         "onnxc.compile, onnxc.load",
     ),
+    "device-kind-differs": ("devices= names another kind than the code is for", "onnxc.compile, onnxc.load"),
+    "nccl-missing": ("several GPUs are to run, and there is no NCCL library", "onnxc.load"),
+    "nccl-too-old": ("the NCCL library lacks functions, or is older than what is needed", "onnxc.load"),
+    "nccl-error": ("NCCL failed in a call of several GPUs, or while these were connected", "Executable.__call__"),
+    "nccl-type": ("GPUs would exchange values of a type that NCCL does not combine, or move", "onnxc.compile"),
     "comm-timeout": ("ONNXC_COMM_TIMEOUT is no number of seconds", "onnxc.compile"),
     "mpi-missing": ("devices='mpi' is given where mpi4py or its MPI library is missing", "onnxc.load"),
     "ranks-unconnected": ("a rank of MPI does not reach all others by TCP, or not all have come", "onnxc.load"),
@@ -332,6 +337,14 @@ DEVICES: Rows = {
     "unsupported-sharding": ("a sharding is legal and cannot be executed yet", "onnxc.compile"),
     "config-taken": ("the model has a configuration of the name that the counts give", "onnxc.shard"),
     "shard-count": ("tp, pp or dp are such that nothing is divided, or more than there is", "onnxc.shard, tp, pp, dp"),
+    "network-figures": ("network= is no alpha and beta of a network, or not in seconds", "onnxc.simulate"),
+    "simulated-sizes": ("a simulation lacks a size, or a call of its sizes would be refused", "onnxc.simulate"),
+    "config-twice": ("config= is given, and tp, pp or dp ask for another one", "onnxc.simulate"),
+    "unsupported-simulation": ("only data decides what a program has to do", "onnxc.simulate"),
+    "unknown-outputs": ("outputs= is neither whole nor local", "onnxc.compile"),
+    "outputs-without-config": ("outputs= asks for shards without config=", "onnxc.compile"),
+    "unsupported-outputs": ("outputs= asks for shards of a model with pipeline stages", "onnxc.compile"),
+    "shards-elsewhere": ("the whole of an output is asked for, and other processes hold some of it", "Shards.whole"),
     "unknown-config": ("config= names what the model has not", "onnxc.compile"),
     "device-count-differs": (
         "devices= asks for another number of devices than config= has, or that many ranks of MPI run",
@@ -464,7 +477,6 @@ CALLS: Rows = {
     "sequence-position": ("a position is outside a sequence", "ONNX, sequences"),
     "split-size": ("the sizes of a split do not add up", "ONNX SplitToSequence"),
     "text-not-a-number": ("a text that is cast is no number", "ONNX Cast"),
-    "transform-length": ("a transform has no length", "ONNX DFT"),
 }
 
 DECODING: Rows = {

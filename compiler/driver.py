@@ -10,7 +10,7 @@ emit       machine code                      -> Artifact
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.frontend.check import check_model
@@ -28,9 +28,29 @@ from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 
-__all__ = ["STAGES", "Noun", "compile_checked", "compile_model", "optimize", "run_stages", "with_provenance"]
+__all__ = [
+    "STAGES",
+    "Noun",
+    "OfSegments",
+    "compile_checked",
+    "compile_model",
+    "optimize",
+    "run_stages",
+    "with_provenance",
+]
 
-Noun = LoadedModel | CheckedModel | Module | KernelPlan | Artifact
+
+@dataclass(frozen=True)
+class OfSegments:
+    """What a stage makes of each segment of a pipeline, in order; its text is theirs, one after the other."""
+
+    nouns: tuple[Module | KernelPlan, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.nouns))
+
+
+Noun = LoadedModel | CheckedModel | Module | KernelPlan | OfSegments | Artifact
 
 STAGES = ("read", "check", "lower", "optimize", "plan", "emit")
 

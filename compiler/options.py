@@ -19,13 +19,16 @@ from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_o
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
-from onnxc.runtime.devices.device_choice import parse_devices
+from onnxc.runtime.devices.device_choice import expect_kind, parse_devices
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.files.cache_folder import default_cache_folder
 
 __all__ = ["CacheOption", "CompileOptions", "DTypesOption", "DimRange", "ModelSource", "make_options"]
 
 PRECISIONS: Mapping[str, Precision] = {precision: precision for precision in get_args(Precision)}
+
+OUTPUTS: Mapping[str, bool] = {"whole": False, "local": True}
+"""Whether outputs stay divided over devices, by the names of the choices."""
 
 MOST_COMBINATIONS = 16
 """How many combinations of sizes may have kernels of their own: each is one more kernel wherever all of them occur."""
@@ -58,7 +61,7 @@ class CompileOptions:
     allow_links: whether external data may be linked. config: the device configuration whose shardings are executed;
     devices: how many there must be in it, None for any number. microbatches: into how many parts calls of its pipeline
     stages go, None for as many as there are stages where that can be. opset: of the standard's
-    operators, for a model that imports none.
+    operators, for a model that imports none. local_outputs: whether outputs stay divided over the devices.
     """
 
     target: Target
@@ -74,6 +77,7 @@ class CompileOptions:
     devices: int | None = None
     opset: int | None = None
     microbatches: int | None = None
+    local_outputs: bool = False
 
 
 def make_options(
@@ -94,6 +98,7 @@ def make_options(
     allow_links: bool = False,
     opset: int | None = None,
     microbatches: int | None = None,
+    outputs: str = "whole",
 ) -> CompileOptions:
     """The options, checked.
 
@@ -124,6 +129,7 @@ def make_options(
         count,
         _opset(opset),
         _microbatches(microbatches, chosen),
+        _local_outputs(outputs, chosen),
     )
 
 
@@ -181,9 +187,10 @@ def _device_options(config: object, devices: object, target: Target) -> tuple[st
             message = f"devices is {devices!r}; config says which configuration of the model they execute"
             raise InputError(message, code="devices-without-config")
         return None, None
-    if target.kind != "cpu":
-        message = f"config={config!r} is for devices of a CPU, the target is {target}"
+    if target.kind not in ("cpu", "cuda"):
+        message = f"config={config!r} is for devices of a CPU or GPUs, the target is {target}"
         raise UnsupportedError(message, code="unsupported-devices")
+    expect_kind(None if devices is None else str(devices), target.kind)
     return _text("config", config), count
 
 
@@ -212,6 +219,17 @@ def _microbatches(value: object, config: str | None) -> int | None:
         message = f"microbatches is {count}; config says which configuration of the model they go through"
         raise InputError(message, code="microbatches-without-stages")
     return count
+
+
+def _local_outputs(value: object, config: str | None) -> bool:
+    """Whether outputs stay as devices hold them. Raises InputError."""
+    kind = _text("outputs", value)
+    if kind not in OUTPUTS:
+        raise InputError(f"outputs is {value!r}, known are {', '.join(OUTPUTS)}", code="unknown-outputs")
+    if config is None and OUTPUTS[kind]:
+        message = f"outputs is {value!r}; config says over which configuration of the model they are divided"
+        raise InputError(message, code="outputs-without-config")
+    return OUTPUTS[kind]
 
 
 def _mapping(option: str, value: Mapping[str, V] | None) -> Mapping[str, V]:

@@ -12,7 +12,7 @@ from onnxc.compiler.frontend.devices.write import Layout, write_configuration
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
+from onnxc.compiler.frontend.read import LoadedModel, read_model, rewritten
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.limits import DEFAULT_LIMITS, limited_to
 from onnxc.compiler.options import ModelSource
@@ -24,7 +24,7 @@ from onnxc.compiler.sharding.explain import explained
 from onnxc.compiler.sharding.propagate import propagate
 from onnxc.runtime.errors import InputError
 
-__all__ = ["explain_source", "shard_source"]
+__all__ = ["expect_layout", "explain_source", "shard_loaded", "shard_source"]
 
 MOST_OF_EACH = 1 << 12
 """An estimate of what nobody has; each tensor that is divided lists all devices."""
@@ -37,12 +37,12 @@ def shard_source(source: ModelSource, tensor: int, stages: int, batch: int) -> M
 
     Raises InputError where there is nothing to divide, or the model has a configuration of that name.
     """
-    return _sharded(read_model(source), _expect_layout(tensor, stages, batch))
+    return shard_loaded(read_model(source), expect_layout(tensor, stages, batch))
 
 
 def explain_source(source: ModelSource, tensor: int, stages: int, batch: int) -> Iterator[str]:
     """Lines: why each matrix is divided as it is, then why each value is, as if there were one stage."""
-    layout = _expect_layout(tensor, stages, batch)
+    layout = expect_layout(tensor, stages, batch)
     loaded = read_model(source)
     checked = check_model(loaded)
     for choice in choose(Program(_optimized(checked), layout.tensor)) if layout.tensor > 1 else ():
@@ -51,13 +51,14 @@ def explain_source(source: ModelSource, tensor: int, stages: int, batch: int) ->
         yield f"{choice.op.location}: {division}; {choice.why}"
     one_stage = replace(layout, stages=1)
     if one_stage.devices > 1:
-        divided = check_model(wrap_model(_sharded(loaded, one_stage), loaded.folder))
+        divided = check_model(rewritten(loaded, shard_loaded(loaded, one_stage)))
         shardings = choose_configuration(divided, str(one_stage), None)
         yield f"the mesh is {shardings.mesh}"
         yield from explained(propagate(_optimized(divided, shardings), shardings.mesh))
 
 
-def _expect_layout(tensor: int, stages: int, batch: int) -> Layout:
+def expect_layout(tensor: int, stages: int, batch: int) -> Layout:
+    """The layout of these counts. Raises InputError."""
     for name, count in (("tp", tensor), ("pp", stages), ("dp", batch)):
         if isinstance(count, bool) or not isinstance(count, int):
             raise InputError(f"{name} is {count!r}, expected an integer", code="option-type")
@@ -69,7 +70,8 @@ def _expect_layout(tensor: int, stages: int, batch: int) -> Layout:
     return layout
 
 
-def _sharded(loaded: LoadedModel, layout: Layout) -> ModelProto:
+def shard_loaded(loaded: LoadedModel, layout: Layout) -> ModelProto:
+    """The message of the model with the configuration of the layout, as `shard_source` makes it."""
     checked = check_model(loaded)
     if str(layout) in checked.configurations:
         raise InputError(f"the model has a configuration {str(layout)!r} already", code="config-taken")
@@ -82,7 +84,7 @@ def _sharded(loaded: LoadedModel, layout: Layout) -> ModelProto:
     if layout.tensor > 1 and not weights:
         raise InputError(f"tp is {layout.tensor}, and there is no product that pays to be divided so", code=_COUNT)
     write_configuration(model, layout, (*batched, *weights), _stages(model, checked, layout.stages))
-    check_model(wrap_model(model, loaded.folder))
+    check_model(rewritten(loaded, model))
     return model
 
 

@@ -88,6 +88,7 @@ def compile(
     allow_links: bool = False,
     opset: int | None = None,
     microbatches: int | None = None,
+    outputs: str = "whole",
 ) -> "Executable":
     """The model, compiled once for all sizes of its symbolic dimensions and ready to be called.
 
@@ -107,8 +108,8 @@ def compile(
     calls slower. What decides shapes, as integers of more than 8 bits and scales of Resize do, stays a constant unless
     the model declares it as an input (docs/weights.md).
     config: the device configuration of the model whose shardings are executed; None ignores them. devices: "cpu:4" for
-    four devices of this process, as many as the configuration has; that is also what None means. What is saved may be
-    loaded in processes, too (docs/multi_device.md).
+    four threads of this process, "cuda:4" for its first four GPUs, as many as the configuration has; None means those
+    of the target. What is saved for "cpu:4" may be loaded in processes, too (docs/multi_device.md).
     threads: how many a call may use; None means all that this process may use.
     cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
     that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
@@ -123,6 +124,8 @@ def compile(
     opset: the version of the standard's operators, for a model that does not say.
     microbatches: into how many parts a call of a model with pipeline stages goes; None means as many as there are
     stages where the model allows it (docs/multi_device.md).
+    outputs: "local" leaves the outputs of a call as the devices hold them: each that is divided comes as
+    `onnxc.runtime.devices.shards.Shards`, one that is not as an array, as "whole" gives all of them.
 
     Raises ModelError, UnsupportedError, InputError.
     """
@@ -144,6 +147,7 @@ def compile(
         allow_links,
         opset,
         microbatches,
+        outputs,
     )
     return _compiled(model, checked)
 
@@ -229,8 +233,9 @@ def load(
 
     weights: "mapped" shares the file's pages between processes; "resident" copies them once, into huge pages.
     device: the number of the CUDA device, for code for GPUs; graphs: whether repeated calls there become CUDA graphs.
-    devices: of a model that was compiled with config=, what its devices are: "cpu:4", which None means too, for threads
-    of this process; "mpi" for the processes that mpirun has started, each of which calls this (docs/multi_device.md).
+    devices: of a model that was compiled with config=, what its devices are: "cpu:4" for threads of this process,
+    "cuda:4" for its GPUs, None for which of these the code is; "mpi" for the processes that mpirun has started, each
+    of which calls this (docs/multi_device.md).
 
     An artifact holds native code: load it only from whom you trust (docs/artifacts.md).
 

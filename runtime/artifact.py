@@ -14,6 +14,8 @@ The file is a zip archive of stored members, each beginning on a page, so that t
     weights           the constants
     division.json     how many devices the program is divided over, where it is (runtime/devices/division.py)
     shares/DEVICE     what each of them holds of the constants that are divided
+    pipeline.json     how segments make one model, where it is a pipeline (runtime/devices/pipeline.py): the first one
+    segments/N/       all of the above, the manifest included, for each segment behind the first, from 1
 
 Behind them come the directory of the archive and a digest of the whole file (runtime/files/saved_file.py). The same
 artifact gives the same bytes.
@@ -33,6 +35,7 @@ import numpy as np
 
 from onnxc.runtime.device_code import DeviceCode, encode_device_code
 from onnxc.runtime.devices.division import Division
+from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.encoding import encode_program
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.files.plain_files import path_text, replaced_file
@@ -41,15 +44,15 @@ from onnxc.runtime.image_ties import program_digest, tie_image
 from onnxc.runtime.program import JsonValue, Parameter, Program
 
 __all__ = [
-    "DIVISION", "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PROGRAM", "PROVENANCE", "REPORT",
-    "WEIGHTS", "Artifact", "artifact_bytes", "artifact_path", "cubin_member", "shares_member", "source_member",
-    "tie_images", "to_json", "write_archive", "write_artifact",
+    "DIVISION", "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PIPELINE", "PROGRAM", "PROVENANCE",
+    "REPORT", "WEIGHTS", "Artifact", "artifact_bytes", "artifact_path", "cubin_member", "divided_bytes",
+    "segment_prefix", "shares_member", "source_member", "tie_images", "to_json", "write_archive", "write_artifact",
 ]  # fmt: skip
 
 FORMAT, FORMAT_VERSION = "onnxc", 4
-MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, DIVISION, WEIGHTS = (
+MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, DIVISION, PIPELINE, WEIGHTS = (
     "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json",
-    "division.json", "weights",
+    "division.json", "pipeline.json", "weights",
 )  # fmt: skip
 
 PAGE_BYTES = 4096
@@ -71,8 +74,8 @@ class Artifact:
     images: the linked native image of each target, tied to the program (`tie_images`), none for a program of host
     steps alone. weights: bytes, on a cache line. features: the instruction sets that each image needs, by LLVM's names.
     device: the kernels that the images launch on a GPU, None for a program that has no use for one. division: what each
-    of several devices holds, None for a program of one. file: where it was
-    read from, None for what was just compiled.
+    of several devices holds, None for a program of one. pipeline: how this, its first segment, and `others` make one
+    model; None for a model of one program. file: where it was read from, None for what was just compiled.
     """
 
     program: Program
@@ -83,7 +86,14 @@ class Artifact:
     features: Mapping[str, Sequence[str]] = field(default_factory=dict)
     device: DeviceCode | None = None
     division: Division | None = None
+    pipeline: Pipeline | None = None
+    others: tuple["Artifact", ...] = ()
     file: SavedFile | None = None
+
+    @property
+    def segments(self) -> tuple["Artifact", ...]:
+        """The segments of a pipeline in order; of another model itself."""
+        return self, *self.others
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -96,9 +106,14 @@ class Artifact:
 def tie_images(artifact: Artifact) -> Artifact:
     """The artifact that was just compiled, each image with the digest of the program that it is for."""
     kernels = b"" if artifact.device is None else to_json(encode_device_code(artifact.device))
-    division = b"" if artifact.division is None else to_json(artifact.division.encode())
-    digest = program_digest(to_json(encode_program(artifact.program)), kernels, division, artifact.weights.nbytes)
+    divided = divided_bytes(artifact.division, artifact.pipeline)
+    digest = program_digest(to_json(encode_program(artifact.program)), kernels, divided, artifact.weights.nbytes)
     return replace(artifact, images={target: tie_image(image, digest) for target, image in artifact.images.items()})
+
+
+def divided_bytes(division: Division | None, pipeline: Pipeline | None) -> bytes:
+    """What a file says of several devices; empty for a program of one."""
+    return b"".join(to_json(each.encode()) for each in (division, pipeline) if each is not None)
 
 
 def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> SavedFile:
@@ -146,6 +161,14 @@ def artifact_path(path: str | os.PathLike[str]) -> str:
 
 
 def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
+    members = _own_members(artifact)
+    for ordinal, segment in enumerate(artifact.others, 1):
+        members |= {segment_prefix(ordinal) + name: data for name, data in _own_members(segment).items()}
+    return members
+
+
+def _own_members(artifact: Artifact) -> dict[str, bytes | memoryview]:
+    """The members but those of further segments."""
     program = artifact.program
     members: dict[str, bytes | memoryview] = {
         PROGRAM: to_json(encode_program(program)),
@@ -163,6 +186,8 @@ def _members(artifact: Artifact) -> dict[str, bytes | memoryview]:
         members |= _device_members(artifact.device)
     if artifact.division is not None:
         members[DIVISION] = to_json(artifact.division.encode())
+    if artifact.pipeline is not None:
+        members[PIPELINE] = to_json(artifact.pipeline.encode())
     members[WEIGHTS] = np.ascontiguousarray(artifact.weights).data
     if artifact.division is not None:
         members |= {shares_member(device): shares.data for device, shares in enumerate(artifact.division.shares)}
@@ -182,6 +207,11 @@ def cubin_member(key: str) -> str:
 def shares_member(device: int) -> str:
     """The member that holds the shares of a device."""
     return f"shares/{device}"
+
+
+def segment_prefix(ordinal: int) -> str:
+    """What the names of all members of a segment behind the first begin with."""
+    return f"segments/{ordinal}/"
 
 
 def source_member(key: str) -> str:

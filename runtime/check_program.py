@@ -32,7 +32,7 @@ from onnxc.runtime.program import (
 from onnxc.runtime.signature import default_shape
 from onnxc.runtime.texts import LENGTH_BYTES
 
-__all__ = ["DecodeError", "check_program"]
+__all__ = ["DecodeError", "check_program", "is_size"]
 
 RELATIONS = ("equal", "broadcast", "at_least")
 
@@ -245,12 +245,16 @@ class _Checker:
 
     def size(self, text: str) -> None:
         """A text must be one size by itself: `1, 2` and `1), (2` are sizes only in company."""
-        try:
-            numbers = compile_sizes([text])([1] * len(self.program.symbols))
-            whole = len(numbers) == 1 and type(numbers[0]) is int
-        except _MALFORMED:
-            whole = False
-        self.expect(whole, f"size {text[:60]!r}")
+        self.expect(is_size(text, len(self.program.symbols)), f"size {text[:60]!r}")
+
+
+def is_size(text: str, symbols: int) -> bool:
+    """Whether a text is one size, of a program with so many symbols."""
+    try:
+        numbers = compile_sizes([text])([1] * symbols)
+        return len(numbers) == 1 and type(numbers[0]) is int
+    except _MALFORMED:
+        return False
 
 
 def _is_host_type(text: str, depth: int = 0) -> bool:

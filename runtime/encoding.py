@@ -9,12 +9,12 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Union, get_args, get_origin, get_type_hints
+from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
 from onnxc.runtime.check_program import DecodeError, check_program
 from onnxc.runtime.program import BindSizes, Guard, Host, If, JsonValue, Launch, Program, Release, Step, While
 
-__all__ = ["DecodeError", "decode_program", "encode_program"]
+__all__ = ["DecodeError", "decode_noun", "decode_program", "encode_noun", "encode_program"]
 
 STEPS: Mapping[str, type] = {
     "launch": Launch, "host": Host, "bind_sizes": BindSizes, "guard": Guard, "if": If, "while": While,
@@ -27,9 +27,24 @@ _STEP_UNION: object = Step
 _DEPTH_LIMIT = 64
 
 
+N = TypeVar("N")
+
+
 def encode_program(program: Program) -> JsonValue:
     """The program as JSON values; the same for the same program."""
     return _encode(program)
+
+
+def encode_noun(noun: object) -> JsonValue:
+    """A dataclass of numbers, texts and tuples of them as JSON values."""
+    return _encode(noun)
+
+
+def decode_noun(kind: type[N], value: JsonValue, path: str) -> N:
+    """The instance of `kind` that `encode_noun` wrote; DecodeError, which names `path`, for what is none."""
+    noun = _decode_noun(kind, value, path, 0)
+    assert isinstance(noun, kind), noun
+    return noun
 
 
 def decode_program(value: JsonValue, weights_bytes: int) -> Program:

@@ -10,7 +10,7 @@ from onnxc.runtime.addresses import read_address
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, OnnxcError
-from onnxc.runtime.native.fast_call import FastCall, Shapes, write_fast_call
+from onnxc.runtime.native.fast_call import FastCall, Shapes, write_copying_call, write_fast_call
 from onnxc.runtime.native.launch import NativeLaunch
 from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import Body, Constant, Fault, Guard, If, Launch, Program, Release, Step, While
@@ -32,6 +32,7 @@ from onnxc.runtime.values import as_array, own_values, stack_arrays
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = [
     "Engine", "ProgramEngine", "constant_view", "default_arrays", "is_direct", "launch_orders", "launches_of",
@@ -46,7 +47,7 @@ class Engine(Protocol):
 
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence["HostValue"]:
+    ) -> Sequence["SlotValue"]:
         """The outputs, for inputs that native code can read and the values of the symbols that they bind.
 
         Outputs share memory with nothing; or they are those `given`, if the engine can write into them.
@@ -93,7 +94,7 @@ class ProgramEngine:
         self.workspaces = WorkspacePool(lambda: Workspace(frame_words, *addresses, buffers))
         self.body = self._prepared_body(body, launches)
         self.direct = next(iter(launches.values())) if is_direct(body) else None
-        self.fast = self._fast_call(self.direct, frame_words) if self.direct is not None else None
+        self.fast = self._fast_call(body, frame_words)
 
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
@@ -122,15 +123,15 @@ class ProgramEngine:
         return [np.empty(found.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
 
     def fast_call(self) -> FastFunction | None:
-        """The call in straight-line code, where the program is one launch."""
+        """The call in straight-line code, where the program is one launch or none."""
         return self.fast.call if self.fast is not None else None
 
     def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
         """Checks what sizes alone decide, and makes the fast call work at these shapes."""
         for check in self.guards:
             check(sizes)
-        if self.fast is not None and self.direct is not None:
-            self.fast.learn(shapes, self.direct.at(sizes))
+        if self.fast is not None:
+            self.fast.learn(shapes, self.direct.at(sizes) if self.direct is not None else None)
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
@@ -169,15 +170,20 @@ class ProgramEngine:
         )
         return prepare_body(body, around, frozenset())
 
-    def _fast_call(self, launch: NativeLaunch, frame_words: int) -> FastCall | None:
+    def _fast_call(self, body: Body, frame_words: int) -> FastCall | None:
+        copied = _copied_results(body, self.weights)
+        if self.direct is None and copied is None:
+            return None
         dtypes: list[DType] = []
         for parameter in self.program.inputs:
             # What texts consist of has to be looked at in each call.
             if parameter.dtype not in DTYPES or parameter.dtype == "string":
                 return None
             dtypes.append(DTYPES[parameter.dtype])
-        orders = launch_orders(self.program.body, launch)
-        return write_fast_call(launch, dtypes, *orders, self.workspaces, frame_words)
+        if self.direct is None:
+            return None if copied is None else write_copying_call(dtypes, copied, self.workspaces)
+        orders = launch_orders(self.program.body, self.direct)
+        return write_fast_call(self.direct, dtypes, *orders, self.workspaces, frame_words)
 
 
 def without_input_guards(body: Body) -> tuple[Body, tuple[Guard, ...]]:
@@ -223,6 +229,16 @@ def launch_orders(body: Body, launch: NativeLaunch) -> tuple[list[int], list[int
     """Of a direct body: the input of the program that each input of the launch is, the output that each result is."""
     order = [body.parameters.index(slot) for slot in launch.step.inputs]
     return order, [launch.step.outputs.index(slot) for slot in body.results]
+
+
+def _copied_results(body: Body, weights: np.ndarray) -> list[int | np.ndarray] | None:
+    """The parameters, by ordinal, and constants that a body without steps gives; None of others, and of texts."""
+    has_texts = any(constant.spec.dtype == "string" for constant in body.constants)
+    if has_texts or any(not isinstance(step, Release) for step in body.steps):
+        return None
+    known: dict[int, int | np.ndarray] = {slot: ordinal for ordinal, slot in enumerate(body.parameters)}
+    known |= {constant.slot: constant_view(weights, constant) for constant in body.constants}
+    return [known[slot] for slot in body.results]
 
 
 def constant_view(weights: np.ndarray, constant: Constant) -> np.ndarray:

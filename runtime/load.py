@@ -6,14 +6,26 @@ DeviceError. The weights are mapped, not read, so their bytes are not checked; `
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from onnxc.runtime.artifact import DIVISION, KERNELS, PROGRAM, PROVENANCE, REPORT, Artifact, artifact_path
+from onnxc.runtime.artifact import (
+    DIVISION,
+    KERNELS,
+    PIPELINE,
+    PROGRAM,
+    PROVENANCE,
+    REPORT,
+    Artifact,
+    artifact_path,
+    divided_bytes,
+)
 from onnxc.runtime.cpu import Image, host_features, load_image
 from onnxc.runtime.devices.device_choice import RANKS
+from onnxc.runtime.devices.local_outputs import local_signature
+from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.encoding import DecodeError, decode_program
 from onnxc.runtime.engine import ProgramEngine, launches_of
 from onnxc.runtime.errors import DeviceError, InputError
@@ -36,6 +48,8 @@ __all__ = [
     "load_again",
     "make_compiled",
     "make_executable",
+    "own_signature",
+    "program_engine",
     "read_artifact",
     "read_bytes",
     "signature_of",
@@ -102,10 +116,10 @@ def make_executable(
     if artifact.division is not None or devices is not None:
         # Programs for one device do without all that is needed for several.
         make_divided = importlib.import_module("onnxc.runtime.devices.load_for_devices").make_for_devices
-        divided: Executable = make_divided(artifact, threads, compilations, again, weights, devices)
+        divided: Executable = make_divided(artifact, threads, compilations, again, weights, devices, driver)
         return divided
     image = image_of(artifact)
-    locations, signature = _texts(artifact.provenance.get("locations")), signature_of(artifact)
+    locations, signature = locations_of(artifact), signature_of(artifact)
     if artifact.device is not None:
         # Programs for the CPU do without all that is needed for a device.
         make = importlib.import_module("onnxc.runtime.gpu.load").make_device_executable
@@ -123,17 +137,36 @@ def image_of(artifact: Artifact) -> Image | None:
 
 def signature_of(artifact: Artifact) -> Signature:
     """What a call of the artifact must pass."""
-    program, division = artifact.program, artifact.division
-    signature = program_signature(program, _texts(artifact.provenance.get("frozen_inputs")))
+    program, division, pipeline = artifact.program, artifact.division, artifact.pipeline
+    signature = own_signature(artifact)
     whole = signature if division is None else first_inputs(signature, division.inputs_of_caller(program))
-    return without_random_state(whole)
+    if division is not None and division.outputs:
+        whole = local_signature(whole, division.outputs)
+    if pipeline is None:
+        return without_random_state(whole)
+    results = [own_signature(segment).outputs for segment in artifact.segments]
+    made = zip(pipeline.roles, results, strict=True)
+    outputs = {
+        output: info for role, infos in made for output, info in zip(role.outputs, infos[role.sent :], strict=True)
+    }
+    first = without_random_state(first_inputs(whole, pipeline.inputs))
+    return replace(first, outputs=tuple(outputs[output] for output in sorted(outputs)))
+
+
+def own_signature(artifact: Artifact) -> Signature:
+    """The inputs and outputs of the program, those included that no caller passes or sees."""
+    return program_signature(artifact.program, _texts(artifact.provenance.get("frozen_inputs")))
+
+
+def locations_of(artifact: Artifact) -> tuple[str, ...]:
+    """The nodes that data may be illegal for, by the numbers that kernels have for them."""
+    return _texts(artifact.provenance.get("locations"))
 
 
 def program_engine(artifact: Artifact, image: Image | None, threads: int | None) -> ProgramEngine:
     """What runs the artifact, whose code is for the CPU, in `threads` threads."""
     handle = None if image is None else pool_handle(image, threads)
-    locations = _texts(artifact.provenance.get("locations"))
-    return ProgramEngine(artifact.program, image, handle, artifact.weights, locations)
+    return ProgramEngine(artifact.program, image, handle, artifact.weights, locations_of(artifact))
 
 
 def load_again(
@@ -232,6 +265,35 @@ def _open_archive(path: str | os.PathLike[str]) -> Archive:
 
 
 def _read(archive: Archive, weights: WeightsMode) -> Artifact:
+    pipeline = archive.pipeline()
+    if pipeline is None:
+        return _read_program(archive, weights)
+    # Who runs some segments reads the weights of these.
+    first = _read_program(archive, "mapped", pipeline, pipeline.roles[0].devices)
+    others = [
+        _read_program(archive.segment(ordinal), "mapped", None, role.devices)
+        for ordinal, role in enumerate(pipeline.roles[1:], 1)
+    ]
+    made = replace(first, others=tuple(others))
+    programs = [
+        replace(segment.program, inputs=segment.program.inputs[: segment.division.inputs_of_caller(segment.program)])
+        for segment in made.segments
+        if segment.division is not None
+    ]
+    try:
+        pipeline.expect_programs(programs)
+    except ValueError as problem:
+        raise archive.malformed(f"{PIPELINE}: {problem}") from problem
+    return made
+
+
+def _read_program(
+    archive: Archive,
+    weights: WeightsMode,
+    pipeline: Pipeline | None = None,
+    devices: Sequence[int] | None = None,
+) -> Artifact:
+    """The artifact but the segments behind it, in `pipeline`. devices: what the program calls those that run it."""
     images = {image.target: archive.member(image.member) for image in archive.images}
     encoded, provenance, report = (archive.json(name) for name in (PROGRAM, PROVENANCE, REPORT))
     device = archive.device_code()
@@ -243,14 +305,16 @@ def _read(archive: Archive, weights: WeightsMode) -> Artifact:
     if not isinstance(provenance, Mapping):
         raise archive.malformed(f"{PROVENANCE} is no object")
     kernels = b"" if device is None else archive.member(KERNELS)
-    division = archive.division(program)
-    divided = b"" if division is None else archive.member(DIVISION)
+    division = archive.division(program, devices)
+    if division is None and devices is not None:
+        raise archive.malformed(f"a segment has no {DIVISION}")
+    divided = divided_bytes(division, pipeline)
     digest = program_digest(archive.member(PROGRAM), kernels, divided, data.nbytes)
     for image in archive.images:
         if not is_tied(images[image.target], digest):
             raise archive.malformed(f"{image.member} was not compiled for this program and these weights")
     features = {image.target: image.features for image in archive.images}
-    return Artifact(program, images, data, provenance, report, features, device, division)
+    return Artifact(program, images, data, provenance, report, features, device, division, pipeline)
 
 
 def _fitting_target(artifact: Artifact) -> str:

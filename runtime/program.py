@@ -296,6 +296,9 @@ def compile_attributes(attributes: Mapping[str, JsonValue]) -> Callable[[Sequenc
     """
     texts: list[SizeText] = []
     decoded = {name: _decode(value, texts) for name, value in attributes.items()}
+    if not texts:
+        # What no size decides, as the groups of collectives, is walked through once.
+        return lambda symbols: decoded.copy()
     evaluate = compile_sizes(texts)
 
     def resolve(symbols: Sequence[int]) -> dict[str, object]:

@@ -86,7 +86,8 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 class ExecutionContext(Generic[W]):
     """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked.
 
-    observed: what a step becomes where somebody watches it; else steps are as they are.
+    observed: what a step becomes where somebody watches it; else steps are as they are. exchange: how a collective runs
+    where the host has no part in it, None for what is no collective.
     """
 
     symbols: Sequence[Symbol]
@@ -94,6 +95,7 @@ class ExecutionContext(Generic[W]):
     prepare_launch: Callable[[Launch], RunStep[W]]
     stack: Callable[[Sequence["SlotValue"], W], "SlotValue"]
     observed: Callable[[Step, RunStep[W]], RunStep[W]] | None = None
+    exchange: Callable[[Host], RunStep[W] | None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +167,8 @@ def _prepare_step(step: Step, around: ExecutionContext[W], known: frozenset[int]
         case Launch():
             return around.prepare_launch(step)
         case Host():
-            return _prepare_host(step, known)
+            exchange = None if around.exchange is None else around.exchange(step)
+            return _prepare_host(step, known) if exchange is None else exchange
         case BindSizes():
             return _prepare_bind_sizes(step, around.symbols)
         case Guard():

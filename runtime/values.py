@@ -13,6 +13,7 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe, import_array, plain_mapping, type_text
 from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
@@ -20,8 +21,8 @@ from onnxc.runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_i
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue, MapKey
 
-    # What a slot of a program holds while it runs.
-    SlotValue = HostValue | DeviceValue
+    # What a slot of a program holds while it runs, and what a call gives: only there are shards.
+    SlotValue = HostValue | DeviceValue | Shards
 
 # The sizes of the type of a tensor, dense or sparse, where it tells the rank.
 _SIZES = re.compile(r"\[((?:\d+|\?\w+)(?:, (?:\d+|\?\w+))*|)\]\)?$")
@@ -42,6 +43,8 @@ def as_array(value: "SlotValue") -> np.ndarray:
 
 def host_value(value: "SlotValue") -> "HostValue":
     """A value of any type, in the memory of the host."""
+    if isinstance(value, Shards):
+        return value.whole()
     return value.host() if isinstance(value, DeviceValue) else value
 
 

@@ -19,8 +19,9 @@ from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 from onnxc.runtime.gpu.device import Device, LoadedCode, load_code
-from onnxc.runtime.gpu.driver import Driver, read_pointer
+from onnxc.runtime.gpu.driver import Driver
 from onnxc.runtime.gpu.memory import Buffer
+from onnxc.runtime.gpu.shared_library import read_pointer
 
 __all__ = ["SKIPPED", "Bench", "Compile", "Row", "Size", "Work", "attempt", "rows_in_time"]
 

@@ -11,7 +11,8 @@ from benchmarks.gpu.bench import Bench, Row, rows_in_time
 from benchmarks.gpu.pack_file import PackedModel
 from benchmarks.gpu.packed_models import device_inputs, executable_of, skeletons_of
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.gpu.driver import Driver, read_pointer
+from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.gpu.shared_library import read_pointer
 
 __all__ = ["interleaved_calls", "launch_profiles", "model_times"]
 

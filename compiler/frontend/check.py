@@ -26,6 +26,7 @@ from onnxc.compiler.frontend.checks.training import check_training
 from onnxc.compiler.frontend.custom.functions import with_functions
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators
 from onnxc.compiler.frontend.external.data_files import ExternalFiles
+from onnxc.compiler.frontend.external.unread import UnreadFiles
 from onnxc.compiler.frontend.functions import ModelFunction, imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
@@ -72,7 +73,8 @@ def _outline(model: LoadedModel | ModelProto) -> ModelProto:
 
 def _store(model: LoadedModel | ModelProto, folder: Path | None, limits: Limits) -> TensorStore:
     if isinstance(model, LoadedModel):
-        return TensorStore(ExternalFiles(model.folder, allow_links=model.allow_links), model.lifted, limits)
+        files = ExternalFiles if model.reads_data else UnreadFiles
+        return TensorStore(files(model.folder, allow_links=model.allow_links), model.lifted, limits)
     return TensorStore(ExternalFiles(folder), limits=limits)
 
 

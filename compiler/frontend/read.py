@@ -8,7 +8,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
@@ -50,7 +50,8 @@ class SupportsSerialize(Protocol):
 class LoadedModel:
     """A parsed model; `folder` is where its external data is, None where it came from no file.
 
-    `allow_links`: whether links in that folder are followed.
+    `allow_links`: whether links in that folder are followed. `reads_data`: False where nobody is going to read
+    floats of external data, which need not be there.
 
     `outline` is the model with tokens in place of the raw_data of large tensors, `lifted` what the tokens stand for.
     """
@@ -61,6 +62,7 @@ class LoadedModel:
     folder: Path | None
     digest: str
     allow_links: bool = False
+    reads_data: bool = True
 
     @cached_property
     def proto(self) -> ModelProto:
@@ -114,6 +116,12 @@ def wrap_model(model: ModelProto, folder: Path | None, *, allow_links: bool = Fa
     """A model that is in memory already, with its external data in `folder`."""
     data = _serialized(model)
     return LoadedModel(data, model, {}, folder, hashlib.sha256(data).hexdigest(), allow_links)
+
+
+def rewritten(loaded: LoadedModel, model: ModelProto) -> LoadedModel:
+    """A model that was made of another one, with its external data where that one has it."""
+    made = wrap_model(model, loaded.folder, allow_links=loaded.allow_links)
+    return replace(made, reads_data=loaded.reads_data)
 
 
 def _open(source: object) -> tuple[memoryview, Path | None]:

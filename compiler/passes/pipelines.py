@@ -8,6 +8,7 @@ from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
 from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
 from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
+from onnxc.compiler.passes.lower.collectives_in_front import collectives_in_front
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_block_products import decompose_block_products
@@ -120,6 +121,9 @@ _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, elim
 
 DEVICES: tuple[Pass, ...] = (*_SIZED, *_FOLDED)
 """For the program of each of several devices, whose sizes are those of blocks."""
+
+GPU_DEVICES: tuple[Pass, ...] = (*DEVICES, collectives_in_front)
+"""The same where the devices are GPUs, which exchange pieces of memory."""
 
 
 def precision_passes(precision: Precision) -> tuple[Pass, ...]:

@@ -135,9 +135,10 @@ class _Part:
         ranges = symbols_in_use(self.function).ranges
         bound = dict.fromkeys(name for value in block.parameters for name in sorted(type_symbols(value.type)))
         _expect_bound(block, {*bound, *(name for op in walk(block) for name in bound_symbols(op))}, self.home[1])
-        made = replace(
-            self.function, body=block, result_names=tuple(names), symbols={name: ranges[name] for name in bound}
-        )
+        # A call takes what it may leave out from the first segment, and passes it to all.
+        defaults = self.function.defaults if self.home == self.homes.first else {}
+        symbols = {name: ranges[name] for name in bound}
+        made = replace(self.function, body=block, result_names=tuple(names), symbols=symbols, defaults=defaults)
         return Segment(self.home[1], replace(module, functions=(made,)), received, sent, tuple(self.outputs))
 
 

@@ -263,7 +263,9 @@ class _Partitioner:
             size = operand.shape[axis]
             if claim.factor.combine and not is_divisible(size, self.mesh.shards(claim.axes)):
                 fill = identity(claim.factor.combine, value.dtype)
-                value = self.exchange.masked(value, axis, size, claim.axes, fill)
+                # Shares of constants have zeros there.
+                if fill or operand.op is None or operand.op.name != "constant":
+                    value = self.exchange.masked(value, axis, size, claim.axes, fill)
         return value
 
     def _made_sharding(self, op: Op, index: int, made: Sequence[Claim], partial: Sharding) -> Sharding:

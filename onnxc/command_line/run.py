@@ -34,6 +34,7 @@ from onnxc.command_line.shared import (
 )
 from onnxc.command_line.texts.tables import arrays_table
 from onnxc.runtime.devices.device_choice import RANKS
+from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
     from onnxc.compiler.frontend.custom.operators import CustomOperator
@@ -98,7 +99,7 @@ def run_command(
         allow_links=allow_links,
     )
     feed = complete_inputs(executable.inputs, inputs, shapes, fixed_sizes(dims), seed)
-    results = executable.run(feed)
+    results = {name: host_value(value) for name, value in executable.run(feed).items()}
     seconds = [timed(lambda: executable.run(feed)) for _ in range(repeat or 0)]
     if not speaks_for_all(devices):
         return

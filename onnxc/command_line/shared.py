@@ -99,7 +99,9 @@ PRECISION = click.option(
 )
 CONFIG = click.option("--config", metavar="NAME", help="Divide the model over devices by this configuration of it.")
 DEVICES = click.option(
-    "--devices", metavar="cpu:4|mpi", help="What the devices are: threads, or the processes that mpirun has started."
+    "--devices",
+    metavar="cpu:4|cuda:4|mpi",
+    help="What the devices are: threads, GPUs, or processes that mpirun started.",
 )
 INPUT = click.option(
     "--input",

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.decoding.load_decoder import make_decoder
+from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import STRING
 from onnxc.runtime.errors import InputError, OnnxcError
 from onnxc.runtime.load import DECODER, make_executable, read_artifact, signature_of, verify_artifact
@@ -128,7 +129,8 @@ class ServedModel:
 
     def _call(self, feed: Feed) -> Feed:
         outputs = self._executable.run(dict(feed))
-        return {name: array for name, array in outputs.items() if isinstance(array, np.ndarray)}
+        whole = {name: value.whole() if isinstance(value, Shards) else value for name, value in outputs.items()}
+        return {name: array for name, array in whole.items() if isinstance(array, np.ndarray)}
 
     def warm_up(self) -> OnnxcError | MemoryError | None:
         """Calls the model once at its smallest sizes, and joined; what it says where it does not like zeros."""

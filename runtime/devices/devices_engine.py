@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
+from onnxc.runtime.devices.local_outputs import LocalOutput, local_values
 from onnxc.runtime.engine import Engine
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["DevicesEngine", "DividedEngine"]
 
@@ -41,23 +43,31 @@ class DividedEngine:
 
 
 class DevicesEngine(DividedEngine):
-    """Runs the program of `engine` once for each device, with its last inputs: its ordinal and shares, `added`."""
+    """Runs the program of `engine` once for each device, with its last inputs: its ordinal and shares, `added`.
 
-    def __init__(self, engine: Engine, added: Sequence[Sequence[np.ndarray]]) -> None:
+    outputs: how each output stays divided; empty where each device has all of them whole.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        added: Sequence[Sequence[np.ndarray]],
+        outputs: Sequence[LocalOutput | None] = (),
+    ) -> None:
         super().__init__(engine)
-        self._added, self._seconds = added, exchange_seconds()
+        self._added, self._outputs, self._seconds = added, outputs, exchange_seconds()
         self._calls, self._lock = 0, Lock()
 
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
-    ) -> Sequence["HostValue"]:
-        """The outputs, which every device has whole: those of the first."""
+    ) -> Sequence["SlotValue"]:
+        """The outputs: those of the first device, or what each holds of them."""
         with self._lock:
             self._calls += 1
         results = run_on_devices(
             len(self._added), lambda device: self._engine.run((*values, *self._added[device]), sizes), self._seconds
         )
-        return results[0]
+        return local_values(self._outputs, sizes, dict(enumerate(results))) if self._outputs else results[0]
 
     def stats(self) -> Stats:
         """What has run so far; launches are those of all devices."""

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned
+from onnxc.runtime.cpu import CACHE_LINE_BYTES, HUGE_PAGE_BYTES, allocate_aligned
+from onnxc.runtime.devices.local_outputs import LocalOutput, decode_outputs
 from onnxc.runtime.dtypes import DTYPES
+from onnxc.runtime.encoding import encode_noun
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.program import Body, Host, If, JsonValue, Parameter, Program, While
 from onnxc.runtime.texts import LENGTH_BYTES, decode_texts, encode_texts
 
-__all__ = ["MOST_DEVICES", "Division", "decode_division", "divide_weights"]
+__all__ = ["MOST_DEVICES", "Division", "decode_division", "divide_weights", "groups_of"]
 
 MOST_DEVICES = 64
 """As many devices as a mesh may have; a file that speaks of more is damaged."""
@@ -24,10 +26,14 @@ MOST_DEVICES = 64
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """For each device its shares as bytes, in the order of the inputs `share_count` from the last."""
+    """For each device its shares as bytes, in the order of the inputs `share_count` from the last.
+
+    outputs: how each output stays divided, None where each device has it whole; empty where all are whole.
+    """
 
     share_count: int
     shares: tuple[np.ndarray, ...]
+    outputs: tuple[LocalOutput | None, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -49,17 +55,25 @@ class Division:
 
     def encode(self) -> JsonValue:
         """What a file says beside the bytes."""
-        return {"devices": self.devices, "shares": self.share_count}
+        said: dict[str, JsonValue] = {"devices": self.devices, "shares": self.share_count}
+        # What all calls make whole takes no room, and does not change the bytes of its artifact.
+        return said | ({"outputs": list(map(encode_noun, self.outputs))} if self.outputs else {})
 
 
-def divide_weights(shares: Sequence[Sequence[np.ndarray]]) -> Division:
+def divide_weights(shares: Sequence[Sequence[np.ndarray]], outputs: tuple[LocalOutput | None, ...] = ()) -> Division:
     """The division whose devices hold these arrays."""
-    return Division(len(shares[0]), tuple(map(_joined, shares)))
+    return Division(len(shares[0]), tuple(map(_joined, shares)), outputs)
 
 
-def decode_division(value: JsonValue, program: Program) -> tuple[int, int]:
-    """How many devices and shares there are, by what a file says; ValueError for what does not fit the program."""
-    if not isinstance(value, Mapping) or value.keys() != {"devices", "shares"}:
+def decode_division(
+    value: JsonValue, program: Program, names: Sequence[int] | None = None
+) -> tuple[int, int, tuple[LocalOutput | None, ...]]:
+    """How many devices and shares there are, and how outputs stay divided, by what a file says.
+
+    names: what exchanges of the program call the devices; None for their ordinals. Raises ValueError for what does not
+    fit the program.
+    """
+    if not isinstance(value, Mapping) or value.keys() - {"outputs"} != {"devices", "shares"}:
         raise ValueError("it is no object of devices and shares")
     devices, shares = value["devices"], value["shares"]
     if type(devices) is not int or not 1 <= devices <= MOST_DEVICES:
@@ -69,13 +83,17 @@ def decode_division(value: JsonValue, program: Program) -> tuple[int, int]:
     ordinal, *added = program.inputs[len(program.inputs) - 1 - shares :]
     if ordinal.text != "i64[]" or any(_shape(parameter) is None for parameter in added):
         raise ValueError(f"the last inputs are no ordinal and {shares} shares")
-    for groups in _groups(program.body):
-        if sorted(member for group in groups for member in group) != list(range(devices)):
+    named = sorted(range(devices) if names is None else names)
+    if len(named) != devices:
+        raise ValueError(f"devices is {devices}, and they are {named}")
+    for groups in groups_of(program.body):
+        if sorted(member for group in groups for member in group) != named:
             raise ValueError(f"groups of {devices} devices are {groups}")
-    return devices, shares
+    outputs = decode_outputs(value["outputs"], program, devices) if "outputs" in value else ()
+    return devices, shares, outputs
 
 
-def _groups(body: Body) -> list[tuple[tuple[int, ...], ...]]:
+def groups_of(body: Body) -> list[tuple[tuple[int, ...], ...]]:
     """The groups of all exchanges of a body; ValueError for what is none."""
     found: list[tuple[tuple[int, ...], ...]] = []
     for step in body.steps:
@@ -84,9 +102,9 @@ def _groups(body: Body) -> list[tuple[tuple[int, ...], ...]]:
             case Host(attributes={"groups": groups}) if not isinstance(groups, int):
                 found.append(_as_groups(groups))
             case If():
-                found += _groups(step.then) + _groups(step.otherwise)
+                found += groups_of(step.then) + groups_of(step.otherwise)
             case While():
-                found += _groups(step.body)
+                found += groups_of(step.body)
     return found
 
 
@@ -109,7 +127,8 @@ def _shape(parameter: Parameter) -> tuple[int, ...] | None:
 def _joined(arrays: Sequence[np.ndarray]) -> npt.NDArray[np.uint8]:
     """The bytes of arrays one after the other, each on a cache line."""
     pieces = [_bytes(array) for array in arrays]
-    joined = allocate_aligned(sum(_padded(piece.nbytes) for piece in pieces))
+    total = sum(_padded(piece.nbytes) for piece in pieces)
+    joined = allocate_aligned(total, huge_pages=total >= HUGE_PAGE_BYTES)
     joined[:] = 0
     start = 0
     for piece in pieces:

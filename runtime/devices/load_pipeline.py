@@ -1,74 +1,78 @@
-"""From the programs of the segments of a pipeline to one executable; only who runs pipeline stages loads this."""
+"""From the artifact of a pipeline to what runs its segments; only who runs several devices loads this."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.devices.pipeline_engine import PipelineEngine, PipelineExecutable, RunningSegment, Split, Transfer
-from onnxc.runtime.executable import Executable
-from onnxc.runtime.load import image_of, program_engine, signature_of
-from onnxc.runtime.program import JsonValue
-from onnxc.runtime.signature import Signature, first_inputs, without_random_state
-from onnxc.runtime.thread_pool import available_threads
+from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.devices.pipeline import Pipeline
+from onnxc.runtime.devices.pipeline_engine import PipelineEngine, RunningSegment
+from onnxc.runtime.engine import default_arrays
+from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.load import image_of, own_signature, program_engine
+from onnxc.runtime.ranks.engine import RanksPipelineEngine
+from onnxc.runtime.ranks.world import World
 
-__all__ = ["CompiledSegment", "make_pipeline"]
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledSegment:
-    """A segment of a pipeline: its artifact, and for each of its devices the values of its last parameters.
-
-    sent: how many results go to other segments; outputs: which output of the whole each result behind these is.
-    """
-
-    artifact: Artifact
-    devices: tuple[int, ...]
-    shares: tuple[tuple[np.ndarray, ...], ...]
-    sent: int
-    outputs: tuple[int, ...]
-
-    def held_bytes(self, device: int) -> int:
-        """What a device holds of the constants: its shares, and those that each device of the stage has whole."""
-        if device not in self.devices:
-            return 0
-        own = self.shares[self.devices.index(device)]
-        return self.artifact.weights.nbytes + sum(array.nbytes for array in own)
+__all__ = ["expect_tensors", "pipeline_engine", "ranks_pipeline_engine"]
 
 
-def make_pipeline(
-    segments: Sequence[CompiledSegment],
-    transfers: Sequence[Transfer],
-    split: Split | None,
-    inputs: int,
-    report: JsonValue,
-    threads: int | None,
-) -> Executable:
-    """Segments ready to be called as one, which has `inputs` inputs."""
-    count = max(device for segment in segments for device in segment.devices) + 1
-    each = max((available_threads() if threads is None else threads) // count, 1)
-    running = [
-        RunningSegment(
-            program_engine(segment.artifact, image_of(segment.artifact), each),
-            signature_of(segment.artifact),
-            segment.devices,
-            segment.shares,
-            segment.sent,
-            segment.outputs,
-        )
-        for segment in segments
-    ]
-    engine = PipelineEngine(count, running, transfers, split)
-    return PipelineExecutable(_whole_signature(running, inputs), engine, report=report, compilations=1)
+def pipeline_engine(artifact: Artifact, pipeline: Pipeline, threads: int, *, resident: bool) -> PipelineEngine:
+    """What runs all segments in threads of this process, `threads` for each device."""
+    segments = _running(artifact, pipeline, range(pipeline.devices), threads, resident=resident)
+    return PipelineEngine(pipeline, segments, _defaults(artifact, segments, resident=resident))
 
 
-def _whole_signature(segments: Sequence[RunningSegment], inputs: int) -> Signature:
-    """The inputs that all segments have, and the outputs of all."""
-    outputs = {
-        output: info
-        for segment in segments
-        for output, info in zip(segment.outputs, segment.signature.outputs[segment.sent :], strict=True)
-    }
-    first = without_random_state(first_inputs(segments[0].signature, inputs))
-    return replace(first, outputs=tuple(outputs[index] for index in sorted(outputs)))
+def ranks_pipeline_engine(
+    artifact: Artifact, pipeline: Pipeline, threads: int, world: World, *, resident: bool
+) -> RanksPipelineEngine:
+    """What runs the segments of this rank, whose weights alone are read."""
+    expect_tensors(artifact)
+    segments = _running(artifact, pipeline, [world.rank], threads, resident=resident)
+    return RanksPipelineEngine(pipeline, segments, _defaults(artifact, segments, resident=resident), world)
+
+
+def expect_tensors(artifact: Artifact) -> None:
+    """Raises UnsupportedError where a segment makes what is no tensor, which ranks cannot send."""
+    sent = [result for each in artifact.segments for result in each.program.outputs]
+    if unsent := [result.text for result in sent if not result.dtype]:
+        message = f"ranks of MPI send tensors to each other, and a segment makes {unsent[0]}; devices='cpu:N' runs it"
+        raise UnsupportedError(message, code="unsupported-pipeline")
+
+
+def _running(
+    artifact: Artifact, pipeline: Pipeline, devices: Sequence[int], threads: int, *, resident: bool
+) -> dict[int, RunningSegment]:
+    """By its ordinal each segment that some of these devices run."""
+    made = {}
+    for ordinal, (segment, role) in enumerate(zip(artifact.segments, pipeline.roles, strict=True)):
+        division = segment.division
+        assert division is not None, segment
+        added = {
+            device: division.added_inputs(segment.program, role.devices.index(device), resident=resident)
+            for device in role.devices
+            if device in devices
+        }
+        if added:
+            held = _in_memory(segment) if resident else segment
+            engine = program_engine(held, image_of(held), threads)
+            made[ordinal] = RunningSegment(engine, own_signature(segment), added)
+    return made
+
+
+def _defaults(
+    artifact: Artifact, segments: Mapping[int, RunningSegment], *, resident: bool
+) -> Mapping[int, np.ndarray]:
+    """The values of inputs that calls may leave out, which are with the first segment, whoever runs it."""
+    if 0 in segments:
+        return segments[0].engine.defaults()
+    held = _in_memory(artifact) if resident else artifact
+    return default_arrays(held.program, held.weights)
+
+
+def _in_memory(artifact: Artifact) -> Artifact:
+    """The artifact with its weights in memory, not in pages of a file."""
+    weights = allocate_aligned(artifact.weights.nbytes, huge_pages=True)
+    weights[:] = artifact.weights
+    return replace(artifact, weights=weights)

@@ -10,7 +10,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -23,14 +23,17 @@ from onnxc.runtime.artifact import (
     FORMAT_VERSION,
     KERNELS,
     MANIFEST,
+    PIPELINE,
     WEIGHTS,
     cubin_member,
+    segment_prefix,
     shares_member,
     source_member,
 )
 from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned
 from onnxc.runtime.device_code import DeviceCode, decode_device_code
 from onnxc.runtime.devices.division import Division, decode_division
+from onnxc.runtime.devices.pipeline import Pipeline, decode_pipeline
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.files.saved_file import compute_digest, stated_digest
@@ -54,11 +57,12 @@ class _Image:
 class Archive:
     """An open file of the format; whatever is wrong with it is a DeviceError."""
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self.file, self.name = file, name
+    def __init__(self, file: BinaryIO, name: str, prefix: str = "") -> None:
+        self.file, self.name, self._prefix = file, name, prefix
         try:
             self.zip = self._open()
-            self.members = {info.filename: info for info in self.zip.infolist()}
+            infos = (info for info in self.zip.infolist() if info.filename.startswith(prefix))
+            self.members = {info.filename.removeprefix(prefix): info for info in infos}
             self.manifest = self._manifest()
             self.images = tuple(map(self._image, self._list("images")))
         except BaseException:
@@ -103,15 +107,31 @@ class Archive:
             raise self.malformed(f"{MANIFEST}: device is {architecture!r}, the kernels are for {code.architecture}")
         return code
 
-    def division(self, program: Program) -> Division | None:
-        """What each device holds, where the program is divided; the bytes are mapped, and read by whom they are for."""
+    def segment(self, ordinal: int) -> "Archive":
+        """The part of a file of a pipeline that is one of its segments behind the first."""
+        return Archive(self.file, self.name, segment_prefix(ordinal))
+
+    def pipeline(self) -> Pipeline | None:
+        """How segments make one model, where they do."""
+        if self._prefix or PIPELINE not in self.members:
+            return None
+        try:
+            return decode_pipeline(self.json(PIPELINE))
+        except ValueError as problem:
+            raise self.malformed(f"{PIPELINE}: {problem}") from problem
+
+    def division(self, program: Program, names: Sequence[int] | None) -> Division | None:
+        """What each device holds, where the program is divided; the bytes are mapped, and read by whom they are for.
+
+        names: what the program calls the devices; None for their ordinals.
+        """
         if DIVISION not in self.members:
             return None
         try:
-            devices, shares = decode_division(self.json(DIVISION), program)
+            devices, shares, outputs = decode_division(self.json(DIVISION), program, names)
         except ValueError as problem:
             raise self.malformed(f"{DIVISION}: {problem}") from problem
-        return Division(shares, tuple(self._mapped(shares_member(device)) for device in range(devices)))
+        return Division(shares, tuple(self._mapped(shares_member(device)) for device in range(devices)), outputs)
 
     def weights(self, resident: bool) -> np.ndarray:
         """The weights, which cannot be written to."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.gpu.driver import Driver, read_pointer, version_text
+from onnxc.runtime.gpu.driver import Driver, version_text
+from onnxc.runtime.gpu.shared_library import read_pointer
 
 __all__ = ["Device", "DeviceProperties", "LoadedCode", "device_count", "expect_architecture", "properties_of"]
 

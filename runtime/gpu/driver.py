@@ -12,10 +12,10 @@ from typing import NoReturn
 
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.driver_errors import describe_result
+from onnxc.runtime.gpu.shared_library import addresses_of, open_library, read_pointer
 
 __all__ = [
-    "LEAST_DRIVER", "LIBRARIES", "PROTOTYPES", "Driver", "driver_of_library", "load_driver", "read_pointer",
-    "version_text",
+    "LEAST_DRIVER", "LIBRARIES", "PROTOTYPES", "Driver", "driver_of_library", "load_driver", "version_text",
 ]  # fmt: skip
 
 # The newest one is taken first; the plain name is that of the files for linking, which may be a stub.
@@ -149,36 +149,20 @@ class Driver:
 
 def load_driver() -> Driver:
     """The driver of this machine; a DeviceError says what was looked for where there is none."""
-    problems = []
-    for name in LIBRARIES:
-        try:
-            library = ctypes.CDLL(name)
-        except OSError as problem:
-            problems.append(str(problem))
-            continue
-        return driver_of_library(library, name)
-    message = (
-        "a CUDA device and the NVIDIA driver (CUDA "
-        f"{version_text(LEAST_DRIVER)} or newer) are needed, and there is no driver library ({'; '.join(problems)}): "
-        "install the driver, or in a container pass the device in; `onnxc doctor` lists what is there"
-    )
-    raise DeviceError(message, code="no-cuda-driver")
+    try:
+        return driver_of_library(*open_library(LIBRARIES))
+    except OSError as problem:
+        message = (
+            "a CUDA device and the NVIDIA driver (CUDA "
+            f"{version_text(LEAST_DRIVER)} or newer) are needed, and there is no driver library ({problem}): "
+            "install the driver, or in a container pass the device in; `onnxc doctor` lists what is there"
+        )
+        raise DeviceError(message, code="no-cuda-driver") from None
 
 
 def driver_of_library(library: ctypes.CDLL, name: str) -> Driver:
     """The driver that a loaded library is."""
-    addresses = {}
-    for function in PROTOTYPES:
-        try:
-            addresses[function] = read_pointer(ctypes.cast(getattr(library, function), c_void_p))
-        except AttributeError:
-            continue
-    return Driver(addresses, name, library)
-
-
-def read_pointer(pointer: c_void_p) -> int:
-    """The address in a pointer, 0 for none."""
-    return pointer.value or 0
+    return Driver(addresses_of(library, PROTOTYPES), name, library)
 
 
 def version_text(version: int) -> str:

@@ -41,14 +41,19 @@ from onnxc.runtime.steps import ExecutionContext, RunStep, Slots, Symbols, guard
 from onnxc.runtime.values import host_value, own_values, stack_arrays
 
 if TYPE_CHECKING:
+    # Not loaded for one device: exchanges bring all meanings of primitives with them.
+    from onnxc.runtime.gpu.collectives import Communicators
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["DeviceEngine"]
+__all__ = ["DeviceEngine", "resident"]
 
 
 class DeviceEngine:
-    """Runs a program on a CUDA device. `image` may only be None where the program has no launch."""
+    """Runs a program on a CUDA device. `image` may only be None where the program has no launch.
+
+    communicators: by which it exchanges values with other devices, in the thread of one that meets them.
+    """
 
     def __init__(
         self,
@@ -60,6 +65,7 @@ class DeviceEngine:
         driver: Driver,
         number: int = 0,
         graphs_kept: int = GRAPHS_KEPT,
+        communicators: "Communicators | None" = None,
     ) -> None:
         self.program, self.weights = program, weights
         self.device = device = Device(driver, number)
@@ -72,7 +78,8 @@ class DeviceEngine:
             buffer = Buffer(device, weights.nbytes, "the weights of the model")
             if weights.nbytes:
                 device.upload(buffer.address, weights)
-        shared = Shared(device, loaded, buffer, frame_words, locations, graphs_kept)
+        watching = None if communicators is None else communicators.watch(device)
+        shared = Shared(device, loaded, buffer, frame_words, locations, graphs_kept, watching)
         self.workspaces = WorkspacePool(lambda: DeviceWorkspace(shared))
         self._defaults = default_arrays(program, weights)
         around = ExecutionContext(
@@ -80,13 +87,14 @@ class DeviceEngine:
             lambda constant: _constant(device, buffer, weights, constant),
             lambda step: _device_step(step, launches[step]),
             _stack,
+            exchange=None if communicators is None else communicators.exchange_step(device),
         )
         self.body = prepare_body(body, around, frozenset())
         self.direct: DirectEngine | None = None
         if is_direct(body):
             (launch,) = launches.values()
             # What is among the weights is on the device already.
-            defaults = {k: (x, _resident(device, buffer, x, weights)) for k, x in self._defaults.items()}
+            defaults = {k: (x, resident(device, buffer, x, weights)) for k, x in self._defaults.items()}
             self.direct = DirectEngine(launch, *launch_orders(program.body, launch), defaults)
 
     @contextmanager
@@ -204,11 +212,11 @@ def _stack(tensors: Sequence["SlotValue"], call: Call) -> "SlotValue":
 def _constant(device: Device, buffer: Buffer, weights: np.ndarray, constant: Constant) -> "np.ndarray | DeviceArray":
     """A constant of a body, among the weights on the device and on the host."""
     view = constant_view(weights, constant)
-    found = _resident(device, buffer, view, weights)
+    found = resident(device, buffer, view, weights)
     return view if found is None else found
 
 
-def _resident(device: Device, buffer: Buffer, view: np.ndarray, weights: np.ndarray) -> DeviceArray | None:
+def resident(device: Device, buffer: Buffer, view: np.ndarray, weights: np.ndarray) -> DeviceArray | None:
     """A view of the weights as the array that it is on the device; None for texts, which are no view."""
     if view.dtype == STRING:
         return None

@@ -15,8 +15,8 @@ import numpy as np
 
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.device import Device
-from onnxc.runtime.gpu.driver import read_pointer
 from onnxc.runtime.gpu.driver_errors import OUT_OF_MEMORY
+from onnxc.runtime.gpu.shared_library import read_pointer
 
 __all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "roomy_buffer", "rounded_bytes"]
 

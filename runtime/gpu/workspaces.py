@@ -7,7 +7,7 @@ for: its work goes on when the workspace is used again, which is ordered by even
 import ctypes
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -40,7 +40,10 @@ __all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "enqueue_launch"]
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What the workspaces of an executable share. `locations` are the nodes that the numbers in a status block mean."""
+    """What the workspaces of an executable share. `locations` are the nodes that the numbers in a status block mean.
+
+    watch: waits for a stream that depends on other devices before the driver does, which waits for ever.
+    """
 
     device: Device
     code: LoadedCode
@@ -48,6 +51,7 @@ class Shared:
     frame_words: int
     locations: Sequence[str]
     graphs_kept: int
+    watch: Callable[[int], None] | None = None
 
 
 class Staging:
@@ -137,7 +141,7 @@ class DeviceWorkspace:
             self.settle()
             if self.arena is not None:
                 # A launch before this one may still use it.
-                self.device.driver.call("in a call", "cuStreamSynchronize", self.table[DEVICE_STREAM])
+                self.synchronize(self.table[DEVICE_STREAM])
                 self.arena.free()
                 self.arena = None
             self.arena = roomy_buffer(self.device, arena_bytes, roomy, "the arena of this call")
@@ -163,6 +167,12 @@ class DeviceWorkspace:
             if self.status.is_raised:
                 self.status.clear()
         self.pending = None
+
+    def synchronize(self, stream: int) -> None:
+        """Waits for all that is on the stream."""
+        if self.shared.watch is not None:
+            self.shared.watch(stream)
+        self.device.driver.call("in a call", "cuStreamSynchronize", stream)
 
     def follow(self, stream: int, other: int) -> None:
         """What is enqueued on `stream` from now on runs after all that is on the other stream by now."""
@@ -254,7 +264,7 @@ class Call:
     def synchronize(self) -> None:
         """Waits for what was enqueued so far; InputError where the data was not legal."""
         self._copy_status()
-        self.device.driver.call("in a call", "cuStreamSynchronize", self.stream)
+        self.workspace.synchronize(self.stream)
         self.in_flight = False
         if self.workspace.status.is_raised:
             raise illegal_data(self.workspace.status.take(), self.workspace.shared.locations)

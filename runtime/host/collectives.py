@@ -10,10 +10,14 @@ from functools import reduce
 import numpy as np
 
 from onnxc.runtime.host.attributes import integer, integer_pairs, text
-from onnxc.runtime.host.elements import narrow
+from onnxc.runtime.host.elements import F32, narrow
 from onnxc.runtime.host.reductions import COMBINE, accumulator
 from onnxc.runtime.host.registry import Arrays, Attributes, Meaning, meaning
 from onnxc.runtime.host.rendezvous import meet
+
+ELEMENTS_AT_ONCE = 1 << 14
+"""What is widened to f64 for a sum at one time stays in a cache: of 98,304 elements of 2 devices 0.2 ms, 1.2 ms in one
+piece; pieces of a quarter took 0.4 ms."""
 
 
 def collective(name: str) -> Callable[[Meaning], Meaning]:
@@ -41,14 +45,13 @@ def enter_stage(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, .
 @collective("all_reduce")
 def all_reduce(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[...]  ->  n × T[...], the elements of all devices combined by kind."""
-    return tuple(_combined(operands, attributes).copy() for _ in operands)
+    return _for_each(_combined(operands, attributes), len(operands))
 
 
 @collective("all_gather")
 def all_gather(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """n × x: T[... d ...]  ->  n × T[... n·d ...], the values of all devices one after the other along axis."""
-    gathered = np.concatenate(operands, axis=integer(attributes, "axis"))
-    return tuple(gathered.copy() for _ in operands)
+    return _for_each(np.concatenate(operands, axis=integer(attributes, "axis")), len(operands))
 
 
 @collective("reduce_scatter")
@@ -78,10 +81,23 @@ def permute(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     )
 
 
+def _for_each(x: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+    """The same for each of `count` devices, in memory of its own."""
+    return (x, *(x.copy() for _ in range(count - 1)))
+
+
 def _combined(operands: Arrays, attributes: Attributes) -> np.ndarray:
     """One operand after the other, so that an element has the same bits in a block as in the whole."""
     kind = text(attributes, "kind")
-    return narrow(np.asarray(reduce(COMBINE[kind], [accumulator(x, kind) for x in operands])), operands[0].dtype)
+    if kind == "sum" and len(operands) == 2 and operands[0].dtype == F32:
+        # The sum of two in f64, rounded, is their sum in f32: f64 has more than twice the digits and two more.
+        return np.asarray(operands[0] + operands[1])
+    combined = np.empty(operands[0].shape, operands[0].dtype)
+    made, given = combined.reshape(-1), [x.reshape(-1) for x in operands]
+    for start in range(0, made.size, ELEMENTS_AT_ONCE):
+        part = slice(start, start + ELEMENTS_AT_ONCE)
+        made[part] = narrow(reduce(COMBINE[kind], (accumulator(x[part], kind) for x in given)), made.dtype)
+    return combined
 
 
 def _blocks(x: np.ndarray, count: int, axis: int) -> list[np.ndarray]:

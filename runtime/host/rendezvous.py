@@ -30,6 +30,12 @@ class Exchanges(Protocol):
     ) -> np.ndarray:
         """What `device` gets where it brings `operand`: its result of `combine` on the operands of its group."""
 
+    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+        """Gives a value of `device`, which nobody writes to any more, to `target`; waits for nobody."""
+
+    def receive(self, device: int, source: int, key: Hashable) -> HostValue:
+        """What `source` sends to `device` by this key."""
+
 
 class DeviceStopped(DeviceError):
     """What a device raises that goes on no further because another one has failed."""
@@ -170,22 +176,15 @@ def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine:
 
 
 def send(target: int, key: Hashable, value: HostValue) -> None:
-    """Leaves a value for another device of this process."""
-    rendezvous, device = _own_rendezvous("send")
-    rendezvous.send(device, target, key, value)
+    """Leaves a value for another device."""
+    member = _member("send")
+    member.exchanges.send(member.device, target, key, value)
 
 
 def receive(source: int, key: Hashable) -> HostValue:
     """What another device sends to this thread's by this key. Raises DeviceError where devices fail."""
-    rendezvous, device = _own_rendezvous("receive")
-    return rendezvous.receive(device, source, key)
-
-
-def _own_rendezvous(name: str) -> tuple[Rendezvous, int]:
-    member = _member(name)
-    # Pipelines run on threads alone.
-    assert isinstance(member.exchanges, Rendezvous), member
-    return member.exchanges, member.device
+    member = _member("receive")
+    return member.exchanges.receive(member.device, source, key)
 
 
 def _member(name: str) -> _Member:

@@ -6,31 +6,74 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.devices.devices_engine import DividedEngine
+from onnxc.runtime.devices.local_outputs import LocalOutput, local_values
+from onnxc.runtime.devices.pipeline import Pipeline
+from onnxc.runtime.devices.pipeline_engine import PipelineEngine, RunningSegment
 from onnxc.runtime.engine import Engine
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.host.rendezvous import device_of_thread
+from onnxc.runtime.host.rendezvous import device_of_thread, receive, send
 from onnxc.runtime.ranks.world import World
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["RanksEngine", "RanksExecutable"]
+__all__ = ["RanksEngine", "RanksExecutable", "RanksPipelineEngine"]
 
 
 class RanksEngine(DividedEngine):
-    """Runs the program of `engine` as the device of this rank, with its last inputs, `added`."""
+    """Runs the program of `engine` as the device of this rank, with its last inputs, `added`.
 
-    def __init__(self, engine: Engine, added: Sequence[np.ndarray], world: World) -> None:
+    outputs: how each output stays divided; empty where each rank has all of them whole.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        added: Sequence[np.ndarray],
+        world: World,
+        outputs: Sequence[LocalOutput | None] = (),
+    ) -> None:
         super().__init__(engine)
-        self.world, self._added = world, added
+        self.world, self._added, self._outputs = world, added, outputs
+
+    def run(
+        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence["SlotValue"]:
+        """The outputs, whole or as this rank holds them."""
+        with device_of_thread(self.world.exchanges, self.world.rank):
+            results = self._engine.run((*values, *self._added), sizes)
+        return local_values(self._outputs, sizes, {self.world.rank: results}) if self._outputs else results
+
+
+class RanksPipelineEngine(PipelineEngine):
+    """Runs the segments of this rank; the others send what it reads, and the outputs that they make."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        segments: Mapping[int, RunningSegment],
+        defaults: Mapping[int, np.ndarray],
+        world: World,
+    ) -> None:
+        super().__init__(pipeline, segments, defaults)
+        self.world = world
 
     def run(
         self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["HostValue"]:
         """The outputs, which every rank has whole."""
-        with device_of_thread(self.world.exchanges, self.world.rank):
-            return self._engine.run((*values, *self._added), sizes)
+        self.count_call()
+        rank = self.world.rank
+        owners = {output: role.devices[0] for role in self.pipeline.roles for output in role.outputs}
+        with device_of_thread(self.world.exchanges, rank):
+            made = self.run_device(rank, values)
+            for output in made:
+                for other in range(self.world.size):
+                    if other != rank:
+                        send(other, ("output", output), made[output])
+            made |= {output: receive(owner, ("output", output)) for output, owner in owners.items() if owner != rank}
+        return [made[output] for output in sorted(made)]
 
 
 class RanksExecutable(Executable):
@@ -39,7 +82,7 @@ class RanksExecutable(Executable):
     What is wrong in one of them, with its inputs too, is an error in all.
     """
 
-    _engine: RanksEngine
+    _engine: RanksEngine | RanksPipelineEngine
 
     def __call__(self, /, *inputs: object, **named: object) -> "SlotValue | tuple[SlotValue, ...]":
         with self._engine.world.call():

@@ -5,7 +5,7 @@ of who should send it. Messages of calls that were given up are known by their s
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.host.collectives import PARTS
 from onnxc.runtime.host.rendezvous import Combine, group_of
+from onnxc.runtime.host.values import HostValue
 from onnxc.runtime.ranks.health import Failure, RankFailed
 from onnxc.runtime.ranks.messages import Message, Stamp, pack, unpack
 
@@ -28,6 +29,10 @@ two rounds of blocks did at 1 MiB.
 
 LONGEST_PAUSE_S = 1e-3
 """Between two looks: what a wait adds to a call at most, and little beside the limits of waits."""
+
+
+TRANSFER = -1
+"""In the place of a round: a value for one rank, that is known by its key."""
 
 
 class Link(Protocol):
@@ -89,11 +94,13 @@ class RankExchanges:
         self._rank, self._link, self._seconds, self._failure = rank, link, seconds, failure
         self._rounds: dict[tuple[int, ...], int] = {}
         self._ahead: dict[int, Message] = {}
+        self._transfers: dict[tuple[int, Stamp], Message] = {}
 
     def begin(self) -> int:
         """The ordinal of a call that begins; every rank makes the same calls in the same order."""
         self.call += 1
         self._rounds.clear()
+        self._transfers.clear()
         return self.call
 
     def exchange(
@@ -122,19 +129,42 @@ class RankExchanges:
     def swap(self, group: tuple[int, ...], name: str, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What each of the group has sent to this rank, which sends each of them a part."""
         swap = self.started(group, name, parts)
+        self._wait(swap.poll, lambda: swap.missing() or group, f"come to {name}")
+        return swap.received()
+
+    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+        """Begins to send a tensor; waits for nobody."""
+        assert isinstance(value, np.ndarray), value
+        self._link.send(target, pack(self._transfer(key), value))
+
+    def receive(self, device: int, source: int, key: Hashable) -> HostValue:
+        """What `source` sends to this rank by this key, whatever else it has sent before."""
+        came: list[Message] = []
+
+        def poll() -> bool:
+            message = self._take(source, self._transfer(key))
+            came.extend(() if message is None else (message,))
+            return bool(came)
+
+        self._wait(poll, lambda: (source,), f"send what device {self._rank} waits for")
+        return came[0].array
+
+    def _transfer(self, key: Hashable) -> Stamp:
+        return Stamp(self.call, TRANSFER, str(key))
+
+    def _wait(self, poll: Callable[[], bool], missing: Callable[[], Sequence[int]], what: str) -> None:
+        """Looks until `poll` holds; raises RankFailed, or DeviceError where `missing` do not `what` in time."""
         deadline, pause = time.monotonic() + self._seconds, 0.0
-        while not swap.poll():
-            missing = swap.missing()
-            failure = self._failure(self.call, missing or group)
+        while not poll():
+            failure = self._failure(self.call, missing())
             if failure is not None:
                 raise RankFailed(failure)
             if time.monotonic() > deadline:
-                late = ", ".join(map(str, missing or group))
-                message = f"device {late} did not come to {name} within {self._seconds:g} s"
+                late = ", ".join(map(str, missing()))
+                message = f"device {late} did not {what} within {self._seconds:g} s"
                 raise DeviceError(message, code="device-stalled")
             time.sleep(pause)
             pause = min(2 * pause + 1e-5, LONGEST_PAUSE_S)
-        return swap.received()
 
     def started(self, group: tuple[int, ...], name: str, parts: Sequence[np.ndarray]) -> Swap:
         """The next exchange of a group."""
@@ -144,7 +174,12 @@ class RankExchanges:
         return Swap(self._rank, group, stamp, parts, self._link, self._take)
 
     def _take(self, rank: int, stamp: Stamp) -> Message | None:
-        """The message of a rank for an exchange; those of calls before are dropped, one of a later call is kept."""
+        """The message of a rank for an exchange; those of calls before are dropped, one of a later call is kept.
+
+        So are transfers, which come in the order in which they are sent, and are read in another.
+        """
+        if (rank, stamp) in self._transfers:
+            return self._transfers.pop((rank, stamp))
         while True:
             message = self._ahead.pop(rank, None)
             if message is None:
@@ -154,6 +189,9 @@ class RankExchanges:
                 message = unpack(data)
             if message.stamp == stamp:
                 return message
+            if message.stamp.call == stamp.call and message.stamp.round == TRANSFER:
+                self._transfers[rank, message.stamp] = message
+                continue
             if message.stamp.call == stamp.call:
                 text = f"device {self._rank} comes to {stamp.what}, device {rank} to {message.stamp.what}"
                 raise DeviceError(text, code="collectives-differ")

@@ -114,12 +114,9 @@ def test_what_cannot_be_is_an_input_error(given: dict[str, object], code: str) -
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"devices": "cuda:0-7"}, "several GPUs do not run yet"),
-        ({"devices": "nccl"}, "several GPUs do not run yet"),
         ({"devices": "mpi"}, "is for onnxc.load, in each process"),
         ({"devices": "sim:1024"}, "simulated devices do not run yet"),
         ({"config": "tp4", "target": "interpreter"}, "the target is interpreter"),
-        ({"config": "tp4", "target": "cuda:sm_90"}, "the target is cuda:sm_90"),
     ],
 )
 def test_devices_that_cannot_be_yet_are_named(given: dict[str, object], reason: str) -> None:

@@ -174,9 +174,9 @@ CASES: dict[str, Case] = {
     ),
     "pieces of another length": Case("split-size", PIECES, lambda exe: exe(V, np.array([3, 3]))),
     "a text that is no number": Case("text-not-a-number", TEXTS, lambda exe: exe(np.array(["1", "one"], object))),
-    "a transform of length 0": Case("transform-length", SIGNAL, lambda exe: exe(V.reshape(1, 3, 1), np.array(0))),
+    "a transform of length 0": Case("sizes-disagree", SIGNAL, lambda exe: exe(V.reshape(1, 3, 1), np.array(0))),
     "half a transform of complex numbers": Case(
-        "complex-signal", SIGNAL, lambda exe: exe(np.ones((1, 3, 2), np.float32), np.array(3))
+        "sizes-disagree", SIGNAL, lambda exe: exe(np.ones((1, 3, 2), np.float32), np.array(3))
     ),
     "a negative key": Case("map-key", TABLE, lambda exe: exe({-1: np.float32(1)})),
     "another rank than is declared": Case(

@@ -63,6 +63,24 @@ def set_stage(node: onnx.NodeProto, stage: int) -> None:
     said.configuration_id, said.pipeline_stage = CONFIG, stage
 
 
+def attention_nodes(source: str, result: str) -> list[onnx.NodeProto]:
+    """Attention of `source` with itself by weights wq, wk, wv, wo; "split" is the shape with heads, "join" without."""
+    node = helper.make_node
+    return [
+        *(node("MatMul", [source, f"w{name}"], [name]) for name in "qkv"),
+        *(node("Reshape", [name, "split"], [f"{name}s"]) for name in "qkv"),
+        node("Transpose", ["qs"], ["qh"], perm=[0, 2, 1, 3]),
+        node("Transpose", ["ks"], ["kh"], perm=[0, 2, 3, 1]),
+        node("Transpose", ["vs"], ["vh"], perm=[0, 2, 1, 3]),
+        node("MatMul", ["qh", "kh"], ["scores"]),
+        node("Softmax", ["scores"], ["p"], axis=-1),
+        node("MatMul", ["p", "vh"], ["o"]),
+        node("Transpose", ["o"], ["oh"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["oh", "join"], ["flat"]),
+        node("MatMul", ["flat", "wo"], [result]),
+    ]
+
+
 def run_on_virtual_devices(model: ModelProto, inputs: Mapping[str, HostValue]) -> list[tuple[HostValue, ...]]:
     """The results on each device, by the interpreter, as the model is lowered."""
     checked = check_model(read_model(model))

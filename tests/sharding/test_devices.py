@@ -12,7 +12,7 @@ import onnxc
 from onnxc.runtime.errors import InputError, ModelWarning, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
-from tests.sharding.annotated import CONFIG, annotate, graph_model
+from tests.sharding.annotated import CONFIG, annotate, attention_nodes, graph_model
 from tests.support.arrays import assert_close
 
 node = helper.make_node
@@ -99,22 +99,30 @@ def test_a_sharded_result_of_a_contraction_is_a_reduce_scatter() -> None:
     assert [name for name, _ in exchanges(exe)] == ["reduce_scatter", "all_gather"]
 
 
-def test_column_parallel_with_a_whole_result_is_one_all_gather() -> None:
+def gathered() -> ModelProto:
     model = mlp()
     annotate(model.graph.node[3], "w2", {1: 4}, FOUR)
     annotate(model.graph.node[3], "y", {}, FOUR)
-    exe = onnxc.compile(model, config=CONFIG, dims={"N": 5})
-    assert exchanges(exe) == [("all_gather", 40)]
+    return model
 
 
-def test_sequence_parallel_gathers_rows_and_scatters_sums() -> None:
+def sequence_parallel() -> ModelProto:
     model = column_then_row()
     model.graph.node.insert(0, node("Relu", ["z"], ["x"]))
     model.graph.input[0].name = "z"
     annotate(model.graph.node[0], "x", {0: 4}, FOUR)
     annotate(model.graph.node[1], "x", {}, FOUR)
     annotate(model.graph.node[4], "y", {0: 4}, FOUR)
-    exe = expect_as_whole(model, weight(8, 8))
+    return model
+
+
+def test_column_parallel_with_a_whole_result_is_one_all_gather() -> None:
+    exe = onnxc.compile(gathered(), config=CONFIG, dims={"N": 5})
+    assert exchanges(exe) == [("all_gather", 40)]
+
+
+def test_sequence_parallel_gathers_rows_and_scatters_sums() -> None:
+    exe = expect_as_whole(sequence_parallel(), weight(8, 8))
     assert [name for name, _ in exchanges(exe)] == ["all_gather", "reduce_scatter", "all_gather"]
 
 
@@ -218,24 +226,9 @@ def test_the_first_listed_axis_is_the_slowest() -> None:
 
 
 def test_heads_are_divided_through_reshapes_and_transposes() -> None:
-    nodes = [
-        node("MatMul", ["x", "wq"], ["q"]),
-        node("MatMul", ["x", "wk"], ["k"]),
-        node("MatMul", ["x", "wv"], ["v"]),
-        *(node("Reshape", [name, "split"], [f"{name}s"]) for name in "qkv"),
-        node("Transpose", ["qs"], ["qh"], perm=[0, 2, 1, 3]),
-        node("Transpose", ["ks"], ["kh"], perm=[0, 2, 3, 1]),
-        node("Transpose", ["vs"], ["vh"], perm=[0, 2, 1, 3]),
-        node("MatMul", ["qh", "kh"], ["scores"]),
-        node("Softmax", ["scores"], ["p"], axis=-1),
-        node("MatMul", ["p", "vh"], ["o"]),
-        node("Transpose", ["o"], ["oh"], perm=[0, 2, 1, 3]),
-        node("Reshape", ["oh", "join"], ["flat"]),
-        node("MatMul", ["flat", "wo"], ["y"]),
-    ]
     constants = {name: weight(16, 16) for name in ("wq", "wk", "wv", "wo")}
     constants |= {"split": np.array([0, 0, 4, 4]), "join": np.array([0, 0, 16])}
-    model = graph_model(nodes, {"x": ["B", "S", 16]}, {"y": ["B", "S", 16]}, constants, 4)
+    model = graph_model(attention_nodes("x", "y"), {"x": ["B", "S", 16]}, {"y": ["B", "S", 16]}, constants, 4)
     for index, name in enumerate(("wq", "wk", "wv")):
         annotate(model.graph.node[index], name, {1: 4}, FOUR)
     annotate(model.graph.node[-1], "wo", {0: 4}, FOUR)

@@ -349,3 +349,29 @@ def test_a_failure_that_is_told_keeps_its_class() -> None:
     error = RankFailed(OTHER)
     assert (error.code, str(error)) == (OTHER.code, OTHER.text)
     assert failure_of(3, OTHER.error()) == OTHER
+
+
+# Transfers from one rank to another
+
+
+def test_transfers_are_read_in_another_order_than_they_are_sent() -> None:
+    network = Network(random.Random(3))
+    source, target = (exchanges_of(network, rank, healthy(rank)) for rank in (0, 1))
+    assert source.begin() == target.begin()
+    source.send(0, 1, "left over", np.array([7]))
+    assert source.begin() == target.begin()
+    for key in range(3):
+        source.send(0, 1, ("value", key), np.array([key]))
+    source.started((0, 1), "gather", [np.array([10])] * 2)
+    source.send(0, 1, ("value", 3), np.array(["a", "ü"], object))
+    assert target.swap((0, 1), "gather", [np.array([11])] * 2)[0].tolist() == [10]
+    received = [np.asarray(target.receive(1, 0, ("value", key))).tolist() for key in (2, 3, 0, 1)]
+    assert received == [[2], ["a", "ü"], [0], [1]]
+
+
+def test_who_does_not_send_in_time_is_named() -> None:
+    target = exchanges_of(Network(random.Random(0)), 1, healthy(1), seconds=0.01)
+    target.begin()
+    with pytest.raises(DeviceError, match=r"device 0 did not send what device 1 waits for within 0.01 s") as refused:
+        target.receive(1, 0, "value")
+    assert refused.value.code == "device-stalled"

@@ -17,7 +17,8 @@ from onnx import ModelProto, helper
 
 import onnxc
 from onnxc.command_line.run import speaks_for_all
-from tests.sharding.annotated import CONFIG, annotate, graph_model
+from onnxc.runtime.values import host_value
+from tests.sharding.annotated import CONFIG, annotate, attention_nodes, graph_model, set_stage
 from tests.sharding.test_devices import node, weight
 
 MPIRUN = shutil.which("mpirun") or shutil.which("mpirun", path=str(Path(sys.executable).parent))
@@ -76,19 +77,8 @@ def nodes_of(model: ModelProto) -> Sequence["helper.NodeProto"]:
 def block(devices: int) -> ModelProto:
     """A block of a transformer: attention with divided heads, then an MLP, each behind a norm and around a residual."""
     nodes = [node("LayerNormalization", ["x", "s"], ["n1"])]
-    nodes += [node("MatMul", ["n1", f"w{name}"], [name]) for name in "qkv"]
-    nodes += [node("Reshape", [name, "split"], [f"{name}s"]) for name in "qkv"]
+    nodes += attention_nodes("n1", "attended")
     nodes += [
-        node("Transpose", [f"{name}s"], [f"{name}h"], perm=[0, 2, *((3, 1) if name == "k" else (1, 3))])
-        for name in "qkv"
-    ]
-    nodes += [
-        node("MatMul", ["qh", "kh"], ["scores"]),
-        node("Softmax", ["scores"], ["p"], axis=-1),
-        node("MatMul", ["p", "vh"], ["o"]),
-        node("Transpose", ["o"], ["oh"], perm=[0, 2, 1, 3]),
-        node("Reshape", ["oh", "join"], ["flat"]),
-        node("MatMul", ["flat", "wo"], ["attended"]),
         node("Add", ["x", "attended"], ["r"]),
         node("LayerNormalization", ["r", "s"], ["n2"]),
         node("MatMul", ["n2", "w1"], ["a"]),
@@ -125,6 +115,29 @@ def gather(devices: int) -> ModelProto:
     return model
 
 
+def pipeline(devices: int) -> ModelProto:
+    """A layer on each device; the last stage adds what the first one makes, which is an output, too."""
+    nodes = [node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in range(devices)]
+    nodes.append(node("Add", [f"x{devices}", "x1"], ["y"]))
+    constants = {f"w{k}": weight(16, 16) for k in range(devices)}
+    model = graph_model(nodes, {"x0": ["N", 16]}, {"x1": ["N", 16], "y": ["N", 16]}, constants, devices)
+    for k in range(devices):
+        set_stage(model.graph.node[k], k)
+    return model
+
+
+def grid(devices: int) -> ModelProto:
+    """Two stages, each an MLP whose weights are divided over half of the devices."""
+    nodes = [node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in range(4)]
+    constants = {f"w{k}": weight(16, 16) for k in range(4)}
+    model = graph_model(nodes, {"x0": ["N", 16]}, {"x4": ["N", 16]}, constants, devices)
+    half = devices // 2
+    for k, each in enumerate(model.graph.node):
+        set_stage(each, k // 2)
+        annotate(each, f"w{k}", {1 - k % 2: half}, range(k // 2 * half, (k // 2 + 1) * half))
+    return model
+
+
 MODELS: dict[str, tuple[Callable[[int], ModelProto], dict[str, np.ndarray]]] = {
     "mlp": (lambda devices: mlp(devices, "reduced"), {"z": weight(2100, 64)}),
     "scattered": (lambda devices: mlp(devices, "scattered"), {"z": weight(8, 64)}),
@@ -132,17 +145,25 @@ MODELS: dict[str, tuple[Callable[[int], ModelProto], dict[str, np.ndarray]]] = {
     "block": (block, {"x": weight(2, 5, 16)}),
     "exchanged": (exchanged, {"x": weight(7, 6)}),
     "gather": (gather, {"i": np.array([0, 1, 4, 3])}),
+    "pipeline": (pipeline, {"x0": weight(7, 16)}),
+    "grid": (grid, {"x0": weight(5, 16)}),
+    "local": (exchanged, {"x": weight(7, 6)}),
 }
+
+
+TWO = ("mlp", "scattered", "sequence", "block", "gather", "pipeline")
 
 
 def save_all(folder: Path, devices: int, names: Sequence[str]) -> Path:
     """The artifacts, inputs, and the outputs on threads."""
     for name in names:
         make, feed = MODELS[name]
-        exe = onnxc.compile(make(devices), config=CONFIG)
+        exe = onnxc.compile(make(devices), config=CONFIG, outputs="local" if name == "local" else "whole")
         exe.save(folder / f"{name}.onnxc")
         np.savez(folder / f"{name}.x.npz", **feed)
-        np.savez(folder / f"{name}.y.npz", **{key: np.asarray(value) for key, value in exe.run(feed).items()})
+        np.savez(
+            folder / f"{name}.y.npz", **{key: np.asarray(host_value(value)) for key, value in exe.run(feed).items()}
+        )
     return folder
 
 
@@ -153,7 +174,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_all(tmp_path_factory.mktemp("two"), 2, ("mlp", "scattered", "sequence", "block", "gather"))
+    return save_all(tmp_path_factory.mktemp("two"), 2, TWO)
 
 
 def told(folder: Path, ranks: int) -> list[dict[str, object]]:
@@ -172,8 +193,7 @@ def test_four_ranks_give_the_bits_of_threads(four: Path) -> None:
 def test_two_ranks_give_the_bits_of_threads(two: Path) -> None:
     done = start(2, "tests.sharding.rank_program", "parity", str(two))
     assert done.returncode == 0, done.stderr
-    names = ("mlp", "scattered", "sequence", "block", "gather")
-    assert told(two, 2) == [{name: [True, True] for name in sorted(names)}] * 2
+    assert told(two, 2) == [{name: [True, True] for name in sorted(TWO)}] * 2
 
 
 def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp_path: Path) -> None:

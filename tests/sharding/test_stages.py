@@ -8,7 +8,6 @@ import pytest
 from onnx import ModelProto, helper
 
 import onnxc
-from onnxc.compiler.compile_for_devices import run_divided_stages
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.builder import Builder
@@ -17,7 +16,6 @@ from onnxc.compiler.ir.dtypes import BOOL
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.options import make_options
 from onnxc.compiler.sharding.microbatches import Batch, find_batch
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
@@ -158,7 +156,7 @@ def test_stages_may_have_unequal_numbers_of_devices() -> None:
     annotate(model.graph.node[2], "w1", {1: 2}, (0, 2))
     exe = expect_same_bits(model, weight(5, 64))
     assert [each["devices"] for each in segments(exe)] == [[1], [0, 2]]
-    assert told(exe)["held_bytes"] == [64 * 32 * 4, 64 * 64 * 4, 64 * 32 * 4]
+    assert [each["share_bytes"] for each in segments(exe)] == [[0], [64 * 32 * 4] * 2]
 
 
 def test_a_node_without_a_stage_is_of_the_latest_that_it_reads_from() -> None:
@@ -378,15 +376,3 @@ def test_microbatches_ask_for_a_configuration() -> None:
     with pytest.raises(InputError, match="config says which") as refused:
         onnxc.compile(mlp(1, devices=1), microbatches=2)
     assert refused.value.code == "microbatches-without-stages"
-
-
-def test_an_executable_with_stages_cannot_be_saved_yet() -> None:
-    with pytest.raises(UnsupportedError, match="pipeline stages cannot be saved") as refused:
-        onnxc.compile(mlp(), config=CONFIG).save("never")
-    assert refused.value.code == "no-artifact"
-
-
-def test_programs_of_stages_are_no_artifact_yet() -> None:
-    with pytest.raises(UnsupportedError, match="has pipeline stages") as refused:
-        list(run_divided_stages(mlp(), make_options(config=CONFIG)))
-    assert refused.value.code == "no-artifact"

@@ -54,8 +54,10 @@ class NodeShardings:
         return ir.op("reshard", [value], {"mesh": str(stage.mesh), "sharding": str(sharding)})[0]
 
 
-def choose_configuration(model: CheckedModel, name: str, devices: int | None) -> NodeShardings:
-    """The shardings of the configuration `name`, for as many devices as it has.
+def choose_configuration(
+    model: CheckedModel, name: str, devices: int | None, most: int = MOST_DEVICES
+) -> NodeShardings:
+    """The shardings of the configuration `name`, for as many devices as it has, which are `most` or fewer.
 
     Raises InputError where there is none or it has another number of devices than `devices`, UnsupportedError for what
     cannot be executed yet.
@@ -67,8 +69,8 @@ def choose_configuration(model: CheckedModel, name: str, devices: int | None) ->
     if devices is not None and devices != count:
         message = f"config {name!r} is for {count} devices, and devices asks for {devices}"
         raise InputError(message, code="device-count-differs")
-    if count > MOST_DEVICES:
-        message = f"config {name!r} is for {count} devices; the most that run in one process are {MOST_DEVICES}"
+    if count > most:
+        message = f"config {name!r} is for {count} devices; the most are {most}"
         raise UnsupportedError(message, code=_UNSUPPORTED)
     return NodeShardings(name, tuple(_stages(model, name)))
 

@@ -1,0 +1,55 @@
+"""Outputs that stay divided over devices: the block that each device holds, and which elements of the whole it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxc.runtime.arrays import type_text
+from onnxc.runtime.dtypes import DType, dtype_name
+from onnxc.runtime.errors import InputError
+
+__all__ = ["Shard", "Shards"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """What one device holds of an output.
+
+    device: its ordinal in the configuration. index: for each axis which elements of the whole these are, as slices
+    with both ends; `whole[shard.index]` and `shard.data` are equal. data: an array of the caller's own, empty where the
+    axis ends before the block of this device.
+    """
+
+    device: int
+    index: tuple[slice, ...]
+    data: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """An output of a model compiled with outputs="local", as the devices of this process hold it.
+
+    shape, dtype: those of the whole. shards: one for each device in order; of processes of MPI each has its own alone.
+    Devices that hold copies have shards of the same index.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    shards: tuple[Shard, ...]
+
+    def __repr__(self) -> str:
+        return f"<Shards of {type_text(dtype_name(self.dtype), self.shape)} on {len(self.shards)} devices>"
+
+    def whole(self) -> np.ndarray:
+        """The output as one new array.
+
+        Raises InputError where devices of other processes hold some of it.
+        """
+        found = np.empty(self.shape, self.dtype)
+        held = np.zeros(self.shape, bool)
+        for shard in self.shards:
+            found[shard.index], held[shard.index] = shard.data, True
+        if not held.all():
+            message = f"{int(held.sum())} of {held.size} elements of the output are in this process"
+            raise InputError(message, code="shards-elsewhere")
+        return found

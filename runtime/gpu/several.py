@@ -1,0 +1,132 @@
+"""Calls on several GPUs of one process: each runs the same program, on its shares of the weights in its memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnxc.runtime.addresses import read_address
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
+from onnxc.runtime.devices.devices_engine import DividedEngine
+from onnxc.runtime.devices.division import Division, groups_of
+from onnxc.runtime.devices.local_outputs import LocalOutput, local_values
+from onnxc.runtime.executable import Executable, LoadAgain
+from onnxc.runtime.gpu.collectives import Communicators
+from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.gpu.engine import DeviceEngine, resident
+from onnxc.runtime.gpu.load import this_driver
+from onnxc.runtime.gpu.memory import Buffer
+from onnxc.runtime.gpu.nccl import Nccl, this_nccl
+from onnxc.runtime.gpu.wanted import Place
+from onnxc.runtime.load import image_of, locations_of, signature_of
+from onnxc.runtime.stats import Stats
+from onnxc.runtime.values import host_value
+
+if TYPE_CHECKING:
+    from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
+
+__all__ = ["SeveralEngine", "make_for_gpus"]
+
+
+def make_for_gpus(
+    artifact: Artifact,
+    division: Division,
+    compilations: int,
+    again: LoadAgain,
+    driver: Driver | None = None,
+    nccl: Nccl | None = None,
+) -> Executable:
+    """The artifact on the first GPUs, one for each device of its configuration. Raises DeviceError."""
+    driver = this_driver() if driver is None else driver
+    nccl = this_nccl() if nccl is None else nccl
+    communicators = Communicators(nccl, chain(*groups_of(artifact.program.body)), exchange_seconds())
+    image, code, locations = image_of(artifact), artifact.device, locations_of(artifact)
+    assert code is not None, artifact.program.name
+    engines = [
+        DeviceEngine(
+            artifact.program, image, code, artifact.weights, locations, driver, number, communicators=communicators
+        )
+        for number in range(division.devices)
+    ]
+    added = [_added(artifact, division, engine, device) for device, engine in enumerate(engines)]
+    return Executable(
+        signature_of(artifact),
+        SeveralEngine(engines, added, communicators, division.outputs),
+        artifact=artifact,
+        report=artifact.report,
+        compilations=compilations,
+        again=again,
+    )
+
+
+def _added(artifact: Artifact, division: Division, engine: DeviceEngine, device: int) -> list["SlotValue"]:
+    """The ordinal of the device, and its shares in its memory; texts stay on the host."""
+    arrays = division.added_inputs(artifact.program, device, resident=False)
+    data = division.shares[device]
+    with engine.device.current():
+        buffer = Buffer(engine.device, data.nbytes, f"the shares of device {device}")
+        if data.nbytes:
+            engine.device.upload(buffer.address, data)
+    start, end = read_address(data), read_address(data) + data.nbytes
+    held = [start <= read_address(array) < end for array in arrays]
+    found = [
+        resident(engine.device, buffer, array, data) if inside else None
+        for array, inside in zip(arrays, held, strict=True)
+    ]
+    return [array if there is None else there for array, there in zip(arrays, found, strict=True)]
+
+
+class SeveralEngine(DividedEngine):
+    """Runs the program once on each GPU, one call after the other: those of NCCL must come in one order everywhere.
+
+    outputs: how each output stays divided; empty where each device has all of them whole.
+    """
+
+    def __init__(
+        self,
+        engines: Sequence[DeviceEngine],
+        added: Sequence[Sequence["SlotValue"]],
+        communicators: Communicators,
+        outputs: Sequence[LocalOutput | None] = (),
+    ) -> None:
+        super().__init__(engines[0])
+        self._engines, self._added, self._communicators = engines, added, communicators
+        self._outputs = outputs or (None,) * len(engines[0].program.outputs)
+        self._calls, self._lock = 0, Lock()
+
+    def run(
+        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence["SlotValue"]:
+        """The outputs on the host: those of the first device, or what each holds of them."""
+        with self._lock:
+            self._calls += 1
+            self._communicators.open()
+            seconds = self._communicators.seconds
+            each = run_on_devices(len(self._engines), lambda device: self._run(device, values, sizes), seconds)
+            return local_values(self._outputs, sizes, dict(enumerate(each)))
+
+    def _run(self, device: int, values: Sequence["HostValue"], sizes: tuple[int, ...]) -> list["SlotValue"]:
+        """The outputs on a device; what every device has whole is copied to the host from the first alone."""
+        engine = self._engines[device]
+        wanted = tuple(Place.DEVICE if device and output is None else Place.HOST for output in self._outputs)
+        with engine.call() as call:
+            try:
+                found = engine.run_in(call, (*values, *self._added[device]), sizes, wanted)
+                if call.in_flight:
+                    call.synchronize()
+            except BaseException:
+                # Others may wait on their devices for exchanges that this one has no part in any more.
+                self._communicators.abort()
+                raise
+        return [host_value(value) if place == Place.HOST else value for value, place in zip(found, wanted, strict=True)]
+
+    def stats(self) -> Stats:
+        """What has run so far, on all devices."""
+        each = [engine.stats() for engine in self._engines]
+        launches, arena_bytes = sum(one.launches for one in each), sum(one.arena_bytes for one in each)
+        return replace(each[0], calls=self._calls, launches=launches, arena_bytes=arena_bytes)
