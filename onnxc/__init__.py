@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from onnxc.compiler.frontend.schemas import Default, Schema
     from onnxc.compiler.limits import Limits
     from onnxc.compiler.options import CacheOption, CompileOptions, DimRange, DTypesOption, ModelSource
+    from onnxc.compiler.simulation.simulation import Simulation
     from onnxc.compiler.trainer import Trainer
     from onnxc.runtime.executable import Executable
     from onnxc.runtime.gpu.arrays import DeviceArray
@@ -63,6 +64,7 @@ __all__ = [
     "save_model",
     "schemas",
     "shard",
+    "simulate",
     "split",
     "to_text",
     "verify",
@@ -495,6 +497,39 @@ def shard(model: "ModelSource", tp: int = 1, pp: int = 1, dp: int = 1) -> "Model
     """
     made: ModelProto = importlib.import_module("onnxc.compiler.shard_model").shard_source(model, tp, pp, dp)
     return made
+
+
+def simulate(
+    model: "ModelSource",
+    network: str | os.PathLike[str] | Mapping[str, object],
+    dims: Mapping[str, int] | None = None,
+    target: str = "cpu",
+    config: str | None = None,
+    tp: int = 1,
+    pp: int = 1,
+    dp: int = 1,
+    devices: int | None = None,
+    microbatches: int | None = None,
+    precision: str = "fp32",
+) -> "Simulation":
+    """What a call should cost on the devices of a configuration: time, communication, and memory of each device.
+
+    network: "alpha=5e-6,beta=2e-11", seconds of a message and of each byte; a path to a file of JSON with these, or
+    what it holds: {"alpha": 5e-6, "beta": 2e-11, "node": {"devices": 8, "alpha": 2e-6, "beta": 2e-12}}, where the node
+    is what is faster within so many devices that follow one another.
+    dims: the sizes of the call, for every symbolic size of the inputs. target: what each device is, "cpu" for a core of
+    this machine, "cuda:sm_90" for a GPU.
+    config: the configuration, which need not be named where the model has one only; tp, pp, dp: in place of it, what
+    `shard` would make. devices: how many there must be in it. microbatches, precision: as for `compile`.
+
+    Nothing is computed or compiled, and floats in files beside the model are not read (docs/simulating.md).
+
+    Raises ModelError, InputError, UnsupportedError.
+    """
+    found: Simulation = importlib.import_module("onnxc.compiler.simulation.simulate").simulate_source(
+        model, network, dims, target, config, (tp, pp, dp), devices, microbatches, precision
+    )
+    return found
 
 
 def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "") -> "ModelProto":

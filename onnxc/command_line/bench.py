@@ -32,7 +32,7 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.texts.tables import facts_table, table
+from onnxc.command_line.texts.tables import facts_table, seconds_text, table
 from onnxc.measuring.bench import Bench, Load, Measurement, Subject, measure, open_cold
 from onnxc.measuring.cold_start import CompileJob, compile_apart
 from onnxc.measuring.runtimes import OTHERS, RUNTIMES, Feed, expect_installed
@@ -214,8 +214,8 @@ def _starts(bench: Bench) -> RenderableType:
     starts = table("", "compile", "load", "first call", "peak memory", "of it before loading")
     for subject in bench.subjects:
         start = subject.start
-        compiled = "" if subject.compile_seconds is None else _seconds(subject.compile_seconds)
-        figures = (_seconds(start.load_seconds), _seconds(start.first_call_seconds))
+        compiled = "" if subject.compile_seconds is None else seconds_text(subject.compile_seconds)
+        figures = (seconds_text(start.load_seconds), seconds_text(start.first_call_seconds))
         memory = (f"{start.peak_bytes / 1e6:.0f} MB", f"{start.base_bytes / 1e6:.0f} MB")
         name = f"{subject.runtime} {subject.version}"
         starts.add_row(name, compiled, *(("", "", "", "") if start.error else (*figures, *memory)))
@@ -228,11 +228,11 @@ def _scenario(made: Sequence[Measurement]) -> RenderableType:
     ours = {(each.threads, each.callers): each for each in made if each.runtime == "onnxc"}
     for each in made:
         rows.add_row(
-            each.runtime + ("" if each.bound_seconds is None else f" within {_seconds(each.bound_seconds)}"),
+            each.runtime + ("" if each.bound_seconds is None else f" within {seconds_text(each.bound_seconds)}"),
             str(each.threads),
             str(each.callers),
             f"{each.calls_per_second:.4g}",
-            *("" if each.latency is None else _seconds(getattr(each.latency, name)) for name in FIGURES),
+            *("" if each.latency is None else seconds_text(getattr(each.latency, name)) for name in FIGURES),
             str(each.calls),
             _ratio(ours.get((each.threads, each.callers)), each),
         )
@@ -246,11 +246,3 @@ def _ratio(ours: Measurement | None, theirs: Measurement) -> str:
     if ours.scenario == SINGLE_STREAM and ours.latency is not None and theirs.latency is not None:
         return f"{theirs.latency.median / ours.latency.median:.2f}x as fast"
     return f"{ours.calls_per_second / theirs.calls_per_second:.2f}x as fast"
-
-
-def _seconds(seconds: float) -> str:
-    """With a unit that leaves a number of one to three digits before the point."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.4g} {unit}"
-    return f"{seconds * 1e9:.4g} ns"

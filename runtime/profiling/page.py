@@ -12,6 +12,8 @@ __all__ = ["fill_page", "profile_page"]
 # What could end the element that the data is in; all that is not ASCII is escaped by JSON.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+_SHARED = {"/*STYLE*/": "style.css", "/*TABLES*/": "tables.js", "/*TIMELINE*/": "timeline.js"}
+
 # Controls, and marks that let what comes behind them run to the left or to the right: shown, they do nothing.
 _CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
 _DIRECTIONS = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -24,14 +26,14 @@ def profile_page(profile: JsonValue) -> str:
 
 
 def fill_page(template: str, data: JsonValue) -> str:
-    """The template with the code for tables in the place of /*TABLES*/, and in that of /*DATA*/ the data as JSON.
+    """The template with shared style and code in the place of their marks, and in that of /*DATA*/ the data as JSON.
 
     Nothing in the data can end the element that it is in, or change in which direction a line of text runs.
     """
-    tables = (files("onnxc.runtime.profiling") / "tables.js").read_text("utf8")
-    text = json.dumps(_visible(data)).translate(_ESCAPES)
+    for mark, name in _SHARED.items():
+        template = template.replace(mark, (files("onnxc.runtime.profiling") / name).read_text("utf8").rstrip(), 1)
     # The data comes last, so that a name in it that looks like a mark is none.
-    return template.replace("/*TABLES*/", tables, 1).replace("/*DATA*/", text, 1)
+    return template.replace("/*DATA*/", json.dumps(_visible(data)).translate(_ESCAPES), 1)
 
 
 def _visible(value: JsonValue) -> JsonValue:

@@ -1,6 +1,6 @@
 """Tables and texts for the terminal that several commands print."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from rich.table import Table
@@ -8,7 +8,7 @@ from rich.text import Text
 
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["arrays_table", "facts_table", "json_text", "number", "plain", "table"]
+__all__ = ["arrays_table", "bytes_text", "facts_table", "json_text", "number", "plain", "seconds_text", "table"]
 
 SHOWN_ELEMENTS = 6
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
@@ -72,3 +72,19 @@ def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
     if array.size == 0 or array.dtype.kind not in "iuf":
         return kind, "", "", elements
     return kind, number(array.min()), number(array.max()), elements
+
+
+def seconds_text(seconds: float) -> str:
+    """With a unit that leaves a number of one to three digits before the point."""
+    return _with_unit(seconds, ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")))
+
+
+def bytes_text(count: float) -> str:
+    """The same of bytes."""
+    return _with_unit(count, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")))
+
+
+def _with_unit(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """By the largest unit that is no more than the value, else by the smallest."""
+    unit, name = next((each for each in units if value >= each[0]), units[-1])
+    return f"{value / unit:.4g} {name}"
