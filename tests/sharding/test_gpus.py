@@ -107,9 +107,10 @@ def test_values_are_those_of_one_device_and_exchanges_those_of_theory(
     run, alone = compile_for_fakes(model, CONFIG, devices="cuda:4"), whole(model)
     for _ in range(2):
         x = weight(*shape)
-        assert_close(np.asarray(run.executable(x)), np.asarray(alone(x)), terms=64, magnitude=8.0)
+        actual = np.asarray(run.executable(x))
+        run.driver.check()
+        assert_close(actual, np.asarray(alone(x)), terms=64, magnitude=8.0)
     assert run.nccl.moved == moved * 2
-    run.driver.check()
 
 
 def test_no_value_that_is_exchanged_goes_through_the_host() -> None:

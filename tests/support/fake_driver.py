@@ -107,7 +107,7 @@ class FakeDriver:
         self._lost = 0
         self._current: dict[int, int] = {}
         self._texts: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._callbacks = {name: self._callback(name) for name in PROTOTYPES if name not in without}
 
     @property
@@ -159,7 +159,7 @@ class FakeDriver:
         types = [plain.get(kind, kind) for kind in PROTOTYPES[name]]
 
         def call(*arguments: object) -> int:
-            with self._lock:
+            with self.lock:
                 try:
                     return self._checked(name) or function(*(0 if x is None else x for x in arguments)) or SUCCESS
                 except BaseException:

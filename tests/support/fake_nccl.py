@@ -97,13 +97,14 @@ class FakeNccl:
         function: Callable[..., int | None] = getattr(self, name)
 
         def call(*arguments: object) -> int:
-            if name in self._failures:
-                return self._failures.pop(name)
-            try:
-                return function(*(0 if x is None else x for x in arguments)) or 0
-            except BaseException as problem:
-                self.driver.problems.append(f"{name}: {problem!r}")
-                return INVALID_USAGE
+            with self.driver.lock:
+                if name in self._failures:
+                    return self._failures.pop(name)
+                try:
+                    return function(*(0 if x is None else x for x in arguments)) or 0
+                except BaseException as problem:
+                    self.driver.problems.append(f"{name}: {problem!r}")
+                    return INVALID_USAGE
 
         return ctypes.CFUNCTYPE(c_int, *PROTOTYPES[name])(call)
 

@@ -6,7 +6,8 @@ are compiled in processes of their own, which know nothing of it.
 
 import linecache
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -34,15 +35,27 @@ def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[i
     """
     function = _function(source.text)
     arguments = [_tensor(parameter.type, value) for parameter, value in zip(source.parameters, values, strict=True)]
-    interpreter.interpreter_builder.set_grid_dim(*grid)
     programs = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
-    if "meet(" in source.text:
-        Turns(programs, lambda: function(*arguments)).run()
-        return
-    with np.errstate(all="ignore"):
-        for program in programs:
-            interpreter.interpreter_builder.set_grid_idx(*program)
-            function(*arguments)
+    with _grid_of(grid):
+        if "meet(" in source.text:
+            Turns(programs, lambda: function(*arguments)).run()
+            return
+        with np.errstate(all="ignore"):
+            for program in programs:
+                interpreter.interpreter_builder.set_grid_idx(*program)
+                function(*arguments)
+
+
+@contextmanager
+def _grid_of(grid: tuple[int, int, int]) -> Iterator[None]:
+    """The grid of the launch; that of another one behind it, as garbage that is collected may end a stream."""
+    builder = interpreter.interpreter_builder
+    before = getattr(builder, "grid_dim", grid), getattr(builder, "grid_idx", (0, 0, 0))
+    builder.set_grid_dim(*grid)
+    try:
+        yield
+    finally:
+        builder.grid_dim, builder.grid_idx = before
 
 
 def _tensor(type: str, value: int) -> tl.tensor:
