@@ -14,7 +14,7 @@ from onnxc.runtime.dtypes import dtype_kind, dtype_name
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.host.values import HostValue
 from tests.fuzz.meanings import as_good_meanings
-from tests.support.tolerance import unit
+from tests.support.tolerance import smallest, unit
 
 # Elementary functions of native code are within 4 units in the last place (tests/codegen_cpu/test_elementary.py); of
 # the types below, it may round where the interpreter does not, which is one unit.
@@ -56,11 +56,17 @@ def _run(module: Module, inputs: Mapping[str, HostValue], random: np.random.Gene
 
 
 def moved(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """The array with each float up to some units in the last place away; any other array as it is."""
+    """The array with each float up to some units in the last place away; any other array as it is.
+
+    The unit of a subnormal number is the smallest of them, so that it may become 0.
+    """
     if array.dtype.kind == "O" or dtype_kind(array.dtype) not in ("float", "complex"):
         return array
-    step = UNITS.get(dtype_name(array.dtype), 1.0) * unit(array.dtype)
+    units = UNITS.get(dtype_name(array.dtype), 1.0)
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    last, least = unit(array.dtype), smallest(array.dtype)
+    direction = random.integers(-1, 2, array.shape)
     with np.errstate(all="ignore"):
-        result: np.ndarray = (wide * (1 + step * random.integers(-1, 2, array.shape))).astype(array.dtype)
-    return result
+        is_subnormal = (wide != 0) & (np.abs(wide) < least / last)
+        result: np.ndarray = np.where(is_subnormal, wide + least * direction, wide * (1 + units * last * direction))
+        return result.astype(array.dtype)

@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.signature import TensorInfo
-from tests.frontend.model_texts import model
+from tests.frontend.model_texts import HEADER, model
 from tests.fuzz.agree import (
     Answer,
     Disagreement,
@@ -25,16 +25,17 @@ from tests.fuzz.agree import (
     expect_same_answers,
 )
 from tests.fuzz.guarded import Side, guarded_copy, guarded_output
-from tests.fuzz.rounding import otherwise_rounded
+from tests.fuzz.rounding import moved, otherwise_rounded
 from tests.fuzz.trials import call_beyond, read_before, read_behind, write_behind, write_input
 from tests.fuzz.values import MOST_ELEMENTS, draw_array, draw_feed, draw_value
+from tests.support.tolerance import smallest
 
 EXP = "g (float[N] x) => (float[N] y) { y = Exp(x) }"
 
 
-def subject(text: str, native: str | None = None) -> Subject:
+def subject(text: str, native: str | None = None, header: str = HEADER) -> Subject:
     """A model; the native side may be another one, that computes wrongly."""
-    data, other = (model(source).SerializeToString() for source in (text, native or text))
+    data, other = (model(source, header=header).SerializeToString() for source in (text, native or text))
     return Subject(data, onnxc.compile(data, "interpreter"), onnxc.compile(other), is_drawn=False)
 
 
@@ -75,14 +76,14 @@ def test_the_targets_agree_on_every_draw(text: str) -> None:
 
 def test_what_cancels_may_differ_by_as_much_as_rounding_moves_it() -> None:
     text = "g (float[N] x) => (float[N] y) <float c = {1}> { e = Exp(x) z = Add(e, c) y = Sub(z, c) }"
-    moved = """g (float[N] x) => (float[N] y) <float c = {1}, float d = {ERROR}> {
+    wrong = """g (float[N] x) => (float[N] y) <float c = {1}, float d = {ERROR}> {
         e = Exp(x) z = Add(e, c) w = Sub(z, c) y = Add(w, d)
     }"""
     # 1e-7 is the last place of what is subtracted, and a fiftieth of the result.
     x = np.full(50, -12, np.float32)
-    expect_same_answers(subject(text, moved.replace("ERROR", "1e-7")), {"x": x}, random())
+    expect_same_answers(subject(text, wrong.replace("ERROR", "1e-7")), {"x": x}, random())
     with pytest.raises(Disagreement):
-        expect_same_answers(subject(text, moved.replace("ERROR", "1e-4")), {"x": x}, random())
+        expect_same_answers(subject(text, wrong.replace("ERROR", "1e-4")), {"x": x}, random())
 
 
 def test_other_rounding_moves_each_float_and_nothing_else() -> None:
@@ -95,6 +96,27 @@ def test_other_rounding_moves_each_float_and_nothing_else() -> None:
         np.testing.assert_array_equal(j, -i)
         assert 0 < np.abs(y / np.exp(x) - 1).max() < 40 * np.finfo(np.float32).eps
     np.testing.assert_array_equal(x, np.linspace(-3, 3, 64, dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.complex64])
+def test_a_subnormal_number_is_moved_by_the_smallest_and_zero_stays(dtype: type) -> None:
+    least = smallest(np.dtype(dtype))
+    subnormal, zero = np.full(64, 2 * least, dtype), np.zeros(64, dtype)
+    draws = moved(subnormal, random())
+    assert draws.dtype == dtype
+    assert {float(value.real) for value in draws} == {least, 2 * least, 3 * least}
+    np.testing.assert_array_equal(moved(zero, random()), zero)
+
+
+def test_a_subnormal_query_meets_an_infinite_key_before_or_after_it_is_scaled() -> None:
+    text = """g (float[1, 1, N, 4] q, float[1, 1, M, 4] k, float[1, 1, M, 4] v) => (float[1, 1, N, 4] y) {
+        y = Attention<scale = 0.35>(q, k, v)
+    }"""
+    q, k = np.full((1, 1, 2, 4), 1e-45, np.float32), np.ones((1, 1, 3, 4), np.float32)
+    v = k.copy()
+    k[0, 0, 1] = -np.inf
+    header = '<ir_version: 11, opset_import: ["" : 23]> '
+    expect_same_answers(subject(text, header=header), {"q": q, "k": k, "v": v}, random())
 
 
 @pytest.mark.parametrize(
