@@ -59,11 +59,25 @@ def attention_in_f32(operands: Arrays, attributes: Attributes) -> tuple[np.ndarr
         return (result.astype(q.dtype),)
 
 
+def fourier_otherwise(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """As `fourier`, where a line with an infinity or NaN has finite bins for those that are not, and NaN for others.
+
+    Which of its bins are finite, infinite or undefined follows from the order in which a transform adds up.
+    """
+    x, roots = operands
+    (fast,) = MEANING["fourier"](operands, attributes)
+    (finite,) = MEANING["fourier"]([np.where(np.isfinite(x), x, 0).astype(x.dtype), roots], attributes)
+    is_undecided = ~np.isfinite(x[..., : roots.shape[0], :]).all(axis=(-2, -1), keepdims=True)
+    otherwise = np.where(np.isfinite(fast), np.nan, finite)
+    return (np.where(is_undecided, otherwise, fast).astype(fast.dtype),)
+
+
 MEANING = dict(MEANINGS)
 AS_GOOD: dict[str, Meaning] = {
     "dot": in_double(MEANING["dot"]),
     "convolution": in_double(convolution_inside),
     "attention": attention_in_f32,
+    "fourier": fourier_otherwise,
 }
 
 # A context in which the interpreter takes the meanings that are as good.

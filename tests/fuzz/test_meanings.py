@@ -9,7 +9,7 @@ import onnxc
 from onnxc.runtime.host.registry import MEANINGS
 from tests.frontend.model_texts import model
 from tests.fuzz.agree import Disagreement, Subject, expect_same_answers
-from tests.fuzz.meanings import as_good_meanings, convolution_inside
+from tests.fuzz.meanings import as_good_meanings, convolution_inside, fourier_otherwise
 from tests.support.arrays import assert_same
 
 inf, nan = np.inf, np.nan
@@ -68,6 +68,18 @@ def test_only_what_padding_decides_may_differ(change: str, is_same: bool) -> Non
     subject = Subject(datas[0], onnxc.compile(datas[0], "interpreter"), onnxc.compile(datas[1]), is_drawn=False)
     with nullcontext() if is_same else pytest.raises(Disagreement):
         expect_same_answers(subject, {"x": row(1, 2, 3)}, np.random.default_rng(3))
+
+
+@pytest.mark.parametrize("odd", [inf, -inf, nan])
+def test_a_transform_of_what_is_not_finite_is_undecided_and_others_are_not(odd: float) -> None:
+    angles = 2 * np.pi * np.arange(3) / 3
+    roots = np.stack([np.cos(angles), np.sin(angles)], -1)
+    x = np.array([[1, 2, 3, 4], [1, odd, 3, 4], [1, 2, 3, odd]], np.float32)[..., np.newaxis]
+    (fast,), (other,) = (meaning((x, roots), {}) for meaning in (MEANINGS["fourier"], fourier_otherwise))
+    assert (other.dtype, other.shape) == (np.float32, (3, 3, 2))
+    # Of the last line only the elements before the odd one are read.
+    assert_same(other[[0, 2]], fast[[0, 2]])
+    assert (np.isfinite(other[1]) != np.isfinite(fast[1])).all()
 
 
 @pytest.mark.parametrize("name", ["dot", "convolution"])
