@@ -119,6 +119,53 @@ def test_weights_as_the_second_operand() -> None:
     assert str(found(make).result.type) == "f32[N, 4, 3, 5]"
 
 
+# Axes that are merged behind the product
+
+
+def pixels(b: Builder, q: Value, k: Value, v: Value) -> Value:
+    """Each pixel of an image is a row."""
+    scores = b.mul(b.dot(q, k, "bijd,btd->bijt"), 0.5)
+    batch, height, width, length = scores.shape
+    return b.dot(b.softmax(b.reshape(scores, (batch, height * width, length)), 2), v, "bst,bte->bse")
+
+
+def batch_of_heads(b: Builder, q: Value, k: Value, v: Value) -> Value:
+    """Batch and heads become one axis of scores and values."""
+    scores, length = b.reshape(b.dot(q, k, "bhsd,bhtd->bhst"), (q.shape[0] * 4, 3, k.shape[2])), k.shape[2]
+    return b.dot(b.softmax(b.mul(scores, 0.5), 2), b.reshape(v, (q.shape[0] * 4, length, 5)), "bst,bte->bse")
+
+
+@pytest.mark.parametrize(
+    ("make", "types", "query"),
+    [
+        (pixels, (f32(N, 3, 4, 8), f32(N, M, 8), f32(N, M, 5)), "f32[N, 1, 12, 8]"),
+        (pixels, (f32(1, N, M, 8), f32(1, 7, 8), f32(1, 7, 5)), "f32[1, 1, M*N, 8]"),
+        (batch_of_heads, HEADS, "f32[4*N, 1, 3, 8]"),
+    ],
+)
+def test_axes_that_merge_behind_the_product(make: Make, types: Sequence[TensorType], query: str) -> None:
+    op = found(make, types)
+    assert str(op.operands[0].type) == query
+    assert op.float("scale") == 0.5
+
+
+def heads_as_rows(b: Builder, q: Value, k: Value, v: Value) -> Value:
+    """Rows of several heads, whose keys are not the same."""
+    scores = b.reshape(b.dot(q, k, "bhsd,bhtd->bhst"), (q.shape[0], 12, k.shape[2]))
+    return b.dot(b.softmax(scores, 2), b.slice_axis(v, 1, 0, 1), "bst,bhte->bse")
+
+
+def columns_as_rows(b: Builder, q: Value, k: Value, v: Value) -> Value:
+    """Other axes than those of the product."""
+    scores = b.reshape(b.dot(q, k, "bhsd,bhtd->bhst"), (q.shape[0], 4, k.shape[2], 3))
+    return b.dot(b.softmax(scores, 3), b.slice_axis(q, 3, 0, 5), "bhts,bhse->bhte")
+
+
+@pytest.mark.parametrize("make", [heads_as_rows, columns_as_rows])
+def test_axes_that_do_more_than_merge_stay(make: Make) -> None:
+    assert count(recognized(recognize_attention, HEADS, make, odd=False), "attention") == 0
+
+
 # Groups of heads
 
 

@@ -6,8 +6,9 @@ from math import inf, isnan
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Bounds, Dim, at_least
+from onnxc.compiler.ir.dims import Bounds, Dim, at_least, product
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter
 from onnxc.compiler.passes.analysis.counters import Counter, counter_of
 from onnxc.compiler.passes.analysis.matching import constant_of, is_splat, made_by, splat_of, unbroadcast
@@ -56,12 +57,54 @@ def scores_of(weights: Value, build: Rewriter) -> Scores | Refusal | None:
     value, masks = walk.masks(softmax.operands[0], softmax.int("axis"))
     value, softcap = walk.softcap(value)
     value, scale = walk.scaled(value)
+    merged, value = value, walk.merged(value)
+    if scale == 1 and not softcap:
+        value, softcap = walk.softcap(value)
+    value, inner = walk.scaled(value)
+    scale *= inner
     product = made_by(value, "dot")
+    if product is not None and merged.shape != value.shape:
+        product = _with_merged_axes(product, merged.shape, build)
     if product is None:
         return None
     if walk.reason or build.uses(value) > 1 or build.uses(softmax.result) > (3 if guarded else 1):
         return Refusal(walk.reason or "the scores or their softmax are used elsewhere, too")
     return Scores(product, softmax.int("axis"), scale * (softcap or 1), softcap, tuple(masks), guarded)
+
+
+def _with_merged_axes(inner: Op, shape: Sequence[Dim], build: Rewriter) -> Op | None:
+    """The dot whose result has axes of `inner` merged, by merging those of its operands; None where that cannot be."""
+    *terms, letters = parse_equation(inner.text("equation"))
+    runs = _merged_runs(letters, inner.result.shape, shape)
+    if runs is None or any(run not in term and set(run) & set(term) for run in runs for term in terms):
+        return None
+    a, b = (_merged(operand, term, runs, build) for operand, term in zip(inner.operands, terms, strict=True))
+    for run in runs:
+        terms = [term.replace(run, run[0]) for term in terms]
+    equation = f"{terms[0]},{terms[1]}->{''.join(run[0] for run in runs)}"
+    return build.dot(a, b, equation, inner.dtype()).op
+
+
+def _merged_runs(letters: str, shape: Sequence[Dim], merged: Sequence[Dim]) -> list[str] | None:
+    """The neighbouring letters that become each axis of `merged`; None where axes do more than merge."""
+    runs, first = [], 0
+    for size in merged:
+        end = next((end for end in range(first + 1, len(shape) + 1) if product(shape[first:end]) == size), None)
+        if end is None:
+            return None
+        runs.append(letters[first:end])
+        first = end
+    return runs if first == len(shape) else None
+
+
+def _merged(operand: Value, term: str, runs: Sequence[str], build: Rewriter) -> Value:
+    """The operand with one axis for each of the runs that it has."""
+    sizes: dict[str, Dim] = dict(zip(term, operand.shape, strict=True))
+    for run in runs:
+        if run in term:
+            sizes[run[0]] = product(sizes[letter] for letter in run)
+            term = term.replace(run, run[0])
+    return build.with_shape(operand, [sizes[letter] for letter in term])
 
 
 def _softmax_of(weights: Value, build: Rewriter) -> tuple[Op | None, bool]:
@@ -122,6 +165,11 @@ class _Chain:
         spread = self.build.broadcast(mask, axes, condition.shape)
         return Mask(spread, cautious=low > ABSORBS)
 
+    def merged(self, value: Value) -> Value:
+        """What `value` is a reshape of, as of scores whose rows are the pixels of an image."""
+        op = self._step(value, "reshape")
+        return value if op is None else op.operands[0]
+
     def softcap(self, value: Value) -> tuple[Value, float]:
         """c of c * tanh(score / c), or 0; what is left is the argument of the tanh."""
         op = made_by(value, "mul")
@@ -149,7 +197,7 @@ class _Chain:
 def _leads_to_product(value: Value) -> bool:
     """Whether a dot stands above `value` with only the steps of scores between."""
     for _ in range(8):
-        op = made_by(value, "dot", "add", "mul", "div", "tanh", "select")
+        op = made_by(value, "dot", "add", "mul", "div", "tanh", "select", "reshape")
         if op is None or op.name == "dot":
             return op is not None
         if op.name in ("add", "select"):
