@@ -9,8 +9,8 @@ import onnxc
 from onnxc.runtime.host.registry import MEANINGS
 from tests.frontend.model_texts import model
 from tests.fuzz.agree import Disagreement, Subject, expect_same_answers
-from tests.fuzz.meanings import as_good_meanings, convolution_inside, fourier_otherwise
-from tests.support.arrays import assert_same
+from tests.fuzz.meanings import as_good_meanings, convolution_inside, fourier_otherwise, gelu_that_cancels
+from tests.support.arrays import assert_close, assert_same
 
 inf, nan = np.inf, np.nan
 ATTRIBUTES = {
@@ -80,6 +80,16 @@ def test_a_transform_of_what_is_not_finite_is_undecided_and_others_are_not(odd: 
     # Of the last line only the elements before the odd one are read.
     assert_same(other[[0, 2]], fast[[0, 2]])
     assert (np.isfinite(other[1]) != np.isfinite(fast[1])).all()
+
+
+@pytest.mark.parametrize("form", ["none", "tanh"])
+def test_a_gelu_may_be_zero_where_one_and_its_curve_cancel(form: str) -> None:
+    x = row(-8, -5.75, -3, -0.0, 0, 1, 3, inf, -inf, nan)
+    (accurate,), (other,) = (meaning((x,), {"approximate": form}) for meaning in (MEANINGS["gelu"], gelu_that_cancels))
+    assert other.dtype == np.float32
+    assert_close(other, accurate, terms=4, magnitude=8)
+    assert other[0, 0, 1] == 0 != accurate[0, 0, 1]
+    assert_same(np.signbit(other[0, 0, 3:5]), np.array([True, False]))
 
 
 @pytest.mark.parametrize("name", ["dot", "convolution"])
