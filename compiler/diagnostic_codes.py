@@ -373,7 +373,7 @@ LIMITS: Rows = {
     "size-too-complex": ("a size is computed from others in too long a formula", "compiler/ir/dims.py"),
     "sparse-tensor-too-large": ("a sparse tensor made dense is too large", "limits, dense_bytes"),
     "tensor-rank": ("a stored tensor has too many axes", "limits, tensor_rank; NumPy"),
-    "too-many-axes": ("a declared tensor has too many axes", "limits, tensor_rank; NumPy"),
+    "too-many-axes": ("a tensor has too many axes", "limits, tensor_rank; NumPy"),
     "too-many-elements": ("a declared tensor has too many elements", "limits, tensor_elements"),
     "too-many-functions": ("the model has too many functions", "limits, functions"),
     "unknown-limit": ("there is no limit of that name", "compiler/limits.py"),

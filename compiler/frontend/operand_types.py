@@ -13,6 +13,7 @@ from onnxc.compiler.frontend.schemas import Formal
 from onnxc.compiler.ir.dims import at_least
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.compiler.limits import limits_in_force
 
 BEYOND_ALL = 1 << 63
 """More elements than an int64 counts."""
@@ -80,10 +81,15 @@ def result_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Di
 
 
 def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diagnostic]:
-    """Results that have more elements than an int64 counts, whatever the call: no memory holds them."""
+    """Results that no call can make: of too many axes, or of more elements than an int64 counts."""
     findings: list[Diagnostic] = []
+    most = limits_in_force().tensor_rank
     for position, result in enumerate(results):
         if result is None or not isinstance(result.type, TensorType) or result.type.shape is None:
+            continue
+        if result.rank > most:
+            message = f"output {position} has {result.rank} axes; the limit is {most}"
+            findings.append(error("too-many-axes", message, node.location, (), "limits, tensor_rank"))
             continue
         if any(at_least(0, size) for size in result.shape):
             continue
