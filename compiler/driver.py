@@ -55,14 +55,16 @@ Noun = LoadedModel | CheckedModel | Module | KernelPlan | OfSegments | Artifact
 STAGES = ("read", "check", "lower", "optimize", "plan", "emit")
 
 
-def compile_model(source: ModelSource, options: CompileOptions) -> Artifact:
+def compile_model(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
     """The artifact of a model."""
     *_, (_, artifact) = run_stages(source, options)
     assert isinstance(artifact, Artifact), artifact
     return artifact
 
 
-def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None = None) -> Iterator[tuple[str, Noun]]:
+def run_stages(
+    source: ModelSource | LoadedModel, options: CompileOptions, end: BackEnd | None = None
+) -> Iterator[tuple[str, Noun]]:
     """The name of each stage with the noun it has made; a stage runs when its noun is asked for.
 
     end: another back end than the one for the options.

@@ -159,11 +159,10 @@ def _compiled(model: "ModelSource", options: "CompileOptions") -> "Executable":
     executable: Executable
     if options.target.kind == "interpreter":
         executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, options)
-    elif options.config is not None:
-        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, options)
     else:
-        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, options)
-        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, options.threads)
+        compiled_artifact = importlib.import_module("onnxc.compiler.artifact_cache.cached_artifact").compiled_artifact
+        make_compiled = importlib.import_module("onnxc.runtime.load").make_compiled
+        executable = make_compiled(compiled_artifact(model, options), options.threads)
     return executable
 
 

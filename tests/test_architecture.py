@@ -55,6 +55,7 @@ ALLOWED = {
         "onnxc.compiler.ir",
         "onnxc.compiler.diagnostics",
         "onnxc.compiler.limits",
+        "onnxc.compiler.model_warnings",
         "onnxc.runtime.errors",
         "onnxc.runtime.files.plain_files",
         "onnxc.runtime.random_state",

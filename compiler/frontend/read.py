@@ -71,18 +71,22 @@ class LoadedModel:
 
 
 def read_model(
-    source: str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize,
+    source: "str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize | LoadedModel",
     *,
     opset: int | None = None,
     allow_links: bool = False,
 ) -> LoadedModel:
     """The model that `source` is, or is the path of; the ending of a path tells a text form (`text_forms/forms.py`).
 
+    One that was read already, with these options, stays as it is.
+
     opset: the version of ai.onnx where the model imports none. allow_links: for its external data.
 
     Raises InputError where the path leads to no plain file, MissingFileError where to none; ModelError where the bytes
     are not a model.
     """
+    if isinstance(source, LoadedModel):
+        return source
     data, folder = _open(source)
     if not len(data):
         raise _error("empty-model", f"{_named(source)} is empty")

@@ -60,6 +60,11 @@ class ExternalFiles:
             )
         return data[offset : offset + length]
 
+    def content(self, entries: Mapping[str, str]) -> tuple[PurePosixPath, memoryview]:
+        """The file that the external_data entries of a tensor name, and all its bytes; TensorError if there is none."""
+        location = _location(entries)
+        return location, self._map(location)
+
     def _stored(self, location: PurePosixPath, data: memoryview, wanted: WantedTensor) -> memoryview:
         """The bytes of the tensor of that name in a safetensors file, whose bytes are `data`."""
         if location not in self._headers:
