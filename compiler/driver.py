@@ -29,7 +29,6 @@ from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 
 __all__ = [
-    "STAGES",
     "Noun",
     "OfSegments",
     "compile_checked",
@@ -51,8 +50,6 @@ class OfSegments:
 
 
 Noun = LoadedModel | CheckedModel | Module | KernelPlan | OfSegments | Artifact
-
-STAGES = ("read", "check", "lower", "optimize", "plan", "emit")
 
 
 def compile_model(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
