@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 from onnxc.compiler.artifact_cache.compiler_identity import compiler_identity
+from onnxc.compiler.artifact_cache.known_digests import KnownDigests
 from onnxc.compiler.artifact_cache.model_identity import model_identity
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperators, OnnxFunction
 from onnxc.compiler.frontend.read import LoadedModel
@@ -22,8 +23,10 @@ def artifact_key(loaded: LoadedModel, options: CompileOptions, kind: str, most_b
     kind: what is made of the model, for it may be several things with the same options.
     """
     target, operators = _known_target(options.target), _operators(options.operators)
-    model = None if target is None or operators is None else model_identity(loaded, most_bytes)
-    if target is None or model is None:
+    if target is None or operators is None:
+        return None
+    model = model_identity(loaded, KnownDigests(options.cache).digest, most_bytes)
+    if model is None:
         return None
     # Their texts have all that options hold, a new one too, but for what operators do.
     options = replace(options, target=target, operators=NO_OPERATORS, threads=None, cache=None)

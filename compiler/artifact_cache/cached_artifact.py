@@ -8,6 +8,7 @@ from typing import Literal
 
 from onnxc.compiler.artifact_cache.artifact_folder import MOST_BYTES, ArtifactFolder
 from onnxc.compiler.artifact_cache.artifact_key import artifact_key
+from onnxc.compiler.artifact_cache.known_digests import KnownDigests
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.model_warnings import give_again, noted_warnings
 from onnxc.compiler.options import CompileOptions, ModelSource
@@ -43,7 +44,8 @@ def cached_artifact(
     Warnings are given again for an artifact from the cache. Raises what compiling raises.
     """
     compile_model = compile_model or _COMPILERS[kind]
-    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    digest = KnownDigests(options.cache).digest
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links, digest=digest)
     key = None if options.cache is None else artifact_key(loaded, options, kind, MOST_BYTES)
     if options.cache is None or key is None:
         return _with_warnings(compile_model, loaded, options)

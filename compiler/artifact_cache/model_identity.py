@@ -1,8 +1,8 @@
 """Which model it is: its bytes, and those of the files that it names."""
 
-import hashlib
 import json
 
+from onnxc.compiler.frontend.content_digest import ContentDigest
 from onnxc.compiler.frontend.external.all_tensors import all_tensors
 from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
@@ -12,23 +12,20 @@ from onnxc.compiler.frontend.tensor_error import TensorError
 __all__ = ["model_identity"]
 
 
-def model_identity(loaded: LoadedModel, most_bytes: int) -> str | None:
-    """A digest of all bytes that the model is made of.
+def model_identity(loaded: LoadedModel, digest: ContentDigest, most_bytes: int) -> str | None:
+    """A text with the digests of all bytes that the model is made of; paths but those in the model do not matter.
 
     None where a file of its external data cannot be read, or the model takes more than `most_bytes`: then nothing more
     of it is read.
-
-    Times, sizes and inodes would tell sooner that files are the same, but not for certain: some file systems count
-    whole seconds, and what copies a folder or restores a backup sets the times.
     """
     files = ExternalFiles(loaded.folder, allow_links=loaded.allow_links)
     try:
-        contents = dict(map(files.content, _external_data(loaded)))
+        contents = {location: (data, status) for location, data, status in map(files.content, _external_data(loaded))}
     except TensorError:
         return None
-    if len(loaded.data) + sum(map(len, contents.values())) > most_bytes:
+    if len(loaded.data) + sum(len(data) for data, _ in contents.values()) > most_bytes:
         return None
-    digests = {str(location): hashlib.sha256(data).hexdigest() for location, data in contents.items()}
+    digests = {str(location): digest(data, status) for location, (data, status) in contents.items()}
     return json.dumps([loaded.digest, digests], sort_keys=True)
 
 
