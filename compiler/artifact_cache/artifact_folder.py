@@ -40,7 +40,7 @@ class ArtifactFolder:
             artifact = read_whole_artifact(self._files.path(key))
         except MissingFileError:
             return None
-        except OnnxcError:
+        except (OnnxcError, OSError):
             self._files.remove(key)
             return None
         self._files.touch(key)

@@ -56,7 +56,11 @@ def cached_artifact(
         return kept
     started = time.perf_counter()
     artifact = _with_warnings(compile_model, loaded, options)
-    return folder.store(key, artifact) if time.perf_counter() - started >= LEAST_SECONDS else artifact
+    if time.perf_counter() - started < LEAST_SECONDS:
+        return artifact
+    # Files of external data may have been replaced meanwhile, before the compiler opened them.
+    is_unchanged = artifact_key(loaded, options, kind, MOST_BYTES) == key
+    return folder.store(key, artifact) if is_unchanged else artifact
 
 
 def _with_warnings(compile_model: CompileModel, loaded: LoadedModel, options: CompileOptions) -> Artifact:

@@ -136,6 +136,20 @@ def test_a_weight_in_another_file_is_seen_when_it_changes(tmp_path: Path, compil
     assert len(compiled) == 2
 
 
+def test_what_changes_while_it_is_compiled_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(source: object, options: object) -> object:
+        np.full(4, 3, np.float32).tofile(tmp_path / "w")
+        return compile_model(source, options)  # type: ignore[arg-type]
+
+    text = f'{HEADER} m (float[N, 4] x) => (float[N, 4] y) <float[4] w = ["location": "w"]> {{ y = Mul (x, w) }}'
+    (tmp_path / "m.onnx").write_bytes(model_from_text(text).SerializeToString())
+    np.full(4, 2, np.float32).tofile(tmp_path / "w")
+    monkeypatch.setattr(driver, "compile_model", late)
+    exe = onnxc.compile(tmp_path / "m.onnx", cache=tmp_path / "cache")
+    np.testing.assert_array_equal(exe(X), X * np.float32(3))
+    assert not kept(tmp_path / "cache")
+
+
 def test_warnings_are_given_again(tmp_path: Path, compiled: list[str]) -> None:
     texts = []
     for _ in range(2):
