@@ -11,7 +11,7 @@ from onnxc.compiler.driver import compile_model, optimize, with_provenance
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
-from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.ir.module import Function
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims
@@ -20,26 +20,20 @@ from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.decoding.description import Description
-from onnxc.runtime.decoding.load_decoder import make_decoder, with_decoder
+from onnxc.runtime.decoding.load_decoder import with_decoder
 from onnxc.runtime.errors import InputError, UnsupportedError
 
-__all__ = ["compile_decoder", "decoder_artifact", "plan_decoder"]
+__all__ = ["decoder_artifact", "plan_decoder"]
 
 SAMPLER = "sampler.onnxtxt"
 
 
-def compile_decoder(source: ModelSource, options: CompileOptions, max_length: int | None) -> Decoder:
-    """The decoder of a model whose outputs continue inputs.
+def decoder_artifact(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
+    """The artifact of a decoder: its program, what its inputs are for, and the sampler.
 
     Raises ModelError, UnsupportedError, InputError.
     """
-    return make_decoder(decoder_artifact(source, options), options.threads, max_length)
-
-
-def decoder_artifact(source: ModelSource, options: CompileOptions) -> Artifact:
-    """The artifact of a decoder: its program, what its inputs are for, and the sampler."""
     end, checked = back_end(_for_cpu(options)), _checked(source, options)
     plan, description = _planned(checked, options, end)
     with limited_to(options.limits):
@@ -59,7 +53,7 @@ def _for_cpu(options: CompileOptions) -> CompileOptions:
     return options
 
 
-def _checked(source: ModelSource, options: CompileOptions) -> CheckedModel:
+def _checked(source: ModelSource | LoadedModel, options: CompileOptions) -> CheckedModel:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)

@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.devices.node_shardings import NodeShardings, choose
 from onnxc.compiler.frontend.devices.stages import with_stages
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
-from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.held_shares import held_shares, share_bytes
 from onnxc.compiler.ignored_configurations import warn_of_undivided
 from onnxc.compiler.ir.dims import render
@@ -33,25 +33,23 @@ from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.devices.division import divide_weights
 from onnxc.runtime.devices.local_outputs import LocalOutput
 from onnxc.runtime.errors import UnsupportedError
-from onnxc.runtime.executable import Executable
-from onnxc.runtime.load import make_compiled
 from onnxc.runtime.program import JsonValue, Program
 
-__all__ = ["compile_for_devices", "device_passes", "run_divided_stages"]
+__all__ = ["device_passes", "divide_model", "run_divided_stages"]
 
 
-def compile_for_devices(source: ModelSource, options: CompileOptions) -> Executable:
-    """The model on the devices of the configuration that the options name.
+def divide_model(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
+    """The artifact of the model on the devices of the configuration that the options name.
 
     Raises InputError where the model has no such configuration, UnsupportedError for what cannot be executed yet.
     """
     *_, (_, artifact) = run_divided_stages(source, options)
     assert isinstance(artifact, Artifact), artifact
-    return make_compiled(artifact, options.threads)
+    return artifact
 
 
 def run_divided_stages(
-    source: ModelSource, options: CompileOptions, end: BackEnd | None = None
+    source: ModelSource | LoadedModel, options: CompileOptions, end: BackEnd | None = None
 ) -> Iterator[tuple[str, Noun]]:
     """As `run_stages` of compiler/driver.py: lowering gives the whole, optimization the program of each device.
 
@@ -81,7 +79,7 @@ class _Whole:
     module: Module
 
 
-def _run_whole(source: ModelSource, options: CompileOptions) -> Generator[tuple[str, Noun], None, _Whole]:
+def _run_whole(source: ModelSource | LoadedModel, options: CompileOptions) -> Generator[tuple[str, Noun], None, _Whole]:
     assert options.config is not None, options
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded

@@ -29,7 +29,6 @@ from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 
 __all__ = [
-    "STAGES",
     "Noun",
     "OfSegments",
     "compile_checked",
@@ -52,17 +51,17 @@ class OfSegments:
 
 Noun = LoadedModel | CheckedModel | Module | KernelPlan | OfSegments | Artifact
 
-STAGES = ("read", "check", "lower", "optimize", "plan", "emit")
 
-
-def compile_model(source: ModelSource, options: CompileOptions) -> Artifact:
+def compile_model(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
     """The artifact of a model."""
     *_, (_, artifact) = run_stages(source, options)
     assert isinstance(artifact, Artifact), artifact
     return artifact
 
 
-def run_stages(source: ModelSource, options: CompileOptions, end: BackEnd | None = None) -> Iterator[tuple[str, Noun]]:
+def run_stages(
+    source: ModelSource | LoadedModel, options: CompileOptions, end: BackEnd | None = None
+) -> Iterator[tuple[str, Noun]]:
     """The name of each stage with the noun it has made; a stage runs when its noun is asked for.
 
     end: another back end than the one for the options.

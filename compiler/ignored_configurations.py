@@ -1,12 +1,11 @@
 """What devices are to do and a compilation ignores, as it may: warnings say so."""
 
-import warnings
 from collections.abc import Iterable
 
 from onnxc.compiler.diagnostics import warning
 from onnxc.compiler.frontend.graph import CheckedModel, all_nodes
 from onnxc.compiler.ir.module import Op
-from onnxc.runtime.errors import ModelWarning
+from onnxc.compiler.model_warnings import warn_of
 
 __all__ = ["warn_of_ignored_configurations", "warn_of_undivided"]
 
@@ -18,8 +17,7 @@ def warn_of_ignored_configurations(model: CheckedModel) -> tuple[str, ...]:
     if ignored:
         listed = ", ".join(map(repr, ignored))
         message = f"the model is divided over devices by its configuration {listed}, which is ignored without config="
-        finding = warning("ignored-configuration", message, rule="ONNX IR, multi-device configuration")
-        warnings.warn(str(finding), ModelWarning, stacklevel=2)
+        warn_of([warning("ignored-configuration", message, rule="ONNX IR, multi-device configuration")])
     return ignored
 
 
@@ -27,5 +25,4 @@ def warn_of_undivided(ops: Iterable[Op]) -> None:
     """A ModelWarning for each branch or loop that every device computes whole, whatever its nodes say."""
     for op in ops:
         message = "what its bodies say of devices is ignored: shapes in them are not those outside"
-        finding = warning("ignored-sharding", message, op.location, rule="ONNX IR, multi-device configuration")
-        warnings.warn(str(finding), ModelWarning, stacklevel=2)
+        warn_of([warning("ignored-sharding", message, op.location, rule="ONNX IR, multi-device configuration")])

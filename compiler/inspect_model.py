@@ -1,7 +1,6 @@
 """A model without compiling it: every finding about it, the types of its values, functions expanded, a file of it."""
 
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
@@ -21,8 +20,9 @@ from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.model_versions import convert_loaded
+from onnxc.compiler.model_warnings import warn_of
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
-from onnxc.runtime.errors import InputError, ModelError, ModelWarning, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 from onnxc.runtime.files.plain_files import AnyPath
 
 __all__ = ["Inspection", "declare_types", "expand_functions", "find_all", "find_types", "inspect_loaded", "write_model"]
@@ -120,13 +120,8 @@ def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel
     checked = check_model(loaded, limits=options.limits, operators=options.operators)
     expect_known_dims(checked, options.inputs)
     types = infer_types(checked, options.inputs)
-    _warn(types.unknown)
+    warn_of(types.unknown)
     return loaded, checked, types
-
-
-def _warn(findings: Iterable[Diagnostic]) -> None:
-    for finding in findings:
-        warnings.warn(str(finding), ModelWarning, stacklevel=2)
 
 
 def expand_functions(
@@ -140,7 +135,7 @@ def expand_functions(
     within = make_limits(limits)
     loaded = read_model(source, opset=opset, allow_links=allow_links)
     checked = check_model(loaded, limits=within)
-    _warn(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
+    warn_of(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
     try:
         return inline_functions(loaded.proto, functions)
     except UnsupportedError as conflict:

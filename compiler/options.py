@@ -55,9 +55,9 @@ class _Index(Protocol):
 class CompileOptions:
     """Checked options of one compilation.
 
-    threads: for the calls, None for as many as the process may use. cache: the folder of machine code, None for
-    none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for symbols the
-    sizes that get kernels of their own. operators: those that the caller brings or has registered.
+    threads: for the calls, None for as many as the process may use. cache: the folder of artifacts and machine code,
+    None for none. limits: how far the model may go. precision: what f32 is stored and multiplied in. specialize: for
+    symbols the sizes that get kernels of their own. operators: those that the caller brings or has registered.
     allow_links: whether external data may be linked. config: the device configuration whose shardings are executed;
     devices: how many there must be in it, None for any number. microbatches: into how many parts calls of its pipeline
     stages go, None for as many as there are stages where that can be. opset: of the standard's

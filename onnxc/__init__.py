@@ -113,9 +113,9 @@ def compile(
     four threads of this process, "cuda:4" for its first four GPUs, as many as the configuration has; None means those
     of the target. What is saved for "cpu:4" may be loaded in processes, too (docs/multi_device.md).
     threads: how many a call may use; None means all that this process may use.
-    cache: the folder in which machine code is kept, of kernels for GPUs and functions for processors, so that a model
-    that is compiled again compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or ~/.cache;
-    False keeps nothing. Whoever may write to the folder decides what runs.
+    cache: the folder in which artifacts are kept whole, so that a model that is compiled again is loaded, and machine
+    code, so that a similar one compiles in less time. None means $ONNXC_CACHE, else onnxc in $XDG_CACHE_HOME or
+    ~/.cache; False keeps nothing. Whoever may write to the folder decides what runs (docs/caching.md).
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
     strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
     the value has the shape that its node gives.
@@ -159,11 +159,10 @@ def _compiled(model: "ModelSource", options: "CompileOptions") -> "Executable":
     executable: Executable
     if options.target.kind == "interpreter":
         executable = importlib.import_module("onnxc.compiler.interpreted").interpret_model(model, options)
-    elif options.config is not None:
-        executable = importlib.import_module("onnxc.compiler.compile_for_devices").compile_for_devices(model, options)
     else:
-        artifact = importlib.import_module("onnxc.compiler.driver").compile_model(model, options)
-        executable = importlib.import_module("onnxc.runtime.load").make_compiled(artifact, options.threads)
+        compiled_artifact = importlib.import_module("onnxc.compiler.artifact_cache.cached_artifact").compiled_artifact
+        make_compiled = importlib.import_module("onnxc.runtime.load").make_compiled
+        executable = make_compiled(compiled_artifact(model, options), options.threads)
     return executable
 
 

@@ -48,8 +48,9 @@ def compile_decoder(
         allow_links=allow_links,
         opset=opset,
     )
-    compile_source = importlib.import_module("onnxc.compiler.compile_decoder").compile_decoder
-    decoder: Decoder = compile_source(model, options, max_length)
+    compiled_artifact = importlib.import_module("onnxc.compiler.artifact_cache.cached_artifact").compiled_artifact
+    make_decoder = importlib.import_module("onnxc.runtime.decoding.load_decoder").make_decoder
+    decoder: Decoder = make_decoder(compiled_artifact(model, options, "decoder"), options.threads, max_length)
     return decoder
 
 

@@ -52,6 +52,7 @@ __all__ = [
     "program_engine",
     "read_artifact",
     "read_bytes",
+    "read_whole_artifact",
     "signature_of",
     "verify_artifact",
 ]
@@ -233,8 +234,19 @@ def read_artifact(path: str | os.PathLike[str], weights: WeightsMode = "mapped")
     if weights not in ("mapped", "resident"):
         raise InputError(f'weights is {weights!r}, expected "mapped" or "resident"', code="weights-mode")
     with _open_archive(path) as archive:
-        file = SavedFile(os.path.realpath(archive.name), stated_digest(archive.file))
-        return replace(_read(archive, weights), file=file)
+        return _read_file(archive, weights)
+
+
+def read_whole_artifact(path: str | os.PathLike[str]) -> Artifact:
+    """The artifact in a file whose every member is what was written: all of them are read, weights included.
+
+    Raises as `read_artifact`.
+    """
+    with _open_archive(path) as archive:
+        damaged = archive.damaged_members()
+        if damaged:
+            raise archive.malformed("; ".join(damaged))
+        return _read_file(archive, "mapped")
 
 
 def read_bytes(data: bytes, weights: WeightsMode) -> Artifact:
@@ -257,6 +269,12 @@ def verify_artifact(path: str | os.PathLike[str]) -> str:
             raise archive.malformed("; ".join(problems))
         _read(archive, "mapped")
         return stated_digest(archive.file)
+
+
+def _read_file(archive: Archive, weights: WeightsMode) -> Artifact:
+    """The artifact, which knows its file."""
+    file = SavedFile(os.path.realpath(archive.name), stated_digest(archive.file))
+    return replace(_read(archive, weights), file=file)
 
 
 def _open_archive(path: str | os.PathLike[str]) -> Archive:

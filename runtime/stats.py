@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Stats:
     """Counts since the executable was made.
 
-    compilations: 1 if it was compiled here, 0 if it was loaded; a call never adds one. launches: native calls.
-    arena_bytes: held for the values inside of calls, by all threads together.
+    compilations: 1 if it was made by `onnxc.compile`, from its cache too, 0 if it was loaded; a call never adds one.
+    launches: native calls. arena_bytes: held for the values inside of calls, by all threads together.
     """
 
     compilations: int = 0

@@ -22,7 +22,12 @@ ALLOWED = {
     "onnxc": ("onnxc",),
     # The server calls the compiler in other processes only.
     "onnxc.serving": ("onnxc.serving", "onnxc.runtime"),
-    "onnxc.serving.compile_apart": ("onnxc", "onnxc.runtime"),
+    "onnxc.serving.compile_worker": (
+        "onnxc.serving.compile_apart",
+        "onnxc.compiler.artifact_cache",
+        "onnxc.compiler.options",
+        "onnxc.runtime",
+    ),
     "onnxc.serving.descriptions": ("onnxc", "onnxc.serving", "onnxc.runtime"),
     "onnxc.runtime": ("onnxc.runtime",),
     "onnxc.runtime.host": ("onnxc.runtime.host", "onnxc.runtime.errors", "onnxc.runtime.sparse_tensor"),
@@ -55,6 +60,7 @@ ALLOWED = {
         "onnxc.compiler.ir",
         "onnxc.compiler.diagnostics",
         "onnxc.compiler.limits",
+        "onnxc.compiler.model_warnings",
         "onnxc.runtime.errors",
         "onnxc.runtime.files.plain_files",
         "onnxc.runtime.random_state",

@@ -4,7 +4,6 @@ What the bytes mean is the checker's to judge; this page knows only how to get a
 they stay where they are, in the bytes or in the mapped file. A text is parsed first, and its message serialized.
 """
 
-import hashlib
 import mmap
 import os
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from google.protobuf.message import DecodeError, EncodeError
 
 from onnxc.compiler.diagnostics import error, model_error
+from onnxc.compiler.frontend.content_digest import ContentDigest, content_digest
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, OperatorSetIdProto
 from onnxc.compiler.frontend.text_forms.forms import form_of_path, parse_text
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
@@ -71,24 +71,30 @@ class LoadedModel:
 
 
 def read_model(
-    source: str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize,
+    source: "str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize | LoadedModel",
     *,
     opset: int | None = None,
     allow_links: bool = False,
+    digest: ContentDigest = content_digest,
 ) -> LoadedModel:
     """The model that `source` is, or is the path of; the ending of a path tells a text form (`text_forms/forms.py`).
 
+    One that was read already, with these options, stays as it is.
+
     opset: the version of ai.onnx where the model imports none. allow_links: for its external data.
+    digest: how the digest of its bytes is computed, or known.
 
     Raises InputError where the path leads to no plain file, MissingFileError where to none; ModelError where the bytes
     are not a model.
     """
-    data, folder = _open(source)
+    if isinstance(source, LoadedModel):
+        return source
+    data, folder, status = _open(source)
     if not len(data):
         raise _error("empty-model", f"{_named(source)} is empty")
     form = form_of_path(_path_of(source))
     if form is not None:
-        data = _serialized(parse_text(data, form))
+        data, status = _serialized(parse_text(data, form)), None
     outline, lifted = _outline(data, source)
     if not outline.HasField("graph") and not outline.HasField("ir_version"):
         raise _not_a_model(data, source, "it has neither a graph nor an IR version")
@@ -98,7 +104,8 @@ def read_model(
             bytes(data) + ModelProto(opset_import=[OperatorSetIdProto(version=opset)]).SerializeToString()
         )
         outline, lifted = _outline(data, source)
-    return LoadedModel(data, outline, lifted, folder, hashlib.sha256(data).hexdigest(), allow_links)
+        status = None
+    return LoadedModel(data, outline, lifted, folder, digest(data, status), allow_links)
 
 
 def _lacks_opset(model: ModelProto, opset: int) -> bool:
@@ -115,7 +122,7 @@ def _lacks_opset(model: ModelProto, opset: int) -> bool:
 def wrap_model(model: ModelProto, folder: Path | None, *, allow_links: bool = False) -> LoadedModel:
     """A model that is in memory already, with its external data in `folder`."""
     data = _serialized(model)
-    return LoadedModel(data, model, {}, folder, hashlib.sha256(data).hexdigest(), allow_links)
+    return LoadedModel(data, model, {}, folder, content_digest(data, None), allow_links)
 
 
 def rewritten(loaded: LoadedModel, model: ModelProto) -> LoadedModel:
@@ -124,14 +131,15 @@ def rewritten(loaded: LoadedModel, model: ModelProto) -> LoadedModel:
     return replace(made, reads_data=loaded.reads_data)
 
 
-def _open(source: object) -> tuple[memoryview, Path | None]:
-    """The bytes of a source, and the folder of its external data."""
+def _open(source: object) -> tuple[memoryview, Path | None, os.stat_result | None]:
+    """The bytes of a source, the folder of its external data, and what the file system says of its file."""
     if isinstance(source, str | os.PathLike):
-        return _read_file(source), Path(os.fsdecode(source)).absolute().parent
+        data, status = _read_file(source)
+        return data, Path(os.fsdecode(source)).absolute().parent, status
     if isinstance(source, bytes | bytearray | memoryview):
-        return memoryview(source).cast("B"), None
+        return memoryview(source).cast("B"), None, None
     if isinstance(source, SupportsSerialize):
-        return _serialized(source), None
+        return _serialized(source), None, None
     read = getattr(source, "read", None)
     if read is None:
         kind = type(source).__name__
@@ -139,7 +147,7 @@ def _open(source: object) -> tuple[memoryview, Path | None]:
     data, path = read(), _path_of(source)
     if not isinstance(data, bytes):
         raise _error("text-file", 'the model file is open as text: open it with mode "rb"')
-    return memoryview(data), Path(path).absolute().parent if path else None
+    return memoryview(data), Path(path).absolute().parent if path else None, None
 
 
 def _path_of(source: object) -> str:
@@ -148,12 +156,13 @@ def _path_of(source: object) -> str:
     return os.fsdecode(path) if isinstance(path, str | os.PathLike) else ""
 
 
-def _read_file(path: AnyPath) -> memoryview:
+def _read_file(path: AnyPath) -> tuple[memoryview, os.stat_result]:
     with open_plain_file(path, what="the model") as file:
         try:
-            if os.fstat(file.fileno()).st_size >= MAP_BYTES:
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            return memoryview(file.read())
+            status = os.fstat(file.fileno())
+            if status.st_size >= MAP_BYTES:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), status
+            return memoryview(file.read()), status
         except OSError as problem:
             raise InputError(f"{_named(path)} cannot be read: {problem}", code="unreadable-file") from problem
 

@@ -1,13 +1,14 @@
 """`onnxc compile`: a model as an artifact or as a C library, or what a stage on the way makes of it."""
 
+import importlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import click
 
 from onnxc.command_line.option_values import Range, Shape, parse_choices
-from onnxc.command_line.progress import progress
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.shared import (
     ALLOW_LINKS,
@@ -24,13 +25,11 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.texts.stage_text import text_of
-from onnxc.compiler.back_ends import back_end
-from onnxc.compiler.c_library import c_library, c_name, write_files
-from onnxc.compiler.compile_for_devices import run_divided_stages
-from onnxc.compiler.driver import STAGES, Noun, run_stages
+from onnxc.compiler.artifact_cache.cached_artifact import cached_artifact
 from onnxc.compiler.frontend.custom.operators import CustomOperator
+from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.options import CompileOptions, make_options
+from onnxc.compiler.stage_names import STAGES
 from onnxc.runtime.artifact import Artifact, write_artifact
 
 __all__ = ["compile_command"]
@@ -121,11 +120,11 @@ def compile_command(
             raise click.UsageError("--config is for artifacts; a C library runs on one device")
         if report or stop_after is not None:
             raise click.UsageError("--report and --stop-after are for artifacts")
-        emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
+        _stages().emit_c_library(model, options, output or model.with_suffix(".c-library"), weights_file=weights_file)
         return
     expect_one_file(options, output, stop_after or STAGES[-1], weights_file=weights_file)
     if stop_after is not None:
-        write_text(text_of(run_until(model, options, stop_after)), output)
+        _stages().write_stage(model, options, stop_after, output)
     else:
         _compile_artifact(model, options, output or model.with_suffix(".onnxc"), report=report)
 
@@ -133,12 +132,22 @@ def compile_command(
 def _compile_artifact(model: Path, options: CompileOptions, path: Path, *, report: bool) -> None:
     """Writes the artifact, and prints how large it is and how long it took."""
     started = time.perf_counter()
-    artifact = run_until(model, options, STAGES[-1])
-    assert isinstance(artifact, Artifact), artifact
+
+    def compile_model(loaded: LoadedModel, options: CompileOptions) -> Artifact:
+        artifact = _stages().run_until(loaded, model.name, options, STAGES[-1])
+        assert isinstance(artifact, Artifact), artifact
+        return artifact
+
+    artifact = cached_artifact(model, options, "model", compile_model)
     write_artifact(artifact, path)
     if report:
         print_parts(report_parts(artifact.report))
     click.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
+
+
+def _stages() -> ModuleType:
+    """What runs the stages, which are imported when one has to: the cache of artifacts does without."""
+    return importlib.import_module("onnxc.command_line.run_stages")
 
 
 def expect_one_file(options: CompileOptions, output: Path | None, last: str, *, weights_file: bool) -> None:
@@ -149,33 +158,3 @@ def expect_one_file(options: CompileOptions, output: Path | None, last: str, *, 
         raise click.UsageError(f"{output} is a folder, expected a file")
     if options.target.kind == "interpreter" and last in ("plan", "emit"):
         raise click.UsageError(f"there is nothing to {last} for the interpreter, which runs what `optimize` makes")
-
-
-def run_until(model: Path, options: CompileOptions, last: str) -> Noun:
-    """What the stage `last` makes of the model; the terminal shows which stage runs."""
-    with progress(f"{model.name}: {STAGES[0]}") as say:
-        end = back_end(options, lambda done, total: say(f"{model.name}: compiling", done, total))
-        stages = run_stages if options.config is None else run_divided_stages
-        for name, noun in stages(model, options, end):
-            if name == last:
-                return noun
-            say(f"{model.name}: {STAGES[STAGES.index(name) + 1]}")
-    raise AssertionError(f"there is no stage {last}")
-
-
-def emit_c_library(model: Path, options: CompileOptions, folder: Path, *, weights_file: bool) -> None:
-    """Writes the files of a C library that is named like the model, and says which."""
-    started = time.perf_counter()
-    with progress(f"compiling {model.name}"):
-        files = c_library(model, options, c_name(model), weights_file=weights_file)
-    write_files(files, folder)
-    size = sum(map(len, files.values()))
-    listed = ", ".join(files)
-    click.echo(f"{folder}: {listed}, {size / 1e6:.2f} MB in {time.perf_counter() - started:.2f} s")
-
-
-def write_text(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text)
-    else:
-        output.write_text(text + "\n")

@@ -189,7 +189,7 @@ def open_version(
 ) -> ServedModel:
     """The version of a model in a file, warm. Raises what compiling or loading it raises."""
     if file.suffix == ".onnx":
-        artifact = read_artifact(compiled_model(file, _compile_options(configuration)))
+        artifact = compiled_model(file, _compile_options(configuration))
     else:
         # The file may be replaced while it is served, so nothing of it stays mapped.
         verify_artifact(file)

@@ -1,4 +1,4 @@
-"""Where machine code is kept between compilations, unless a caller says otherwise."""
+"""Where artifacts and machine code are kept between compilations, unless a caller says otherwise."""
 
 import os
 from pathlib import Path

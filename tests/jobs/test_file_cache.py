@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxc.compiler.jobs import file_cache
+from onnxc.compiler.jobs import bounded_folder
 from onnxc.compiler.jobs.file_cache import FileCache
 
 KEY = "0" * 64
@@ -105,7 +105,7 @@ def use_cache(folder: Path, seed: int) -> None:
 def test_many_processes_use_a_folder_at_the_same_time(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from tests.jobs.test_file_cache import use_cache; "
     code += "use_cache(Path(sys.argv[1]), int(sys.argv[2]))"
-    root = Path(file_cache.__file__).parents[3]
+    root = Path(bounded_folder.__file__).parents[3]
     commands = ([sys.executable, "-c", code, str(tmp_path), str(seed)] for seed in range(3))
     processes = [subprocess.Popen(command, cwd=root) for command in commands]
     assert [process.wait() for process in processes] == [0, 0, 0]
@@ -118,7 +118,7 @@ def test_a_folder_is_looked_through_once_for_all_that_is_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Path] = []
-    monkeypatch.setattr(file_cache, "_trim", lambda folder, suffix, max_bytes: looked.append(folder))
+    monkeypatch.setattr(bounded_folder, "_trim", lambda folder, suffix, max_bytes: looked.append(folder))
     for number in range(100):
         FileCache(tmp_path, ".code", max_bytes=4_000_000).store({key(number): content(number)})
     # First, then for every 40 files of 1000 bytes.

@@ -148,7 +148,7 @@ def test_the_same_model_is_the_same_artifact_with_a_full_cache_an_empty_one_and_
     for ordinal, cache in enumerate(caches):
         onnxc.compile(model_from_text(MODEL), cache=cache).save(tmp_path / f"{ordinal}.onnxc")
     assert len({(tmp_path / f"{ordinal}.onnxc").read_bytes() for ordinal in range(3)}) == 1
-    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".object"}
+    assert list((tmp_path / "cache").glob("*.object"))
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])

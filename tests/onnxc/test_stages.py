@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onnxc.compiler.driver import STAGES, compile_model, run_stages
+from onnxc.compiler.driver import compile_model, run_stages
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.interpreted import function_signature
@@ -11,6 +11,7 @@ from onnxc.compiler.ir.module import Module
 from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.options import make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan
+from onnxc.compiler.stage_names import STAGES
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import ModelError
 from onnxc.runtime.load import make_executable

@@ -105,7 +105,7 @@ def test_a_model_file_is_compiled_in_a_process_of_its_own_and_kept(
     (folder / "model.onnx").write_bytes(model_from_text(scaled(4)).SerializeToString())
     registry.load("m")
     np.testing.assert_array_equal(answer(registry, "m"), 4 * ROWS)
-    (kept,) = (tmp_path / "cache" / "served").iterdir()
+    (kept,) = (tmp_path / "cache" / "artifacts").iterdir()
     written = kept.stat().st_mtime_ns, kept.stat().st_ino
     registry_of(tmp_path / "repository").load("m")
     assert kept.stat().st_ino == written[1]

@@ -37,7 +37,7 @@ class ExternalFiles:
     def __init__(self, folder: Path | None, *, allow_links: bool = False) -> None:
         self.folder, self.allow_links = folder, allow_links
         self._headers: dict[PurePosixPath, Mapping[str, StoredTensor]] = {}
-        self._mapped: dict[PurePosixPath, memoryview] = {}
+        self._mapped: dict[PurePosixPath, tuple[memoryview, os.stat_result]] = {}
         self._digests: dict[PurePosixPath, str] = {}
 
     def view(self, entries: Mapping[str, str], wanted: WantedTensor) -> memoryview:
@@ -49,7 +49,7 @@ class ExternalFiles:
             raise TensorError(
                 "external-data-length", f'its type and shape take {size} bytes, its entry "length" says {length}'
             )
-        data = self._map(location)
+        data, _ = self._map(location)
         self._check_digest(entries, location, data)
         if location.suffix == ".safetensors" and "offset" not in entries:
             return self._stored(location, data, wanted)
@@ -59,6 +59,14 @@ class ExternalFiles:
                 f'bytes {offset} to {offset + length} of "{location}" are asked for, which has {len(data)}',
             )
         return data[offset : offset + length]
+
+    def content(self, entries: Mapping[str, str]) -> tuple[PurePosixPath, memoryview, os.stat_result]:
+        """The file that the external_data entries of a tensor name, all its bytes, and what the file system says of it.
+
+        TensorError says why there is none.
+        """
+        location = _location(entries)
+        return location, *self._map(location)
 
     def _stored(self, location: PurePosixPath, data: memoryview, wanted: WantedTensor) -> memoryview:
         """The bytes of the tensor of that name in a safetensors file, whose bytes are `data`."""
@@ -87,7 +95,7 @@ class ExternalFiles:
             message = f'the SHA-1 digest of "{location}" is {self._digests[location]}, its entry "checksum" says {told}'
             raise TensorError("external-data-checksum", message)
 
-    def _map(self, location: PurePosixPath) -> memoryview:
+    def _map(self, location: PurePosixPath) -> tuple[memoryview, os.stat_result]:
         if location not in self._mapped:
             if self.folder is None:
                 raise TensorError(
@@ -120,7 +128,7 @@ def _number(entries: Mapping[str, str], key: str, *, default: int) -> int:
     return int(text)
 
 
-def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) -> memoryview:
+def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) -> tuple[memoryview, os.stat_result]:
     """All of a file, opened once, so that nothing changes between two looks."""
     try:
         descriptor = _open_linked(folder, location) if allow_links else _open_beneath(folder, location)
@@ -146,8 +154,8 @@ def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) ->
                 "allow_links=True where you trust it",
             )
         if status.st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+            return memoryview(b""), status
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)), status
     finally:
         os.close(descriptor)
 

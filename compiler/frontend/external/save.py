@@ -1,12 +1,12 @@
 """A model written to a file, its initializers beside it where they are large: streamed, never in one message."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from google.protobuf.message import EncodeError, Message
+from google.protobuf.message import EncodeError
 
 from onnxc.compiler.diagnostics import error, model_error
+from onnxc.compiler.frontend.external.all_tensors import all_tensors
 from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, StringStringEntryProto, TensorProto
 from onnxc.compiler.frontend.read import LoadedModel
@@ -45,7 +45,7 @@ def save_model(loaded: LoadedModel, path: AnyPath, external_data: str | None) ->
     store = TensorStore(ExternalFiles(loaded.folder, allow_links=loaded.allow_links), loaded.lifted)
     try:
         if external_data is None:
-            data = _message(model, [tensor for tensor, _ in _tensors(model)], store)
+            data = _message(model, [tensor for tensor, _ in all_tensors(model)], store)
         else:
             with replaced_file(_beside(target, external_data), what="the external data") as file:
                 inside = _move_outside(model, store, file, external_data)
@@ -69,7 +69,7 @@ def _beside(target: Path, name: str) -> Path:
 def _move_outside(model: ModelProto, store: TensorStore, file: BinaryIO, name: str) -> list[TensorProto]:
     """Writes the large initializers into `file`; the tensors that stay in the model."""
     inside = []
-    for tensor, is_initializer in _tensors(model):
+    for tensor, is_initializer in all_tensors(model):
         data = _bytes_of(tensor, store) if is_initializer else None
         if data is None or len(data) < OUTSIDE_FROM_BYTES:
             inside.append(tensor)
@@ -126,15 +126,3 @@ def _bytes_of(tensor: TensorProto, store: TensorStore) -> Buffer | None:
         return stored_bytes(tensor, store)
     except TensorError as problem:
         raise model_error([error(problem.code, f'tensor "{tensor.name}": {problem}')]) from problem
-
-
-def _tensors(message: Message) -> Iterator[tuple[TensorProto, bool]]:
-    """All tensors of a message, each with whether it is an initializer of a graph."""
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        for inner in (value,) if isinstance(value, Message) else value:
-            if isinstance(inner, TensorProto):
-                yield inner, field.name == "initializer"
-            else:
-                yield from _tensors(inner)

@@ -7,7 +7,6 @@ it. All nodes that cannot be lowered are reported together.
 tells apart what only data decides, and `declared` holds values against what the model says of them.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,7 +31,8 @@ from onnxc.compiler.ir.building.random_state import RandomState
 from onnxc.compiler.ir.dtypes import U32
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
-from onnxc.runtime.errors import ModelWarning, UnsupportedError
+from onnxc.compiler.model_warnings import warn_of
+from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.random_state import RANDOM_STATE
 
 __all__ = ["Lowered", "lower_model", "lower_typed"]
@@ -73,8 +73,7 @@ def lower_model(
     """
     given = options or InputOptions()
     lowered = _lowered(model, given, types_all=False, shardings=shardings)
-    for finding in lowered.warnings:
-        warnings.warn(str(finding), ModelWarning, stacklevel=2)
+    warn_of(lowered.warnings)
     return lowered.module
 
 
