@@ -39,6 +39,7 @@ from onnxc.compiler.passes.recognize.recognize_requantization import recognize_r
 from onnxc.compiler.passes.recognize.recognize_rms_norm import recognize_rms_norm
 from onnxc.compiler.passes.recognize.recognize_rotary import recognize_rotary
 from onnxc.compiler.passes.recognize.recognize_softmax import recognize_softmax
+from onnxc.compiler.passes.simplify.add_filters import add_filters
 from onnxc.compiler.passes.simplify.canonicalize import canonicalize
 from onnxc.compiler.passes.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
@@ -71,7 +72,7 @@ def _optimize(*on_integers: Pass) -> tuple[Pass, ...]:
     return (
         *(eliminate_dead_code, eliminate_common_subexpressions),
         *(*_SIZED, *on_integers, *_FOLDED),
-        *(*_RECOGNIZE, fold_batch_norm),
+        *(*_RECOGNIZE, fold_batch_norm, add_filters),
         *(*_SIZED, *_FOLDED),
     )
 

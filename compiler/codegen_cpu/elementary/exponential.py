@@ -1,4 +1,4 @@
-"""exp and tanh of f32 and f64, sinh and cosh of f32.
+"""exp, sigmoid and tanh of f32 and f64, sinh and cosh of f32.
 
 2^t = 2^n 2^u with n = round(t) and |u| <= 1/2, and e^x the same with ln 2 as the unit. n comes of adding a constant so
 large that the sum has no fraction bits: it is then a float (the sum less that constant) and an integer (the low bits of
@@ -104,8 +104,13 @@ def exp(f: FunctionBuilder, x: Reg) -> Reg:
 
     The result is 0, subnormal or +inf where it should be.
     """
+    return _exp_at_least(f, x, _EXP[x.element].low)
+
+
+def _exp_at_least(f: FunctionBuilder, x: Reg, low: float) -> Reg:
+    """exp of the greater of x and `low`."""
     format, table = format_of(x), _EXP[x.element]
-    x = at_least(f, at_most(f, x, table.high), table.low)
+    x = at_least(f, at_most(f, x, table.high), low)
     rounding = format.rounding + table.offset
     shifted = multiply_add(f, x, LOG2_E, rounding)
     n = f.fsub(shifted, rounding)
@@ -144,6 +149,23 @@ def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
     u = multiply_add(f, bounded, LOG2_E, f.fsub(rounding, shifted))
     power = f.fmul(polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)))
     return f.select(f.fcmp("ole", x, low), 0.0, power)
+
+
+_LEAST_NORMAL_SIGMOID = {"float": -87.33, "double": -708.39}
+"""Above it 1 / (1 + e^-x) is a normal number."""
+
+
+def sigmoid(f: FunctionBuilder, x: Reg) -> Reg:
+    """1 / (1 + e^-x) with the bits of these three steps, but 0 where that is subnormal, or nearly so; NaN stays.
+
+    None of the steps is subnormal: e^-x stops falling where 1 + e^-x has long been 1, and is +inf where its reciprocal
+    were no normal number. Gates that are far from 0 otherwise take a processor a hundred times as long, and so does
+    what multiplies by them: tf_efficientnetv2_s with random weights took 76 ms and takes 54 ms.
+    """
+    negated = f.fneg(x)
+    power = _exp_at_least(f, negated, _LEAST_NORMAL_EXP[x.element])
+    is_large = f.fcmp("ogt", negated, -_LEAST_NORMAL_SIGMOID[x.element])
+    return f.fdiv(1.0, f.fadd(f.select(is_large, math.inf, power), 1.0))
 
 
 def scale_by_power(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
