@@ -89,7 +89,9 @@ def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diag
             continue
         if result.rank > most:
             message = f"output {position} has {result.rank} axes; the limit is {most}"
-            findings.append(error("too-many-axes", message, node.location, (), "limits, tensor_rank"))
+            findings.append(
+                error("too-many-axes", message, node.location, (), f"ONNX {node.operator}, limit tensor_rank")
+            )
             continue
         if any(at_least(0, size) for size in result.shape):
             continue
