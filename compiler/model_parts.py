@@ -6,7 +6,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
 from onnxc.compiler.frontend.parts.merge import Links, merge_models
-from onnxc.compiler.frontend.parts.rename import rename_values, with_prefix
+from onnxc.compiler.frontend.parts.rename import rename_values, with_node_prefix, with_prefix
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
 from onnxc.compiler.model_versions import convert_loaded
@@ -29,10 +29,11 @@ def split_source(source: ModelSource, values: Sequence[str]) -> tuple[ModelProto
     return _checked(first, loaded), _checked(second, loaded)
 
 
-def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str) -> ModelProto:
-    """The model with a prefix before all names, then with these other names of values."""
+def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str, node_prefix: str) -> ModelProto:
+    """The model with a prefix before all names, one before those of nodes, then with these other names of values."""
     loaded = _read(source)
     renamed = with_prefix(loaded.proto, prefix) if prefix else loaded.proto
+    renamed = with_node_prefix(renamed, node_prefix) if node_prefix else renamed
     return _checked(rename_values(renamed, names), loaded)
 
 

@@ -531,13 +531,18 @@ def simulate(
     return found
 
 
-def rename(model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "") -> "ModelProto":
+def rename(
+    model: "ModelSource", names: Mapping[str, str] | None = None, prefix: str = "", node_prefix: str = ""
+) -> "ModelProto":
     """The model with `prefix` before the names of its values and nodes, then with these other `names` of values.
+
+    node_prefix: what stands before the names of nodes alone, before `prefix` where both are given. A node without a
+    name gets none.
 
     Raises ModelError where the model is wrong, InputError for a value that there is not, or a name that is taken.
     """
     parts = importlib.import_module("onnxc.compiler.model_parts")
-    renamed: ModelProto = parts.rename_source(model, names or {}, prefix)
+    renamed: ModelProto = parts.rename_source(model, names or {}, prefix, node_prefix)
     return renamed
 
 

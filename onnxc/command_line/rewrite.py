@@ -173,13 +173,14 @@ def merge_command(first: Path, second: Path, output: Path, links: Mapping[str, s
     help="Another name of a value, the prefix included; may be repeated.",
 )
 @click.option("--prefix", default="", metavar="TEXT", help="Before the names of all values and nodes.")
+@click.option("--node-prefix", default="", metavar="TEXT", help="Before the names of nodes alone.")
 @reporting_errors
-def rename_command(model: Path, output: Path, names: Mapping[str, str], prefix: str) -> None:
-    """Write MODEL with other names of values in its graph, and in the graphs within."""
-    if not names and not prefix:
-        raise click.UsageError("--value or --prefix says what to rename")
-    with progress(f"renaming values of {model.name}"):
-        _write_part(onnxc.rename(model, names, prefix), output, model)
+def rename_command(model: Path, output: Path, names: Mapping[str, str], prefix: str, node_prefix: str) -> None:
+    """Write MODEL with other names of values and nodes in its graph, and in the graphs within."""
+    if not names and not prefix and not node_prefix:
+        raise click.UsageError("--value, --prefix or --node-prefix says what to rename")
+    with progress(f"renaming {model.name}"):
+        _write_part(onnxc.rename(model, names, prefix, node_prefix), output, model)
 
 
 def _write_part(part: ModelProto, output: Path, *sources: Path) -> None:

@@ -13,7 +13,7 @@ from onnxc.command_line.main import main
 
 TEXT = """<ir_version: 10, opset_import: ["": 18]>
 g (float[N, 8] x) => (float[N, 8] y, float[N, 8] z) {
-  h = Mul (x, w)
+  [product] h = Mul (x, w)
   y = Exp (h)
   z = Neg (x)
 }"""
@@ -49,6 +49,14 @@ def test_extract_writes_a_part(model: Path, tmp_path: Path) -> None:
     assert values(part) == (["h"], ["y"])
     assert run("extract", model, "-o", part, "--to", "z").exit_code == 0
     assert values(part) == (["x"], ["z"])
+
+
+def test_rename_gives_a_prefix_to_nodes_alone(model: Path, tmp_path: Path) -> None:
+    renamed = tmp_path / "renamed.onnx"
+    assert run("rename", model, "-o", renamed, "--node-prefix", "n/").exit_code == 0
+    assert values(renamed) == values(model)
+    names = [[node.name for node in onnx.load(path).graph.node] for path in (model, renamed)]
+    assert names == [["product", "", ""], ["n/product", "", ""]]
 
 
 def test_split_rename_and_merge_give_the_model_again(model: Path, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ SCALE, BIAS = np.linspace(0.5, 2, 6, dtype=np.float32), np.linspace(-1, 1, 6, dt
 Q = np.sin(np.arange(48, dtype=np.float32)).reshape(1, 4, 3, 4)
 K, V = np.cos(Q[:, :2, :, :]), np.tanh(Q[:, 2:, :, :])
 PAST = np.full((1, 2, 2, 4), 0.25, np.float32)
+TARGETS = np.arange(12).reshape(2, 6) % 4
+WEIGHTS = np.float32([0.5, 2, 0, 1])
 MASK = np.array([[False] * 3, [True, False, True], [True] * 3])
 
 # version, node, target, inputs
@@ -61,6 +63,14 @@ ROWS = (
     (20, "ReduceMax <keepdims = 0> (m, i)", 12, [MASK]),
     (13, "Less (a, b)", 7, [np.int32([1, 2**31 - 1, -5]), np.int32([2, 2**31 - 2, -5])]),
     (13, "Equal (a, b)", 7, [np.uint8([1, 255]), np.uint8([1, 254])]),
+    (12, "NegativeLogLikelihoodLoss (a, b)", 9, [X, TARGETS]),
+    (13, 'NegativeLogLikelihoodLoss <reduction = "none", ignore_index = 3> (a, b)', 11, [X, TARGETS]),
+    (22, "NegativeLogLikelihoodLoss <ignore_index = -1> (a, b, c)", 10, [X, TARGETS - 4 * (TARGETS > 2), WEIGHTS]),
+    (12, 'SoftmaxCrossEntropyLoss <reduction = "sum"> (a, b, c)', 10, [X, TARGETS.astype(np.int32), WEIGHTS]),
+    (13, "SoftmaxCrossEntropyLoss <ignore_index = 0> (a, b)", 9, [X, TARGETS]),
+    (13, "SoftmaxCrossEntropyLoss (a, b)", 12, [X[0], np.int64([5, 0, 2, 1])]),
+    (13, "SoftmaxCrossEntropyLoss (a, b, c)", 9, [X[0], np.int64([5, 0, 2, 1]), SCALE]),
+    (13, 'SoftmaxCrossEntropyLoss <reduction = "none"> (a, b)', 9, [X[0].astype(np.float16), np.int64([5, 0, 2, 1])]),
     (22, "LpPool <kernel_shape = [2], p = 3> (a)", 1, [X]),
 )  # fmt: skip
 
@@ -100,11 +110,44 @@ def test_it_computes_the_same_in_an_older_version(
     np.testing.assert_allclose(computed, expected, rtol=tolerance, atol=tolerance)
 
 
+def test_a_target_that_is_ignored_is_never_multiplied() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 13]>
+    g (float[3, 2] x, int64[3] t) => (float loss, float[3, 2] logs) {
+       loss, logs = SoftmaxCrossEntropyLoss <ignore_index = -100> (x, t)
+    }"""
+    x = np.float32([[0, -np.inf], [np.inf, 1], [2, 2]])
+    older = onnxc.convert_version(model_from_text(text), 9)
+    loss, logs = onnxc.compile(older, target="interpreter")(x, np.int64([0, -100, 1]))
+    np.testing.assert_allclose(loss, np.log(2) / 2, rtol=1e-6)
+    np.testing.assert_allclose(logs[[0, 2]], [[0, -np.inf], [-np.log(2), -np.log(2)]], rtol=1e-6)
+
+
 def test_every_composition_is_of_an_operator_when_it_is_new_and_is_tested() -> None:
     tested = {(row[1].split()[0]) for row in ROWS}
     for name, version in COMPOSITIONS:
         assert versions("", name)[0] == version, name
-    assert {name for name, _ in COMPOSITIONS} - tested == {"CausalConvWithState"}
+    assert {name for name, _ in COMPOSITIONS} - tested == {
+        *("BlackmanWindow", "CausalConvWithState", "HammingWindow", "HannWindow"),
+    }
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+@pytest.mark.parametrize("attributes", ["", "<periodic = 0>"])
+@pytest.mark.parametrize("name", ["BlackmanWindow", "HammingWindow", "HannWindow"])
+def test_a_window_of_signals_is_a_sum_of_cosines(name: str, attributes: str, size: int) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (int64 n) => (float[m] y) {{ y = {name} {attributes} (n) }}"""
+    model = model_from_text(text)
+    older = onnxc.convert_version(model, 11)
+    checker.check_model(ModelProto.FromString(older.SerializeToString()))
+    inputs = [np.array(size, np.int64)]
+    np.testing.assert_array_equal(run(older, inputs), run(model, inputs), strict=True)
+
+
+def test_a_window_of_integers_reaches_its_peak() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int32 n) => (int64[m] y) {
+        y = HannWindow <periodic = 0, output_datatype = 7> (n) }"""
+    older = onnxc.convert_version(model_from_text(text), 16)
+    assert run(older, [np.array(5, np.int32)]).tolist() == [0, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("node", "taps"), [('<activation = "silu"> (x, w)', 3), ("(x, w, b, p)", 3), ("(x, w)", 1)])
@@ -140,12 +183,14 @@ def test_the_moments_of_a_layer_normalization_are_outputs_too() -> None:
         (14, "Trilu (x)", 13, "the sizes of its matrices are not known"),
         (18, 'ScatterElements <reduction = "max"> (x, i, x)', 17, "reduction is max"),
         (24, "Attention <is_causal = 1> (x, x, x, , x, x)", 23, "leaves out other keys behind a past"),
+        (12, "NegativeLogLikelihoodLoss (w, t)", 11, "the size of its axis of classes is not known"),
         (8, "Max (x, s)", 7, "its inputs are not known to have one shape"),
     ],
 )
 def test_what_depends_on_what_is_not_known_is_refused(version: int, node: str, target: int, message: str) -> None:
     text = f"""<ir_version: 8, opset_import: ["" : {version}]>
-    g (float[1, 2, N, 4] x, int64[1, 2, N, 4] i, float s) => (float[a, b, c, d] y) {{ y = {node} }}"""
+    g (float[1, 2, N, 4] x, int64[1, 2, N, 4] i, float s, float[2, N] w, int64[2] t, int64 n)
+    => (float[a, b, c, d] y) {{ y = {node} }}"""
     model = model_from_text(text)
     if not message:
         assert onnxc.convert_version(model, target).graph.node[0].op_type == "Cast"

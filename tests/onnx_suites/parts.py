@@ -94,12 +94,13 @@ def _model(graph: GraphProto) -> ModelProto:
 
 
 def add_prefix(model: ModelProto, prefix: str, inplace: bool | None = False, **kinds: bool) -> ModelProto:
-    """The model with a prefix before its names, which ours puts before all of them."""
+    """The model with a prefix before its names: all of them, or of the kinds that are asked for."""
     with errors_as(ValueError):
         if all(kinds.values()):
             made = _official(onnxc.rename(model, prefix=prefix))
         else:
-            made = _official(onnxc.rename(model, {name: prefix + name for name in _chosen(model.graph, kinds)}))
+            names = {name: prefix + name for name in _chosen(model.graph, kinds)}
+            made = _official(onnxc.rename(model, names, node_prefix=prefix if kinds.get("rename_nodes") else ""))
     if inplace:
         model.CopyFrom(made)
     return model if inplace else made
@@ -107,8 +108,6 @@ def add_prefix(model: ModelProto, prefix: str, inplace: bool | None = False, **k
 
 def _chosen(graph: GraphProto, kinds: Mapping[str, bool]) -> set[str]:
     """The names of values that are to be renamed, of those kinds that are values."""
-    if kinds.get("rename_nodes"):
-        raise NotImplementedError("nodes alone")
     sides = {"rename_inputs": graph.input, "rename_outputs": graph.output, "rename_initializers": graph.initializer}
     named = {kind: {each.name for each in side} for kind, side in sides.items()}
     used = {name for node in graph.node for name in (*node.input, *node.output) if name}

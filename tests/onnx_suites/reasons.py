@@ -91,7 +91,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     # Compose
     ("compose", "drop_outputs", "of chosen outputs ours keeps the inputs that they need"),
     ("compose", "mismatch", "ours merges: into the newer IR version, and the newer opset by conversion"),
-    ("compose", "nodes alone", "ours gives a prefix to nodes and values together"),
     ("compose", "shadowed-name", STRICT),
     ("compose", "overlapping_value_info", "the names are of no values of the graph, which ours leaves as they are"),
     ("compose", "overlapping_sparse", "the indices of a sparse tensor are no value, and keep their name"),

@@ -94,6 +94,25 @@ def test_renaming_reaches_graphs_within_and_annotations(model: ModelProto) -> No
     )
 
 
+def test_a_node_prefix_stands_before_nodes_alone_those_of_graphs_within_too() -> None:
+    model = model_from_text("""<ir_version: 10, opset_import: ["": 21]>
+    main (bool c, float[2] x) => (float[2] y) {
+       [choice] y = If (c) <
+          then_branch = t () => (float[2] a) { [inner] a = Abs (x) },
+          else_branch = e () => (float[2] b) { b = Neg (x) }
+       >
+    }""")
+    renamed = checked(onnxc.rename(model, node_prefix="n/"))
+    (choice,) = renamed.graph.node
+    names = [node.name for attribute in choice.attribute for node in attribute.g.node]
+    assert (choice.name, sorted(names)) == ("n/choice", ["", "n/inner"])
+    choice.name = "choice"
+    next(node for attribute in choice.attribute for node in attribute.g.node if node.name).name = "inner"
+    assert renamed.graph.SerializeToString(deterministic=True) == model.graph.SerializeToString(deterministic=True)
+    both = onnxc.rename(model, {"m/y": "z"}, prefix="m/", node_prefix="n/")
+    assert (both.graph.node[0].name, both.graph.node[0].output[0]) == ("n/m/choice", "z")
+
+
 def test_a_prefix_stands_before_values_and_nodes(model: ModelProto) -> None:
     renamed = checked(onnxc.rename(model, prefix="m/"))
     assert names(renamed.graph.input) == ["m/x", "m/c", "m/unused"]

@@ -127,6 +127,26 @@ def test_frames(way: str, parts: int, step: int, length: int | None, windowed: b
     assert_close(y, pairs(expected[:, :, :bins]), terms=8)
 
 
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_signal_without_an_axis_of_parts_is_real(way: str, batch: int) -> None:
+    x = RANDOM.standard_normal((batch, 9)).astype(np.float32)
+    further = {"frame_step": np.array(2), "window": np.hanning(4).astype(np.float32)}
+    flat, with_parts = (
+        run_operator("STFT", {"signal": signal, **further}, opset=17, way=way, parameters=("frame_step",))
+        for signal in (x, x[:, :, np.newaxis])
+    )
+    assert flat[0].shape == (batch, 3, 3, 2)
+    assert_same(flat[0], with_parts[0])
+
+
+@pytest.mark.parametrize("shape", [(9,), (2, 9, 3), (2, 9, 1, 1)])
+def test_a_signal_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    inputs = {"signal": np.zeros(shape, np.float32), "frame_step": np.array(2), "window": np.ones(4, np.float32)}
+    with pytest.raises(DiagnosedModelError, match="signal-shape"):
+        run_operator("STFT", inputs, opset=17)
+
+
 def test_a_frame_may_not_be_longer_than_the_signal() -> None:
     inputs = {"signal": np.zeros((1, 3, 1), np.float32), "frame_step": np.array(1), "window": np.ones(4, np.float32)}
     with pytest.raises(InputError, match="shorter than a frame"):

@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.parts.uses import naming_attributes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, StringStringEntryProto
 from onnxc.runtime.errors import InputError
 
-__all__ = ["expect_values", "rename_values", "with_prefix"]
+__all__ = ["expect_values", "rename_values", "with_node_prefix", "with_prefix"]
 
 
 def rename_values(model: ModelProto, names: Mapping[str, str], *, may_join: bool = False) -> ModelProto:
@@ -43,8 +43,7 @@ def with_prefix(model: ModelProto, prefix: str) -> ModelProto:
     Its functions get the prefix too, so that they are none of another model.
     """
     renamed = rename_values(model, {name: prefix + name for name in dict.fromkeys(all_names(model.graph)) if name})
-    for node in all_nodes(renamed.graph.node):
-        node.name = prefix + node.name if node.name else ""
+    _prefix_nodes(renamed, prefix)
     functions = {ModelFunction(function).key for function in model.functions}
     graphs = (renamed.graph, *_training_graphs(renamed))
     for nodes in (*(graph.node for graph in graphs), *(function.node for function in renamed.functions)):
@@ -54,6 +53,20 @@ def with_prefix(model: ModelProto, prefix: str) -> ModelProto:
     for function in renamed.functions:
         function.name = prefix + function.name
     return renamed
+
+
+def with_node_prefix(model: ModelProto, prefix: str) -> ModelProto:
+    """A copy of the model with a prefix before the names of the nodes of its graph, and of those in it, alone."""
+    renamed = ModelProto()
+    renamed.CopyFrom(model)
+    _prefix_nodes(renamed, prefix)
+    return renamed
+
+
+def _prefix_nodes(model: ModelProto, prefix: str) -> None:
+    for node in all_nodes(model.graph.node):
+        if node.name:
+            node.name = prefix + node.name
 
 
 def _training_graphs(model: ModelProto) -> Iterator[GraphProto]:

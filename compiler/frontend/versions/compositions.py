@@ -12,6 +12,8 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.composed_attention import attention, rotary_embedding
+from onnxc.compiler.frontend.versions.composed_losses import negative_log_likelihood_loss, softmax_cross_entropy_loss
+from onnxc.compiler.frontend.versions.composed_windows import blackman_window, hamming_window, hann_window
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import Adapter
 
@@ -219,18 +221,23 @@ def _causal_conv_with_state(change: Change) -> None:
 
 COMPOSITIONS: Mapping[tuple[str, int], Adapter] = {
     ("Attention", 23): attention,
+    ("BlackmanWindow", 17): blackman_window,
     ("CastLike", 15): _cast_like,
     ("CausalConvWithState", 27): _causal_conv_with_state,
     ("Celu", 12): _celu,
     ("ConstantOfShape", 9): _constant_of_shape,
     ("Gelu", 20): _gelu,
     ("GroupNormalization", 18): group_normalization,
+    ("HammingWindow", 17): hamming_window,
+    ("HannWindow", 17): hann_window,
     ("HardSwish", 14): _hard_swish,
     ("LayerNormalization", 17): _layer_normalization,
     ("MeanVarianceNormalization", 9): _mean_variance_normalization,
     ("Mish", 18): _mish,
+    ("NegativeLogLikelihoodLoss", 12): negative_log_likelihood_loss,
     ("RMSNormalization", 23): _rms_normalization,
     ("RotaryEmbedding", 23): rotary_embedding,
+    ("SoftmaxCrossEntropyLoss", 12): softmax_cross_entropy_loss,
     ("SwiGLU", 28): _swiglu,
     ("Swish", 24): _swish,
     ("ThresholdedRelu", 10): _thresholded_relu,

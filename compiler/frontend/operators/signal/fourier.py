@@ -143,11 +143,15 @@ def _with_known_parts(x: Value, node: Node, ir: Builder, *, is_real: bool) -> Va
 def stft(node: Node, ir: Builder) -> Value:
     """signal: T[B, S, 1 or 2], frame_step: I[], window: T[L]?, frame_length: I[]?  ->  T[B, frames, bins, 2]
 
+    A signal T[B, S] is real: PyTorch's exporter writes it so, and ONNX Runtime takes it.
+
     Source: https://onnx.ai/onnx/operators/onnx__STFT.html
     """
     x, window = node.input("signal"), node.optional("window")
+    if x.rank == 2:
+        x = ir.unsqueeze(x, [2])
     if x.rank != 3 or (isinstance(x.shape[-1], int) and x.shape[-1] not in (1, 2)):
-        node.fail("signal-shape", f"signal is {x.type}, not [B, S, 1 or 2]", rule="ONNX STFT, signal")
+        node.fail("signal-shape", f"signal is {x.type}, neither [B, S] nor [B, S, 1 or 2]", rule="ONNX STFT, signal")
     is_onesided = _is_onesided(node)
     if is_onesided and x.shape[-1] == 2:
         node.fail("complex-signal", f"a one-sided transform of a complex signal {x.type}", rule="ONNX STFT, onesided")
