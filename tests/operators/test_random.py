@@ -131,12 +131,16 @@ def test_dropout_in_training_scales_what_it_keeps(way: str) -> None:
     assert abs(kept.mean() - 0.25) < 0.02
 
 
-def test_a_seed_of_dropout_is_that_of_the_legacy_generator() -> None:
-    operands = {"x": X, "ratio": np.array(0.5, np.float32), "training": np.array(True)}
-    output, kept = run_operator("Dropout", operands, opset=13, outputs=2, seed=7)
-    expected = np.random.RandomState(7).uniform(0, 1, X.shape) >= 0.5
+# A state of the generator makes 312 draws.
+@pytest.mark.parametrize(("seed", "shape"), [(7, (2, 3)), (7, ()), (0, (0,)), (7 + 2**32, (312,)), (-1, (5, 125))])
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_a_seed_of_dropout_is_that_of_the_legacy_generator(seed: int, shape: tuple[int, ...], way: str) -> None:
+    x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+    operands = {"x": x, "ratio": np.array(0.5, np.float32), "training": np.array(True)}
+    output, kept = run_operator("Dropout", operands, opset=13, way=way, parameters=("training",), outputs=2, seed=seed)
+    expected = np.asarray(np.random.RandomState(seed % 2**32).uniform(0, 1, shape) >= 0.5)
     assert_same(kept, expected)
-    assert_same(output, np.where(expected, 2 * X, np.float32(0)))
+    assert_same(output, np.where(expected, 2 * x, np.float32(0)))
 
 
 def test_old_dropout_trains_unless_told() -> None:

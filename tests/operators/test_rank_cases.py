@@ -219,6 +219,32 @@ def test_a_rank_that_follows_from_what_comes_later_leaves_no_host_step(target: s
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_both_ranks_of_what_is_squeezed_are_native(target: str, batch: int) -> None:
+    text = (
+        "g (float[N, 1, 3] x) => (int64[R] s, float t) { z = Squeeze(x) s = Shape(z) t = ReduceSum<keepdims = 0>(z) }"
+    )
+    assert "host" not in op_names(text)
+    x = np.arange(batch * 3, dtype=np.float32).reshape(batch, 1, 3)
+    s, t = run_text(text, {"x": x}, target)
+    assert_same(s, np.array(x.squeeze().shape))
+    assert_same(t, x.sum(dtype=np.float32))
+
+
+def test_ranks_that_nothing_is_squeezed_to_are_no_cases() -> None:
+    text = "g (float[N, 1, 3] x) => (float[A, B] b) { z = Squeeze(x) a, b = Split<axis = 1, num_outputs = 2>(z) }"
+    assert op_names(text) & {"if", "host"} == set()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(1, 1, 2), (3, 1, 2), (1, 3, 2), (3, 2, 2)])
+def test_several_axes_may_be_squeezed(target: str, shape: tuple[int, ...]) -> None:
+    text = "g (float[N, M, 2] x, float[2] w) => (float[] y) { z = Squeeze(x) y = Add(z, w) }"
+    x, w = np.arange(np.prod(shape), dtype=np.float32).reshape(shape), np.float32([1, 2])
+    assert_same(*run_text(text, {"x": x, "w": w}, target), x.squeeze() + w)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("axes", [[0], [-1, 1], [0, 1, 2]])
 def test_axes_of_any_number_are_reduced(target: str, axes: list[int]) -> None:
     text = "g (uint8[2, 3, 4] x, int64[L] axes) => (uint8[] y) { y = ReduceMax<keepdims = 0>(x, axes) }"

@@ -1,7 +1,7 @@
 """Scans: running folds along an axis, each line by one thread.
 
-Along the last axis a line is passed over element by element; along another one lanes are neighbouring lines, of which
-several vectors go along together. Sums of f32 run in f64, as the primitive means them.
+Along the last axis a line is passed over element by element; along another one lanes are neighbouring lines, and a
+stretch of them goes along together, so that memory is read and written in order.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type,
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
+from onnxc.compiler.codegen_cpu.schedules.elements import SCAN_REGISTERS, scan_accumulator
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.rows import identity
@@ -66,6 +67,11 @@ class _Scan:
         """How many lines that lie side by side go along together."""
         return 1 if self.lanes == 1 else self.frame.kernel.scheduled(ScanSchedule).tile.rows
 
+    @property
+    def part(self) -> int:
+        """How many of these are in registers at a time."""
+        return SCAN_REGISTERS * self.lanes
+
     @cached_property
     def units(self) -> tuple[Dim, ...]:
         """The lines, along the last axis as many at once as a tile has."""
@@ -76,8 +82,7 @@ class _Scan:
 
     @cached_property
     def accumulator(self) -> DType:
-        dtype = self.op.results[0].dtype
-        return F64 if dtype == F32 and self.op.text("kind") == "sum" else dtype
+        return scan_accumulator(self.op)
 
     def unit(self, number: Reg) -> None:
         """The lines of one unit of work."""
@@ -97,30 +102,74 @@ class _Scan:
         def one_by_one() -> None:
             f.loop(start, stop, self.lanes, lambda column: self._vector(before, (*after[:-1], Index(column, 1)), stop))
 
-        f.if_(f.icmp("sge", f.sub(stop, start), self.width), together, one_by_one)
+        if self.width == self.part:
+            f.if_(f.icmp("sge", f.sub(stop, start), self.width), together, one_by_one)
+            return
+        is_one = f.icmp("sle", f.sub(stop, start), self.lanes)
+        f.if_(is_one, one_by_one, lambda: self._stretch(before, after[:-1], start, stop))
 
     def _vector(self, before: Sequence[Index], columns: Sequence[Index], stop: Int) -> None:
         left = self.frame.f.sub(stop, columns[-1].base)
         self.frame.lanes_left(self.lanes, left, lambda mask: self._lines(before, [columns], mask))
 
+    def _stretch(self, before: Sequence[Index], after: Sequence[Index], start: Int, stop: Int) -> None:
+        """Lines from `start` to `stop`, an element of each and then the next; what they come to is on the stack."""
+        f, scalar = self.frame.f, register_type(self.accumulator)
+        totals, count = f.alloca(scalar, self.width), f.sub(stop, start)
+        parts, vectors = (f.sub(stop, f.urem(count, width)) for width in (self.part, self.lanes))
+
+        def total(column: Int) -> Reg:
+            return f.gep(totals, f.sub(column, start), scalar)
+
+        def step(ordinal: Reg) -> None:
+            def advance(columns: Sequence[Int], mask: Reg | None = None) -> None:
+                held = [f.load(self._identity.type, total(column)) for column in columns]
+                rows = [(*before, self._position(ordinal), *after, Index(column, 1)) for column in columns]
+                for column, value in zip(columns, self._advanced(rows, held, mask), strict=True):
+                    f.store(value, total(column))
+
+            offsets = range(0, self.part, self.lanes)
+            f.loop(start, parts, self.part, lambda column: advance([f.add(column, offset) for offset in offsets]))
+            f.loop(parts, vectors, self.lanes, lambda column: advance([column]))
+            is_left = f.icmp("slt", vectors, stop)
+            f.if_(is_left, lambda: advance([vectors], f.tail_mask(self.lanes, f.sub(stop, vectors))))
+
+        f.loop(start, stop, self.lanes, lambda column: f.store(self._identity, total(column)))
+        f.loop(0, self._length, 1, step)
+
     def _lines(self, before: Sequence[Index], columns: Sequence[Sequence[Index]], mask: Reg | None) -> None:
-        """A line, or as many vectors of them as there are columns."""
-        f, kind, dtype = self.frame.f, self.op.text("kind"), self.accumulator
-        length = self.frame.size(self.shape[self.axis])
-        type = vector_type(register_type(dtype), self.lanes)
+        """A line, or as many vectors of them as there are columns; what they come to is in registers."""
 
-        def step(number: Int, *totals: Reg) -> Sequence[Reg]:
-            position = f.sub(f.sub(length, 1), number) if self.op.flag("reverse") else number
-            following = list[Reg]()
-            for after, total in zip(columns, totals, strict=True):
-                e, index = self.frame.evaluator(self.lanes, mask), (*before, Index(position), *after)
-                combined = combine(kind, dtype, total, self._read(e, index), f)
-                self._write(e, index, total if self.op.flag("exclusive") else combined)
-                following.append(combined)
-            return following
+        def step(ordinal: Reg, *totals: Reg) -> Sequence[Reg]:
+            rows = [(*before, self._position(ordinal), *after) for after in columns]
+            return self._advanced(rows, totals, mask)
 
-        start = f.constant(type, identity(kind, self.op.results[0].dtype))
-        f.loop(0, length, 1, step, [start] * len(columns))
+        self.frame.f.loop(0, self._length, 1, step, [self._identity] * len(columns))
+
+    @property
+    def _length(self) -> Int:
+        return self.frame.size(self.shape[self.axis])
+
+    @property
+    def _identity(self) -> Reg:
+        """What a line comes to before its first element, in each lane."""
+        type = vector_type(register_type(self.accumulator), self.lanes)
+        return self.frame.f.constant(type, identity(self.op.text("kind"), self.op.results[0].dtype))
+
+    def _position(self, ordinal: Reg) -> Index:
+        """Where along the axis the element lies that is taken after `ordinal` others."""
+        f = self.frame.f
+        return Index(f.sub(f.sub(self._length, 1), ordinal) if self.op.flag("reverse") else ordinal)
+
+    def _advanced(self, rows: Sequence[Sequence[Index]], totals: Sequence[Reg], mask: Reg | None) -> Sequence[Reg]:
+        """What lines come to with the elements at `rows`, where the results are written."""
+        following = list[Reg]()
+        for index, total in zip(rows, totals, strict=True):
+            e = self.frame.evaluator(self.lanes, mask)
+            combined = combine(self.op.text("kind"), self.accumulator, total, self._read(e, index), self.frame.f)
+            self._write(e, index, total if self.op.flag("exclusive") else combined)
+            following.append(combined)
+        return following
 
     def _read(self, e: Evaluator, index: Sequence[Index]) -> Reg:
         operand = self.op.operands[0]

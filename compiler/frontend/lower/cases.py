@@ -12,6 +12,7 @@ from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.case_split import CaseSplit, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.joining.joined_branches import joined_branches
+from onnxc.compiler.frontend.joining.squeezed_ones import squeezed
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.lower.declared import of_declared_shape
 from onnxc.compiler.frontend.lower.frame import Assumptions, Frame, GraphOutcome
@@ -107,7 +108,7 @@ def _lower_ranks(split: RankSplit, node: GraphNode, frame: Frame, lower: Lower) 
     """Where a rank or a size decides: all cases that can be. Where none can, the node cannot be lowered yet."""
     work = frame.session.work_left
     trials: dict[int, Trial] = {}
-    for count in range((MOST_AXES if split.axis is None else MOST_ELEMENTS) + 1):
+    for count in _counts(split):
         nested = frame.ir.nested()
         assumptions = frame.assumptions.with_value(split.value, _taken(split, count, nested))
         trial = _tried(frame, nested, assumptions, lower)
@@ -166,6 +167,14 @@ def _impossible(reason: str, node: GraphNode, frame: Frame, lower: Lower, work: 
 # The ops that tell cases apart
 
 
+def _counts(split: RankSplit) -> range:
+    """The ranks, or the sizes of the axis, that are told apart."""
+    if split.axis is not None:
+        return range(MOST_ELEMENTS + 1)
+    source = squeezed(split.value)
+    return range(MOST_AXES + 1) if source is None else source.ranks
+
+
 def _taken(split: RankSplit, count: int, ir: Builder) -> Value:
     """The tensor with its unknown rank, or the unknown size of its axis, taken to be `count`, which the call checks."""
     value = split.value
@@ -181,15 +190,22 @@ def _one_of_ranks(
     split: RankSplit, counts: Sequence[int], blocks: Sequence[Block], ir: Builder, rule: str
 ) -> Sequence[Value]:
     """The results of the block for the rank or size that is unknown; of the last one where it is none of the others."""
-    if split.axis is None:
-        (found,) = ir.host("rank_of", (split.value,), (TensorType(I64, ()),), {})
-    else:
-        found = ir.size(split.value.shape[split.axis])
+    found = _count(split, ir)
     last = blocks[1]
     if len(blocks) > 2:
         nested = ir.nested()
         last = nested.block((), _one_of_ranks(split, counts[1:], blocks[1:], nested, rule))
     return joined_branches(ir.equal(found, counts[0]), (blocks[0], last), ir, rule)
+
+
+def _count(split: RankSplit, ir: Builder) -> Value:
+    """i64[]: the rank, or the size of the axis, that is at hand."""
+    if split.axis is not None:
+        return ir.size(split.value.shape[split.axis])
+    source = squeezed(split.value)
+    if source is not None:
+        return source.rank(ir)
+    return ir.host("rank_of", (split.value,), (TensorType(I64, ()),), {})[0]
 
 
 def _expect_condition(condition: Value, holds: bool, reason: str, ir: Builder) -> None:

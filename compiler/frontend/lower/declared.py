@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from onnxc.compiler.diagnostics import error, warning
 from onnxc.compiler.frontend.graph import ValueInfo
 from onnxc.compiler.frontend.joining.container_values import with_element
-from onnxc.compiler.frontend.joining.squeezed_ones import squeezed_to
+from onnxc.compiler.frontend.joining.squeezed_ones import squeezed
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.size_names import lone_symbol
 from onnxc.compiler.ir.builder import Builder
@@ -106,9 +106,10 @@ def unknown_value(info: ValueInfo | None, ir: Builder) -> Value | None:
 def of_declared_shape(value: Value, declared: TensorType, ir: Builder) -> Value:
     """A tensor whose rank only data tells as one of the declared rank; the call checks the sizes that are numbers."""
     shape = declared.known_shape
-    squeezed = squeezed_to(value, len(shape), ir)
-    if squeezed is not None:
-        return squeezed
+    source = squeezed(value)
+    result = source.of_rank(len(shape), ir) if source is not None else None
+    if result is not None:
+        return result
     sizes = [dim if isinstance(dim, int) else ir.fresh_symbol("declared") for dim in shape]
     wanted = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
     return ir.host("expect_shape", (value,), (TensorType(value.tensor.dtype, tuple(sizes)),), {"shape": wanted})[0]

@@ -75,7 +75,6 @@ ON_HOST = {
     "sparse tensors": {"sparse_from_dense"},
     "images, which a library decodes": {"decode_image"},
     "ranks that only data decides": {"expect_shape", "rank_of", "squeeze_ones"},
-    "numbers that NumPy's generator draws, as the cases of Dropout expect": {"mersenne_twister_uniform"},
     "code of the caller": {"custom_operator"},
 }  # fmt: skip
 
@@ -83,13 +82,6 @@ ON_HOST = {
 def test_what_stays_on_the_host_has_a_reason() -> None:
     names = [name for reason in ON_HOST.values() for name in reason]
     assert sorted(names) == sorted(FUNCTIONS)
-
-
-def test_seeds_wrap_and_draws_repeat() -> None:
-    shape = np.array([2, 3])
-    (first,), (second,) = (call("mersenne_twister_uniform", shape, seed=seed) for seed in (7, 7 + 2**32))
-    assert_same(as_array(first), as_array(second))
-    assert_same(as_array(first), np.random.RandomState(7).uniform(size=(2, 3)))
 
 
 def test_the_last_of_equal_texts_counts() -> None:

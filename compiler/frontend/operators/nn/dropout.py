@@ -3,11 +3,11 @@
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar
+from onnxc.compiler.frontend.operators.random.mersenne_twister import mersenne_twister_uniform
 from onnxc.compiler.frontend.operators.random.random import own_seed, uniform
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BOOL, F32, F64, DType
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.types import TensorType
 
 
 @operator("Dropout", since=(1, 6))
@@ -76,11 +76,10 @@ def _dropped(data: Value, ratio: Value, node: Node, ir: Builder) -> tuple[Value,
 def _draws(data: Value, node: Node, ir: Builder) -> Value:
     """f64[...] within [0, 1), one for each element.
 
-    A seed asks for the stream of the standard's own tests, which is drawn on the host.
+    A seed asks for the stream of the standard's own tests.
     """
     if node.has("seed"):
-        stream = "mersenne_twister_uniform"
-        return ir.host(stream, [ir.sizes(data.shape)], [TensorType(F64, data.shape)], {"seed": node.int("seed")})[0]
+        return mersenne_twister_uniform(node.int("seed"), data.shape, ir)
     return uniform(node, ir, data.shape, own_seed(node), F64)
 
 
