@@ -124,7 +124,7 @@ class PackedRuns:
         apart = np.zeros((self.columns, blocks, self.block_runs * self.run), np.uint8)
         apart[:, :, : self.block] = whole.reshape(self.columns, blocks, self.block)
         runs = np.zeros((self.columns, self.steps * self.parts * self.run), np.uint8)
-        flat = apart.reshape(self.columns, -1)[:, : runs.shape[1]]
+        flat = apart.reshape(self.columns, blocks * self.block_runs * self.run)[:, : runs.shape[1]]
         runs[:, : flat.shape[1]] = flat
         parts = runs.reshape(self.columns, self.steps, self.parts, self.run)
         out[...] = 0

@@ -129,8 +129,8 @@ KINDS: Mapping[str, Kind] = {
     "contraction_simple": Kind(
         ("T[64, 64]", "T[64, 64]"), lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"), dtypes=("f64", "i32")
     ),
-    "block_product": Kind(("T[256, 1024]",), _block_product, ("HMMA|HGMMA", "LDGSTS")),
-    "block_product_line": Kind(("T[1, 1024]",), _block_product, dtypes=("bf16",)),
+    "block_product": Kind(("T[2048, 1024]",), _block_product, ("HGMMA", "LDGSTS")),
+    "block_product_line": Kind(("T[1, 1024]",), _block_product, dtypes=("f32",)),
     "convolution": Kind(("T[8, 28, 28, 128]", "T[128, 128, 3, 3]"), _convolution),
     "depthwise": Kind(("T[8, 28, 28, 64]", "T[64, 1, 3, 3]"), _depthwise),
     "window": Kind(

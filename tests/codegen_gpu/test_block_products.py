@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+import onnxc
 from onnxc.compiler.codegen_gpu.kernel_work import work_of
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import evaluate
@@ -12,7 +14,8 @@ from onnxc.compiler.planning.kernel_plan import Segment
 from onnxc.compiler.planning.schedules import BlockProductSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.test_block_products import Weights
-from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision, sample
+from tests.codegen_gpu.support import SM_80, SM_90, Device, assert_near, make, precision, sample
+from tests.support.fake_gpu import compile_for_fake
 
 ROWS = (0, 1, 2, 8, 9, 33)
 """None; a line, several and all of them; tiles of few and of many."""
@@ -29,6 +32,7 @@ CASES = (
     Weights(8, 300, 300, 20, has_zeros=True),
     Weights(4, 32, 20, 3),
     Weights(4, 32, 0, 5),
+    Weights(4, 32, 64, 0),
 )
 
 
@@ -195,5 +199,5 @@ def test_a_model_with_quantised_weights_is_one_launch(bits: int, has_more: bool)
     reference = onnxc.compile(model)
     for batch, length in ((1, 1), (2, 3), (1, 20)):
         x = sample(F16, batch, length, 72)
-        expected, actual = (exe.run({"x": x})["y"] for exe in (reference, run.exe))
+        expected, actual = (exe.run({"x": x})["y"] for exe in (reference, run.executable))
         assert_near(actual, expected, precision(F16))

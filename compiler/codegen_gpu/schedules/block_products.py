@@ -193,7 +193,7 @@ def _work(op: Op, schedule: BlockProductSchedule, rows: Amount, model: CostModel
         if tile.rows < WARP_GROUP_ROWS:
             products /= model.calibration.narrow_share
         operations = products + instructions * (model.card.peak[unit] / model.card.peak["fp32"])
-    read = unpacked / codes.columns * weight_bytes / max(1, codes.steps * tile.depth)
+    read = unpacked * (codes.bits / BYTE + F32.itemsize * len(op.operands[2:]) / codes.block)
     row_bytes = 1.0 * programs * steps * tile.rows * tile.depth * dtype.itemsize
     written = rows * codes.columns * F32.itemsize * schedule.split
     return Work(
