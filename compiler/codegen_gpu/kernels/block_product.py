@@ -109,7 +109,8 @@ class _BlockProduct:
         b, tile, codes = self.frame.b, self.tile, self.codes
         shape = f"[{codes.run}, {tile.columns}]"
         totals = [b.variable(f"tl.zeros({shape}, tl.float32)", _SQUARE) for _ in range(tile.rows)]
-        with b.loop(*steps, prefix="step") as step:
+        # Few programs run at once: while one multiplies, the next steps must be on their way.
+        with b.loop(*steps, prefix="step", stages=self.frame.warps.stages) as step:
             bytes_ = self._bytes(step)
             for part in range(codes.parts):
                 run = self._run(step, part)

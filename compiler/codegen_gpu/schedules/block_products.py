@@ -79,7 +79,7 @@ bytes of stack, and 4 bits 255 registers."""
 _LINE_SUMS = 64
 """The same of lines, whose sums have each place of a run apart."""
 
-_STAGES = 3
+_PIPELINE_STAGES = (3, 2)
 
 
 def is_native(op: Op) -> bool:
@@ -134,8 +134,8 @@ def block_candidates(
     turned = tuple(Packing(_parameter(each, problem), Permuted((1, 0), (columns, blocks))) for each in spreads)
     count = product(op.results[0].shape)
     algorithms: tuple[tuple[Algorithm, Arithmetic, Iterator[tuple[Tile, Warps]]], ...] = (
-        ("tiles", arithmetic_of(dtype, F32, f32_operands), _tiles(op, case)),
-        ("lines", Arithmetic(str(F32), F32), _lines(op, case)),
+        ("tiles", arithmetic_of(dtype, F32, f32_operands), _tiles(op, case, cost_model(target))),
+        ("lines", Arithmetic(str(F32), F32), _lines(op, case, cost_model(target))),
     )
     return [
         BlockProductSchedule(
@@ -202,13 +202,13 @@ def _work(op: Op, schedule: BlockProductSchedule, rows: Amount, model: CostModel
         operations=operations,
         unit=unit,
         programs=programs,
-        programs_per_sm=2 if schedule.workers.count == 4 else 1,
+        programs_per_sm=_at_once(schedule.workers.count),
         steps=max(1, steps // schedule.workers.stages),
     )
 
 
-def _tiles(op: Op, case: Case) -> Iterator[tuple[Tile, Warps]]:
-    """Those whose sums fit registers, not much wider than the product."""
+def _tiles(op: Op, case: Case, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
+    """Those whose sums fit registers, and whose pipeline fits shared memory, not much wider than the product."""
     codes = codes_of(op)
     most = case.sizes["rows"] if case.sweep is None else case.sweep.numbers[-1]
     # Sums of one block are those of the tile; operands in three parts need the registers, too.
@@ -217,10 +217,10 @@ def _tiles(op: Op, case: Case) -> Iterator[tuple[Tile, Warps]]:
         for columns in _fitting(_COLUMNS, codes.columns):
             warps = 8 if rows * columns > 64 * 64 else 4
             if rows * columns <= sums * warps * 32:
-                yield Tile(rows, columns, codes.run * codes.parts), Warps(warps, _STAGES)
+                yield from _pipelined(Tile(rows, columns, codes.run * codes.parts), warps, op, model)
 
 
-def _lines(op: Op, case: Case) -> Iterator[tuple[Tile, Warps]]:
+def _lines(op: Op, case: Case, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
     """For all rows that a call can have, where these are few."""
     codes, most = codes_of(op), case.most["rows"]
     if most is None or most > MOST_LINES:
@@ -229,7 +229,24 @@ def _lines(op: Op, case: Case) -> Iterator[tuple[Tile, Warps]]:
     for columns in _fitting(_LINE_COLUMNS, codes.columns):
         for warps in (4, 8):
             if rows * codes.run * columns <= _LINE_SUMS * warps * 32:
-                yield Tile(rows, columns, codes.run * codes.parts), Warps(warps, _STAGES)
+                yield from _pipelined(Tile(rows, columns, codes.run * codes.parts), warps, op, model)
+
+
+def _pipelined(tile: Tile, warps: int, op: Op, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
+    """A tile with the most stages that fit the shared memory of a program; nothing where none do."""
+    item, card = multiplied(op).dtype.itemsize, model.card
+    shared = min(card.shared_bytes, card.shared_bytes_per_sm // _at_once(warps) - card.reserved_shared_bytes)
+    stage = tile.rows * tile.depth * item + codes_of(op).run * tile.columns
+    # Beside the pipeline lie the codes of a step as they are multiplied.
+    for stages in _PIPELINE_STAGES:
+        if stages * stage + tile.depth * tile.columns * item <= shared:
+            yield tile, Warps(warps, stages)
+            return
+
+
+def _at_once(warps: int) -> int:
+    """How many programs of so many warps are to run on a multiprocessor."""
+    return 2 if warps == 4 else 1
 
 
 def _fitting(widths: Sequence[int], columns: int) -> Iterator[int]:
