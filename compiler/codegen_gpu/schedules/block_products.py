@@ -50,6 +50,9 @@ MULTIPLIED_DTYPES = (F32, F16, BF16)
 LONGEST_STEP = 128
 """The most codes of a step: what rows meet of them is a tile of shared memory."""
 
+MOST_RUN_BYTES = 128
+"""What a product of a run reads of each row: with 256, of f32, tiles of 128 rows had 7 KiB of stack on sm_80."""
+
 _RUNS = (16, 32, 64, 128)
 """Tensor cores multiply 16 along k at least."""
 
@@ -106,7 +109,7 @@ def codes_of(op: Op) -> PackedRuns:
     columns, depth = known_sizes(op.operands[1].shape)
     bits, block = op.int("bits"), op.int("block")
     width = -(-columns // COLUMNS_ALIGNED) * COLUMNS_ALIGNED
-    longest = LONGEST_STEP * bits // BYTE
+    longest = min(LONGEST_STEP * bits // BYTE, MOST_RUN_BYTES // multiplied(op).dtype.itemsize)
     lengths = [length for length in _RUNS if length <= longest]
     # The fewest zeros between blocks, then the fewest runs.
     run = min(lengths, key=lambda length: (-(-min(block, depth) // length) * length, -length))
