@@ -64,8 +64,8 @@ class _BlockProduct:
         frame, b, tile, codes, split = self.frame, self.frame.b, self.tile, self.codes, self.schedule.split
         row_tiles = floordiv(self.rows + tile.rows - 1, tile.rows)
         column_tiles = -(-codes.columns // tile.columns)
-        part, place = unravel(b, b.program(), [split, frame.size(row_tiles * column_tiles)])
-        row_tile, column_tile = place_tile(b, place, frame.size(row_tiles), column_tiles)
+        part, ordinal = unravel(b, b.program(), [split, frame.size(row_tiles * column_tiles)])
+        row_tile, column_tile = place_tile(b, ordinal, frame.size(row_tiles), column_tiles)
         self.first_row = b.mul(row_tile, tile.rows)
         self.column = b.add(b.mul(column_tile, tile.columns), b.lanes(COLUMN, tile.columns))
         per_part = -(-codes.steps // split)
@@ -138,11 +138,11 @@ class _BlockProduct:
         """The tile of bytes of a step."""
         b, codes = self.frame.b, self.codes
         lane = b.lanes(ROW, codes.run)
-        place = b.add(b.mul(b.add(b.mul(step, codes.run), lane), codes.width), self.column)
+        offset = b.add(b.mul(b.add(b.mul(step, codes.run), lane), codes.width), self.column)
         mask = None if codes.width % self.tile.columns == 0 else b.compare(self.column, "<", codes.width)
         guard = "" if mask is None else f", mask={mask}, other=0"
         buffer = self.frame.input(known_view(self.op.operands[1]).base)
-        return b.let(f"tl.load({buffer} + {place}{guard})", _SQUARE)
+        return b.let(f"tl.load({buffer} + {offset}{guard})", _SQUARE)
 
     def _weights(self, bytes_: Expr, run: Int, part: int, type: str) -> Expr:
         """The codes of a run less their zero points, in the type that they are multiplied in."""
@@ -164,10 +164,10 @@ class _BlockProduct:
             if codes.steps * codes.parts > self.blocks * codes.block_runs:
                 # The last step has runs of zeros behind the last block.
                 block = b.minimum(block, self.blocks - 1)
-        place = b.add(b.mul(block, codes.columns), self.column)
+        offset = b.add(b.mul(block, codes.columns), self.column)
         guard = "" if self._fills_columns() else f", mask={self._has_column()}, other=0"
         buffer = self.frame.input(known_view(self.op.operands[2 + ordinal]).base)
-        return b.let(f"tl.load({buffer} + {place}{guard})", _WIDE)
+        return b.let(f"tl.load({buffer} + {offset}{guard})", _WIDE)
 
     def _rows_of(
         self, row: Int, lanes: Expr | None, masks: dict[int, Expr], run: Int, dim: int, wanted: Expr | None = None
@@ -179,14 +179,14 @@ class _BlockProduct:
         if codes.block % codes.run and not self.is_one_block:
             within = b.add(b.mul(b.mod(run, codes.block_runs), codes.run), lane)
             inside = b.compare(within, "<", codes.block)
-            place = b.add(b.mul(b.div(run, codes.block_runs), codes.block), within)
+            index = b.add(b.mul(b.div(run, codes.block_runs), codes.block), within)
         else:
-            place = b.add(b.mul(run, codes.run), lane)
+            index = b.add(b.mul(run, codes.run), lane)
         if inside is not None or codes.depth % (codes.parts * codes.run):
-            inside = b.both(inside, b.compare(place, "<", codes.depth))
+            inside = b.both(inside, b.compare(index, "<", codes.depth))
         every = {dim: lane} | ({} if lanes is None else {ROW: lanes})
         e = self.frame.evaluator(every, masks | ({} if inside is None else {dim: inside})).wanted(wanted)
-        return e.everywhere(e.value(self.x, (*self._coordinates(row), place)))
+        return e.everywhere(e.value(self.x, (*self._coordinates(row), index)))
 
     # What is written
 
@@ -223,9 +223,9 @@ class _BlockProduct:
             write_result(frame, e, self.op, total, index)
             return
         shape = self.op.results[0].shape
-        offset = b.mul(part, e.size(product(shape)))
-        place = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
-        e.store(total, F32, frame.scratch("parts", F32), place)
+        before = b.mul(part, e.size(product(shape)))
+        offset = e.linear(index, [e.size(stride) for stride in row_major(shape)], before)
+        e.store(total, F32, frame.scratch("parts", F32), offset)
 
     def _fills_rows(self) -> bool:
         return isinstance(self.rows, int) and self.rows % self.tile.rows == 0
