@@ -18,7 +18,7 @@ from onnxc.compiler.planning.schedules import (
 
 __all__ = ["DeviceWork", "work_of"]
 
-_PRODUCTS = ("dot", "convolution", "attention")
+_PRODUCTS = ("dot", "convolution", "attention", "block_product")
 
 _LOADS_OF_MEETING = 3
 """To arrive, to see that all have, and to read what they wrote: each a way to the L2 cache and back."""

@@ -5,12 +5,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS, convolution, reduction, scan
-from onnxc.compiler.codegen_gpu.schedules import attention
+from onnxc.compiler.codegen_gpu.schedules import attention, block_products
 from onnxc.compiler.codegen_gpu.schedules.attention import (
     attention_candidates,
     attention_cost,
     attention_measures,
     attention_sweep,
+)
+from onnxc.compiler.codegen_gpu.schedules.block_products import (
+    block_candidates,
+    block_cost,
+    block_measures,
+    block_sweep,
 )
 from onnxc.compiler.codegen_gpu.schedules.contractions import (
     contraction_candidates,
@@ -39,6 +45,7 @@ from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import (
     AttentionSchedule,
+    BlockProductSchedule,
     ContractionSchedule,
     ConvolutionSchedule,
     ReductionSchedule,
@@ -62,6 +69,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return convolution_candidates(problem, case, target, f32_operands)
             case "attention":
                 return attention_candidates(problem, case, target, f32_operands)
+            case "block_product":
+                return block_candidates(problem, case, target, f32_operands)
             case "reduction":
                 return reduction_candidates(problem, case, target)
             case "ordering":
@@ -82,6 +91,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return convolution_cost(problem, schedule, case, target)
             case AttentionSchedule():
                 return attention_cost(problem, schedule, case, target)
+            case BlockProductSchedule():
+                return block_cost(problem, schedule, case, target)
             case ReductionSchedule():
                 return reduction_cost(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has one candidate")
@@ -94,6 +105,8 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
                 return convolution_sweep(problem, schedule, case, target)
             case AttentionSchedule():
                 return attention_sweep(problem, schedule, case, target)
+            case BlockProductSchedule():
+                return block_sweep(problem, schedule, case, target)
         raise AssertionError(f"{problem.kind} has no samples")
 
     return PlanTarget(
@@ -109,19 +122,24 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
     )
 
 
+WIDENING = 2
+"""The work of an element that is read and cast."""
+
 _WRITES_SEVERAL: tuple[KernelKind, ...] = ("pointwise", "concatenate")
 
 _ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution")
 
 # A program reads its queries once: a rotary embedding of them takes less time than to write and read them. Keys, values
 # and masks are read again by the programs of all queries, so that only what narrows or scales them is done there.
-_COMPUTES: Computes = {"attention": (16, REPEAT_LIMIT, REPEAT_LIMIT, REPEAT_LIMIT)}
+# Rows of a product with weights of few bits are narrow in memory, and only widened for it.
+_COMPUTES: Computes = {"attention": (16, REPEAT_LIMIT, REPEAT_LIMIT, REPEAT_LIMIT), "block_product": (WIDENING,)}
 
 
 _MEASURES = {
     "contraction": contraction_measures,
     "convolution": convolution_measures,
     "attention": attention_measures,
+    "block_product": block_measures,
     "reduction": reduction_measures,
     "ordering": ordering_measures,
     "scatter": scatter_measures,
@@ -136,6 +154,7 @@ def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
 
 _CHECKS = {
     "attention": attention.is_native,
+    "block_product": block_products.is_native,
     "convolution": convolution.is_native,
     "reduce": reduction.is_native,
     "scan_axis": scan.is_native,

@@ -11,7 +11,6 @@ from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
 from onnxc.compiler.passes.lower.collectives_in_front import collectives_in_front
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
-from onnxc.compiler.passes.lower.decompose_block_products import decompose_block_products
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.depth_last import depth_last
@@ -85,11 +84,17 @@ CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(
 )
 """For the CPU, which multiplies integers of 8 bits faster than floats, and reads weights of few bits as they lie."""
 
-GPU_OPTIMIZE: tuple[Pass, ...] = _optimize(recognize_requantization, sign_bytes, recognize_signed_products)
-"""For the GPU, whose tensor cores multiply i8 by i8."""
+GPU_OPTIMIZE: tuple[Pass, ...] = _optimize(
+    recognize_requantization, sign_bytes, recognize_signed_products, recognize_block_products
+)
+"""For the GPU, whose tensor cores multiply i8 by i8, and which unpacks weights of few bits in registers, too."""
 
 GPU_FLOAT8_OPTIMIZE: tuple[Pass, ...] = _optimize(
-    recognize_requantization, sign_bytes, recognize_signed_products, recognize_float8_products
+    recognize_requantization,
+    sign_bytes,
+    recognize_signed_products,
+    recognize_float8_products,
+    recognize_block_products,
 )
 """For those whose tensor cores multiply floats of 8 bits too."""
 
@@ -100,7 +105,6 @@ GPU_KERNELS: tuple[Pass, ...] = (
     take_bounds,
     decompose_rotary,
     decompose_trees,
-    decompose_block_products,
     count_non_zero,
 )
 """For the GPU; attention stays whole."""
@@ -140,5 +144,5 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_OPERANDS)
-    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, fuse_recurrences)
+    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, fuse_recurrences, hold_block_weights)
     return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, unroll_loops, *finish)

@@ -1,10 +1,13 @@
-"""The layout of weights of few bits: codes packed into words, side by side for the lanes of a vector."""
+"""Layouts of weights of few bits: codes in words, side by side for the lanes of a vector, and in bytes for tiles."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["PackedCodes", "word_bits"]
+__all__ = ["PackedCodes", "PackedRuns", "word_bits"]
+
+
+BYTE = 8
 
 
 def word_bits(bits: int) -> int:
@@ -12,7 +15,7 @@ def word_bits(bits: int) -> int:
 
     Bytes are widened as they are loaded, which takes one instruction; shifting them out of wider words takes two.
     """
-    return 8 if bits == 8 else 32
+    return BYTE if bits == BYTE else 32
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,63 @@ class PackedCodes:
             whole = apart.reshape(len(codes), -1)
         words = _joined(whole, self.bits).view(f"<u{word_bits(self.bits) // 8}")
         return words[:, : self.words]
+
+
+@dataclass(frozen=True)
+class PackedRuns:
+    """Codes i8[columns, depth] of `bits` bits as bytes [step, run, width]; columns are filled up with zeros.
+
+    A run is so many neighbours along k of one block, the last run of a block filled up with zeros. A step is as many
+    runs as a byte has codes, and a byte has the codes at one place of each of them, the first run in the lowest bits: a
+    tile of bytes, shifted, is a tile of codes.
+    """
+
+    run: int
+    width: int
+    columns: int
+    depth: int
+    bits: int
+    block: int
+
+    def __str__(self) -> str:
+        return f"runs of {self.run}, {self.depth} deep, {self.bits} bits in blocks of {self.block}"
+
+    @property
+    def parts(self) -> int:
+        """How many codes a byte has, and runs a step."""
+        return BYTE // self.bits
+
+    @property
+    def block_runs(self) -> int:
+        """How many runs a block has."""
+        return -(-self.block // self.run)
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are along k."""
+        whole, rest = divmod(self.depth, self.block)
+        return -(-(whole * self.block_runs + -(-rest // self.run)) // self.parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array, of bytes."""
+        return (self.steps, self.run, self.width)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        blocks = -(-self.depth // self.block)
+        whole = np.zeros((self.columns, blocks * self.block), np.uint8)
+        whole[:, : self.depth] = array.view(np.uint8) & np.uint8((1 << self.bits) - 1)
+        apart = np.zeros((self.columns, blocks, self.block_runs * self.run), np.uint8)
+        apart[:, :, : self.block] = whole.reshape(self.columns, blocks, self.block)
+        runs = np.zeros((self.columns, self.steps * self.parts * self.run), np.uint8)
+        flat = apart.reshape(self.columns, blocks * self.block_runs * self.run)[:, : runs.shape[1]]
+        runs[:, : flat.shape[1]] = flat
+        parts = runs.reshape(self.columns, self.steps, self.parts, self.run)
+        out[...] = 0
+        codes = out.view(np.uint8)[:, :, : self.columns]
+        for part in range(self.parts):
+            codes |= (parts[:, :, part] << np.uint8(part * self.bits)).transpose(1, 2, 0)
 
 
 def _joined(codes: np.ndarray, bits: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
-from onnxc.compiler.planning.bit_layouts import PackedCodes
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import operand_view, stays
 
@@ -70,7 +70,7 @@ def _bytes(value: Value) -> Dim:
 def _read_bytes(kernel: Kernel, value: Value) -> Dim:
     """All of a parameter, or what is picked from it where nothing else reads it; codes of few bits packed."""
     layout = kernel.schedule.layout_of(kernel.block.parameters.index(value))
-    if isinstance(layout, PackedCodes):
+    if isinstance(layout, PackedCodes | PackedRuns):
         return product(layout.shape)
     users = [op for op in kernel.block.ops if value in op.operands]
     if users and all(op.name in _PICKING and op.operands[0] == value for op in users):

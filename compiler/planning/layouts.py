@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.planning.bit_layouts import PackedCodes
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.loops.views import row_major
 
@@ -136,6 +136,7 @@ Layout = (
     PackedPanels
     | PermutedPanels
     | PackedCodes
+    | PackedRuns
     | PackedFilters
     | PackedPhases
     | TransformedFilters

@@ -165,10 +165,16 @@ class Schedule:
 
     def __str__(self) -> str:
         shown = ((item.name, getattr(self, item.name)) for item in fields(self) if item.compare)
-        text = ", ".join(f"{name} = {value}" for name, value in shown if value not in (None, 0, ""))
+        text = ", ".join(f"{name} = {_shown(value)}" for name, value in shown if value not in (None, 0, ""))
         if self.fallbacks:
             text += f", fallbacks = ({'; '.join(each.brief for each in self.fallbacks)})"
         return f"{text}; {self.why}" if self.why else text
+
+
+def _shown(value: object) -> str:
+    """A value of a schedule; of several packings each."""
+    is_packed = isinstance(value, tuple) and any(isinstance(each, Packing) for each in value)
+    return "; ".join(map(str, value)) if is_packed and isinstance(value, tuple) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,27 +243,25 @@ class ContractionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockProductSchedule(Schedule):
-    """`panels`: rows against panels of columns, whose codes become floats in registers.
+    """`panels`: rows against panels of columns, whose codes become floats in registers; `tiles`: the same on tensor
+    cores; `lines`: few rows, each element of a tile of codes by that of each row.
 
-    tile: of a unit of work; for many rows weights are written out as floats, `depth` of k at a time. registers: the
-    most rows that are multiplied at once, by the columns that are then. spreads: how the scales lie, and the zero
-    points where there are any.
+    tile: of a unit of work; for many rows panels are written out as floats, `depth` of k at a time. registers: the
+    most rows that are multiplied at once, by the columns that are then. split: how many programs share the sum along
+    k; a second launch adds their parts. spreads: how the scales lie, and the zero points where there are any.
     """
 
-    algorithm: Literal["panels"]
+    algorithm: Literal["panels", "tiles", "lines"]
     tile: Tile
-    registers: Tile
+    arithmetic: Arithmetic
     spreads: tuple[Packing, ...]
+    registers: Tile | None = None
+    split: int = 1
 
     def layout_of(self, parameter: int) -> Layout | None:
         """The layout of a parameter that is a constant; None for row-major."""
         spread = next((each.layout for each in self.spreads if each.parameter == parameter), None)
         return super().layout_of(parameter) if spread is None else spread
-
-    def __str__(self) -> str:
-        packings = ", ".join(map(str, (self.packing, *self.spreads)))
-        own = f"algorithm = {self.algorithm}, tile = {self.tile}, registers = {self.registers}"
-        return f"workers = {self.workers}, packing = {packings}, {own}; {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)

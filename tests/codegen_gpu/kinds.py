@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
@@ -44,6 +46,14 @@ def _chain(ir: Builder, x: Value, y: Value) -> Value:
 
 def _linear(ir: Builder, x: Value, w: Value, bias: Value) -> Value:
     return ir.max(ir.add(ir.dot(x, w, "mk,kn->mn"), bias), 0.0)
+
+
+def _block_product(ir: Builder, x: Value) -> Value:
+    """Weights of 4 bits in blocks of 32, with zero points."""
+    codes = np.resize(np.arange(-8, 8, dtype=np.int8), (1000, 1024))
+    scales, zeros = (np.resize(np.array(each, np.float32), (1000, 32)) for each in ((0.5, 0.25, 2), (0, 1)))
+    weights = (ir.constant(each) for each in (codes, scales, zeros))
+    return ir.cast(ir.block_product(ir.cast(x, F32), *weights, 4, 32), x.dtype)
 
 
 def _convolution(ir: Builder, x: Value, w: Value) -> Value:
@@ -119,6 +129,8 @@ KINDS: Mapping[str, Kind] = {
     "contraction_simple": Kind(
         ("T[64, 64]", "T[64, 64]"), lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"), dtypes=("f64", "i32")
     ),
+    "block_product": Kind(("T[2048, 1024]",), _block_product, ("HGMMA", "LDGSTS")),
+    "block_product_line": Kind(("T[1, 1024]",), _block_product, dtypes=("f32",)),
     "convolution": Kind(("T[8, 28, 28, 128]", "T[128, 128, 3, 3]"), _convolution),
     "depthwise": Kind(("T[8, 28, 28, 64]", "T[64, 1, 3, 3]"), _depthwise),
     "window": Kind(

@@ -58,6 +58,15 @@ def test_queries_that_see_nothing_give_zeros() -> None:
     assert not device(*arrays, mask)[0][0, 0, 1].any()
 
 
+def test_a_query_of_which_all_keys_have_the_least_float_weighs_them_alike() -> None:
+    device = _device(["f32[1, 1, 3, 8]"] * 3 + ["f32[1, 1, 3, 3]"])
+    mask = np.zeros((1, 1, 3, 3), np.float32)
+    mask[0, 0, 1] = np.finfo(np.float32).min
+    q, k, v = (sample(F32, 1, 1, 3, 8, seed=seed) for seed in range(3))
+    device.check(q, k, v, mask, bound=1e-5)
+    np.testing.assert_allclose(device(q, k, v, mask)[0][0, 0, 1], v[0, 0].mean(0), rtol=1e-5, atol=1e-6)
+
+
 def test_nan_is_seen() -> None:
     device = _device(["f32[1, 1, 3, 8]"] * 3)
     q, k, v = (sample(F32, 1, 1, 3, 8, seed=seed) for seed in range(3))

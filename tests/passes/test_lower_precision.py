@@ -12,7 +12,7 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I64, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I64, DType
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Module, Op, Value, walk
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -362,3 +362,20 @@ def test_booleans_and_selections_follow() -> None:
     _, after = lowered((f32(N, 4),), make, F16)
     (less,), (select,) = ops(after, "less"), ops(after, "select")
     assert (less.result.dtype, less.operands[0].dtype, select.result.dtype) == (BOOL, F16, F16)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_products_of_few_bits_read_and_store_16_bits_and_keep_codes_and_scales(dtype: DType) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        codes, scales = b.constant(np.full((4, 4), 3, np.int8)), b.constant(np.full((4, 1), 0.1, np.float32))
+        first = b.max(b.block_product(x, codes, scales, None, 4, 4), 0.0)
+        return b.block_product(first, codes, scales, None, 4, 4)
+
+    _, after = lowered([f32(N, 4)], build, dtype)
+    for product in ops(after, "block_product"):
+        rows, codes, scales = product.operands
+        assert rows.op is not None
+        assert (rows.op.name, rows.op.operands[0].dtype) == ("cast", dtype)
+        assert (codes.dtype, scales.dtype, product.result.dtype) == (I8, F32, F32)
+    x = np.array([[1, 2, 3, 4]], np.float32)
+    np.testing.assert_allclose(outputs(after, x)[0], np.full((1, 4), 3 * 0.1 * 4 * 3), rtol=2 * 2**-8)

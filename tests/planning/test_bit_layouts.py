@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onnxc.compiler.planning.bit_layouts import PackedCodes
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
 
 
 def packed(layout: PackedCodes, codes: np.ndarray) -> np.ndarray:
@@ -39,3 +39,36 @@ def test_the_last_panel_is_filled_up_with_zeros() -> None:
         [[[1], [3]], [[2], [4]]],
         [[[5], [0]], [[6], [0]]],
     ]
+
+
+def runs(layout: PackedRuns, codes: np.ndarray) -> np.ndarray:
+    out = np.full(layout.shape, 0x55, np.int8)
+    layout.pack(codes.astype(np.int8), out)
+    return out.view(np.uint8)
+
+
+def test_a_byte_has_a_code_of_each_run_of_a_step() -> None:
+    layout = PackedRuns(run=2, width=2, columns=1, depth=4, bits=4, block=4)
+    assert runs(layout, np.array([[1, 2, -1, -8]])).tolist() == [[[0xF1, 0], [0x82, 0]]]
+
+
+def test_runs_are_of_one_block_and_the_last_step_is_filled_up_with_zeros() -> None:
+    """Blocks of 3 codes are two runs each, the last block, of 1, is one; a step is four runs of 2 bits."""
+    layout = PackedRuns(run=2, width=1, columns=1, depth=7, bits=2, block=3)
+    assert (layout.steps, layout.shape) == (2, (2, 2, 1))
+    out = runs(layout, np.array([[1, -2, 1, -1, 1, -2, -1]]))
+    assert out.ravel().tolist() == [0b10_11_01_01, 0b00_01_00_10, 0b11, 0]
+
+
+def test_columns_are_filled_up_with_zeros_and_bytes_stay() -> None:
+    layout = PackedRuns(run=2, width=3, columns=2, depth=3, bits=8, block=4)
+    assert runs(layout, np.array([[1, 2, 3], [-1, 5, 6]])).tolist() == [
+        [[1, 255, 0], [2, 5, 0]],
+        [[3, 6, 0], [0, 0, 0]],
+    ]
+
+
+@pytest.mark.parametrize(("columns", "depth"), [(0, 4), (3, 0)])
+def test_nothing_takes_no_memory(columns: int, depth: int) -> None:
+    layout = PackedRuns(run=2, width=columns, columns=columns, depth=depth, bits=4, block=2)
+    assert runs(layout, np.zeros((columns, depth))).size == 0

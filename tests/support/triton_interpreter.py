@@ -128,7 +128,7 @@ def _patch() -> None:
 
     def cast_impl(self: object, x: interpreter.TensorHandle, target: tl.dtype) -> object:
         before, after = x.dtype.scalar, target.scalar
-        if (before, after) == (tl.float32, tl.bfloat16):
+        if after == tl.bfloat16 and (before == tl.float32 or before.is_int()):
             return handle(x.data.astype(ml_dtypes.bfloat16).view(np.uint16), after)
         if (before, after) == (tl.bfloat16, tl.float32):
             return handle(x.data.view(ml_dtypes.bfloat16).astype(np.float32), after)

@@ -53,6 +53,7 @@ class _Blocks:
 
     def __post_init__(self) -> None:
         schedule = self.frame.kernel.scheduled(BlockProductSchedule)
+        assert schedule.registers is not None, schedule
         self.chunk_rows, self.width, self.lanes = schedule.tile.rows, schedule.tile.columns, self.frame.lanes
         self.vectors = self.width // self.lanes
         self.few_steps = tuple(rows for rows in row_steps(schedule.registers.rows) if rows <= self.chunk_rows)

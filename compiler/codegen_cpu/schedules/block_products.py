@@ -10,7 +10,7 @@ from onnxc.compiler.planning.bit_layouts import PackedCodes
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import PackedPanels, known_sizes
 from onnxc.compiler.planning.loops.views import operand_view
-from onnxc.compiler.planning.schedules import BlockProductSchedule, Packing, Threads, Tile
+from onnxc.compiler.planning.schedules import Arithmetic, BlockProductSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
 __all__ = ["MANY_ROWS", "block_schedule", "is_native", "row_vectors"]
@@ -63,6 +63,7 @@ def block_schedule(problem: KernelProblem, target: Target) -> BlockProductSchedu
     return BlockProductSchedule(
         algorithm="panels",
         tile=Tile(_chunk_rows(op.operands[0].shape), width, _unpacked_depth(depth, block)),
+        arithmetic=Arithmetic(str(F32), F32),
         registers=Tile(most, lanes * row_vectors(most, width // lanes, target)),
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(_parameter(codes, problem), PackedCodes(width, columns, depth, bits, block)),

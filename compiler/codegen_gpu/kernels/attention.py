@@ -7,6 +7,7 @@ what the slices gave, always in the same order.
 Source: Dao, "FlashAttention-2", ICLR 2024; Dao et al., "Flash-Decoding for long-context inference", 2023.
 """
 
+import math
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
@@ -26,6 +27,9 @@ from onnxc.compiler.target import Target
 
 ROW, COLUMN = 0, 1
 """The dimensions of a tile."""
+
+LOG2_E = math.log2(math.e)
+"""exp(x) = exp2(x * LOG2_E), as the units of a GPU compute it."""
 
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
@@ -51,6 +55,9 @@ class _Attention:
         schedule = self.schedule
         self.q, self.k, self.v, *masks = self.op.operands
         self.mask: Value | None = masks[0] if masks else None
+        # Weights are powers of 2 of scores whose scale has log2(e) in it. Not those of a mask: it may hold the least
+        # float, of which no multiple is a float, and rows of nothing else weigh all keys alike.
+        self.power, self.unit = ("tl.exp2", LOG2_E) if self.mask is None else ("tl.exp", 1.0)
         self.batch, heads, self.queries, width = self.q.shape
         groups, self.keys, value_width = self.k.shape[1], self.k.shape[2], self.v.shape[3]
         assert isinstance(width, int), self.q
@@ -95,8 +102,8 @@ class _Attention:
             new = b.let(f"tl.maximum({peak}, tl.max({scores}, 1, keep_dims=True))", tall)
             # A row of which nothing has been seen yet must not subtract infinities.
             finite = b.let(f'tl.where({new} == float("-inf"), 0.0, {new})', tall)
-            powers = b.let(f"tl.exp({scores} - {finite})", square)
-            shrink = b.let(f"tl.exp({peak} - {finite})", tall)
+            powers = b.let(f"{self.power}({scores} - {finite})", square)
+            shrink = b.let(f"{self.power}({peak} - {finite})", tall)
             # What weighs the values is what is summed up: rounded alike, so that the weights add up to 1.
             narrow = b.let(f"{powers}.to({memory_type(self.v.dtype)})", square)
             b.assign(weight, f"{weight} * {shrink} + tl.sum({narrow}.to(tl.float32), 1, keep_dims=True)")
@@ -156,12 +163,12 @@ class _Attention:
         peak = b.let(f"tl.max({every}, 1, keep_dims=True)", tall)
         finite = b.let(f'tl.where({peak} == float("-inf"), 0.0, {peak})', tall)
         shares = of_slices.load(F32, weights, b.add(first, part))
-        weight = b.let(f"tl.sum({shares} * tl.exp({every} - {finite}), 1, keep_dims=True)", tall)
+        weight = b.let(f"tl.sum({shares} * {self.power}({every} - {finite}), 1, keep_dims=True)", tall)
         total = b.variable(f"tl.zeros([{tile}, {self.value_padded}], tl.float32)", square)
         with b.loop(0, self.slices, prefix="slice") as number:
             e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
             place = b.add(first, number)
-            shrink = b.let(f"tl.exp({e.load(F32, peaks, place)} - {finite})", tall)
+            shrink = b.let(f"{self.power}({e.load(F32, peaks, place)} - {finite})", tall)
             values = e.load(F32, sums, b.add(b.mul(place, self.value_width), inner))
             b.assign(total, f"{total} + {values} * {shrink}")
         batch, group, query, within = unravel(b, row, [frame.size(size) for size in sizes])
@@ -219,10 +226,12 @@ class _Attention:
         k = self._tile(self.k, (batch, group), column, COLUMN, self.tile_keys, self.keys, self.padded, self.width)
         zeros = f"tl.zeros([{self.tile_queries}, {self.tile_keys}], tl.float32)"
         product = b.let(f"tl.dot({q}, {k}, {zeros}{self._precision()}, out_dtype=tl.float32)", square)
-        scores = b.let(f"{product} * {self.op.float('scale')!r}", square)
-        softcap = self.op.float("softcap")
+        scale, softcap = self.op.float("scale"), self.op.float("softcap")
         if softcap:
-            scores = b.let(f"libdevice.tanh(tl.div_rn({scores}, {softcap!r})) * {softcap!r}", square)
+            scaled = b.let(f"{product} * {scale!r}", square)
+            scores = b.let(f"libdevice.tanh(tl.div_rn({scaled}, {softcap!r})) * {softcap * self.unit!r}", square)
+        else:
+            scores = b.let(f"{product} * {scale * self.unit!r}", square)
         masks = self._position_mask(row, ROW, self.tile_queries, self.queries)
         masks |= self._position_mask(column, COLUMN, self.tile_keys, self.keys)
         if self.mask is not None:

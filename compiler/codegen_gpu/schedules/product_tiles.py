@@ -25,6 +25,7 @@ __all__ = [
     "WARP_GROUP_ROWS",
     "Products",
     "arithmetic_of",
+    "joining_seconds",
     "multiplies",
     "product_seconds",
     "samples_of",
@@ -127,10 +128,14 @@ def product_seconds(
     """What the launches of tiles take, `split` programs sharing each, with the launch that adds up their parts."""
     total = model.estimate(_work(products, tile, warps, split, arithmetic, model.calibration)).seconds
     if split > 1:
-        partial = products.batch * products.rows * products.columns * F32.itemsize
-        joined = Work(memory_bytes=(split + 1) * partial, programs=np.maximum(1, partial // 4096))
-        total = total + model.estimate(joined).seconds
+        total = total + joining_seconds(products.batch * products.rows * products.columns, split, model)
     return total
+
+
+def joining_seconds(elements: Amount, split: int, model: CostModel) -> Amount:
+    """What the launch takes that adds up the parts of so many elements."""
+    partial = elements * F32.itemsize
+    return model.estimate(Work(memory_bytes=(split + 1) * partial, programs=np.maximum(1, partial // 4096))).seconds
 
 
 def _work(

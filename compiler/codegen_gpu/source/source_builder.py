@@ -143,11 +143,16 @@ class SourceBuilder:
         self._indent -= 1
 
     @contextmanager
-    def loop(self, start: Int, stop: Int, step: Int = 1, prefix: str = "i") -> Iterator[Expr]:
-        """The statements for a counter from `start` to below `stop`, a tensor for the interpreter too."""
+    def loop(self, start: Int, stop: Int, step: Int = 1, prefix: str = "i", stages: int = 0) -> Iterator[Expr]:
+        """The statements for a counter from `start` to below `stop`, a tensor for the interpreter too.
+
+        stages: of a pipeline of all loads; 0 for one of the loads that tensor cores multiply alone.
+        """
         name = self.fresh(prefix)
         self._variables.add(name)
-        with self.block(f"for {name} in range({start}, {stop}, {step})"):
+        bounds = f"{start}, {stop}, {step}"
+        numbers = f"tl.range({bounds}, num_stages={stages})" if stages else f"range({bounds})"
+        with self.block(f"for {name} in {numbers}"):
             yield self.variable(f"{name} + tl.full([], 0, tl.int32)", prefix=prefix)
 
     # Integers

@@ -70,6 +70,8 @@ class _Lowering:
             return self._kept(op)
         if op.name == "attention" and is_f32(op.result):
             return self._attention(op)
+        if op.name == "block_product" and is_f32(op.result):
+            return self._block_product(op)
         if policy == "low":
             return self._product(op)
         dtype = self._computed_in(op)
@@ -102,6 +104,13 @@ class _Lowering:
         attributes: dict[str, Attribute] = dict(op.attributes)
         attributes["dtype"] = F32 if op in self.decisions.chained else self.dtype
         return self.build.op(op.name, [self._as(operand, self.dtype) for operand in op.operands], attributes)
+
+    def _block_product(self, op: Op) -> Sequence[Value]:
+        """Rows are rounded, and widened where they are read; codes and scales stay what they are, and sums f32."""
+        x, *weights = op.operands
+        operands = [self.build.cast(self._as(x, self.dtype), F32), *(self._as(each, F32) for each in weights)]
+        (total,) = self.build.op(op.name, operands, op.attributes)
+        return [total if op in self.decisions.chained else self._as_new(total, self.dtype)]
 
     def _attention(self, op: Op) -> Sequence[Value]:
         """The mask stays what it is: it may hold what the 16 bits cannot."""

@@ -25,7 +25,7 @@ STORED: Mapping[Precision, DType] = {"bf16": BF16, "fp16": F16}
 Policy = Literal["low", "wide", "follow", "keep"]
 
 POLICIES: Mapping[Policy, tuple[str, ...]] = {
-    "low": ("dot", "convolution", "attention"),
+    "low": ("dot", "convolution", "attention", "block_product"),
     "wide": (
         # An error of the operand becomes a factor of the result, or is divided by what is small.
         "exp", "log", "pow", "rem", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
@@ -96,7 +96,7 @@ def decide(block: Block) -> Decisions:
     rounded = {op for op in block.ops if _is_stored_once(op, users, results)}
     members: set[Op] = set()
     for op in block.ops:
-        if op.name in ("dot", "convolution") and op not in angles and is_f32(op.result):
+        if op.name in ("dot", "convolution", "block_product") and op not in angles and is_f32(op.result):
             chain = _chain(op, users, results, members)
             members.update(chain)
             last = chain[-1] if chain else op
