@@ -1,14 +1,17 @@
 """What a rank does in the tests of MPI: `mpirun -n N python -m tests.sharding.rank_program ACTION FOLDER`.
 
+`ACTION FOLDER MODEL RANK` ends one rank in the middle of a call of a model.
 It writes what it found to rankN.json in the folder; errors of ours end it as they would end any program.
 """
 
+import itertools
 import json
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +99,32 @@ def ends(how: str, folder: Path, rank: int) -> None:
         exe.run(feed)
 
 
+def ends_within_a_call(how: str, folder: Path, name: str, leaver: int) -> None:
+    """Calls twice; in the second call one rank is killed or stopped when a part of its work is done."""
+    exe = onnxc.load(folder / f"{name}.onnxc", devices="mpi")
+    feed = dict(np.load(folder / f"{name}.x.npz"))
+    exe.run(feed)
+    if connect().rank == leaver:
+        leave_at_exchange(how, 1)
+    exe.run(feed)
+
+
+def leave_at_exchange(how: str, ordinal: int) -> None:
+    """From here on this rank leaves before the exchange of this ordinal: a send, a receive or a collective."""
+    exchanges, count = connect().exchanges, itertools.count()
+
+    def leaving(act: Callable[..., object]) -> Callable[..., object]:
+        def acted(*arguments: object) -> object:
+            if next(count) == ordinal:
+                leave(how)
+            return act(*arguments)
+
+        return acted
+
+    for name in ("send", "receive", "exchange"):
+        setattr(exchanges, name, leaving(getattr(exchanges, name)))
+
+
 def leave(how: str) -> None:
     if how == "exit":
         raise SystemExit(0)
@@ -116,7 +145,10 @@ def main() -> None:
     if action not in ("parity", "errors"):
         rank = connect().rank
         try:
-            ends(action, folder, rank)
+            if len(sys.argv) > 3:
+                ends_within_a_call(action, folder, sys.argv[3], int(sys.argv[4]))
+            else:
+                ends(action, folder, rank)
         except OnnxcError as problem:
             print(f"rank {rank} says {problem}", file=sys.stderr, flush=True)
             raise SystemExit(1) from None

@@ -224,7 +224,7 @@ def test_the_first_rank_speaks_for_all(devices: str, rank: int, speaks: bool, mo
 
 # Nothing hangs
 
-LOST = r"device {last} \(process \d+ on .*\) "
+LOST = r"device {device} \(process \d+ on .*\) "
 
 
 @pytest.mark.parametrize(
@@ -240,12 +240,31 @@ def test_the_others_end_with_an_error_that_names_the_rank(
 ) -> None:
     done = start(ranks, "tests.sharding.rank_program", how, str(two if ranks == 2 else four))
     assert done.returncode != 0
-    lost = LOST.format(last=ranks - 1)
+    lost = LOST.format(device=ranks - 1)
     for rank in range(ranks - 1):
+        assert re.search(rf"rank {rank} says error\[device-\w+\]: {lost}{why}", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "name", "ranks", "leaver", "why"),
+    [
+        ("kill", "pipeline", 2, 1, "has died"),
+        ("kill", "pipeline", 4, 1, "has died"),
+        ("stop", "grid", 4, 2, "has not shown any life for 5 s"),
+    ],
+)
+def test_a_pipeline_that_loses_a_rank_within_a_call_ends_with_an_error_that_names_it(
+    how: str, name: str, ranks: int, leaver: int, why: str, two: Path, four: Path
+) -> None:
+    folder = two if ranks == 2 else four
+    done = start(ranks, "tests.sharding.rank_program", how, str(folder), name, str(leaver))
+    assert done.returncode != 0
+    lost = LOST.format(device=leaver)
+    for rank in set(range(ranks)) - {leaver}:
         assert re.search(rf"rank {rank} says error\[device-\w+\]: {lost}{why}", done.stderr), done.stderr
 
 
 def test_a_rank_that_computes_prints_what_ends_it(two: Path) -> None:
     done = start(2, "tests.sharding.rank_program", "compute", str(two))
     assert done.returncode != 0
-    assert re.search(rf"^error\[device-lost\]: {LOST.format(last=1)}has died", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(rf"^error\[device-lost\]: {LOST.format(device=1)}has died", done.stderr, re.MULTILINE), done.stderr
