@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import onnxc
-from onnxc.runtime.devices.shards import Shards
+from onnxc.runtime.devices.shards import Shard, Shards
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.ranks.world import connect
@@ -70,12 +71,34 @@ def errors(folder: Path, rank: int) -> dict[str, object]:
         "another artifact": refusal(lambda: onnxc.load(folder / f"{'mlp' if rank else 'gather'}.onnxc", devices="mpi")),
         "another count": refusal(lambda: onnxc.load(folder / "two.onnxc", devices="mpi")),
     }
+    found |= of_shards(folder, rank)
     with connect().call():
         found["two threads"] = from_another_thread(lambda: exe(right))
     found["after all"] = (
         np.asarray(exe(right)).tolist() == np.asarray(onnxc.load(folder / "gather.onnxc")(right)).tolist()
     )
     return found
+
+
+def of_shards(folder: Path, rank: int) -> dict[str, object]:
+    """What a call gives for an input of which each rank has its shard, by position and by name, and what is refused."""
+    exe, (x,) = onnxc.load(folder / "local.onnxc", devices="mpi"), np.load(folder / "local.x.npz").values()
+    expected = exe(x)
+    assert isinstance(expected, Shards)
+    (own,) = expected.shards
+    divided = replace(expected, shards=(replace(own, data=x[own.index]),))
+    longer = replace(divided, shape=(8, 6))
+    found = [exe(divided), exe.run({"x": divided})["y"], exe.run({"x": divided}, seed=1)["y"]]
+    return {
+        "shards": [isinstance(each, Shards) and bool((each.shards[0].data == own.data).all()) for each in found],
+        "shards of other types": refusal(lambda: exe(replace(divided, shards=(_as_f64(own),)))),
+        "shards of different outputs": refusal(lambda: exe(longer if rank == 2 else divided)),
+        "the whole on device 1": refusal(lambda: exe(x if rank == 1 else divided)),
+    }
+
+
+def _as_f64(shard: Shard) -> Shard:
+    return replace(shard, data=shard.data.astype(np.float64))
 
 
 def from_another_thread(act: object) -> str:

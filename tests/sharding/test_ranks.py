@@ -197,7 +197,7 @@ def test_two_ranks_give_the_bits_of_threads(two: Path) -> None:
 
 
 def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp_path: Path) -> None:
-    for name in ("gather.onnxc", "mlp.onnxc"):
+    for name in ("gather.onnxc", "mlp.onnxc", "local.onnxc", "local.x.npz"):
         shutil.copy(four / name, tmp_path / name)
     shutil.copy(two / "gather.onnxc", tmp_path / "two.onnxc")
     done = start(4, "tests.sharding.rank_program", "errors", str(tmp_path))
@@ -208,10 +208,14 @@ def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp
         "a file of device 3": r"file-not-found: (.|\n)*none(.|\n)*on device 3",
         "another artifact": r"artifacts-differ: .*device 1, 2, 3 has another artifact than device 0",
         "another count": r"device-count-differs: .*there are 4 ranks(.|\n)*divided over 2 devices",
+        "shards of other types": r"input-dtype: (.|\n)*\"x\" is f64\[7, 6\], expected f32\[N, 6\]",
+        "shards of different outputs": r"shards-differ: .*f32\[7, 6\] on device 1, f32\[8, 6\] on device 2",
+        "the whole on device 1": r"collectives-differ: ",
         "two threads": r"overlapping-calls: .*another thread",
     }
     for found in told(tmp_path, 4):
         assert found.pop("after all") is True
+        assert found.pop("shards") == [True] * 3
         for what, pattern in expected.items():
             assert re.match(pattern, str(found[what])), (what, found[what])
 
