@@ -344,6 +344,7 @@ DEVICES: Rows = {
     "unknown-outputs": ("outputs= is neither whole nor local", "onnxc.compile"),
     "outputs-without-config": ("outputs= asks for shards without config=", "onnxc.compile"),
     "unsupported-outputs": ("outputs= asks for shards of a model with pipeline stages", "onnxc.compile"),
+    "shards-differ": ("processes come with shards of different outputs for one input", "Executable.__call__"),
     "shards-elsewhere": ("the whole of an output is asked for, and other processes hold some of it", "Shards.whole"),
     "unknown-config": ("config= names what the model has not", "onnxc.compile"),
     "device-count-differs": (

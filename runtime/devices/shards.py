@@ -40,6 +40,12 @@ class Shards:
     def __repr__(self) -> str:
         return f"<Shards of {type_text(dtype_name(self.dtype), self.shape)} on {len(self.shards)} devices>"
 
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """The output as one new array, as `whole` makes it, for NumPy and for calls that take it as an input."""
+        if copy is False:
+            raise ValueError("the output is in several arrays, which one array cannot share")
+        return self.whole().astype(dtype or self.dtype, copy=False)
+
     def whole(self) -> np.ndarray:
         """The output as one new array.
 

@@ -12,6 +12,7 @@ from onnxc.runtime.devices.pipeline_engine import PipelineEngine, RunningSegment
 from onnxc.runtime.engine import Engine
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.rendezvous import device_of_thread, receive, send
+from onnxc.runtime.ranks.gathered_inputs import gather_inputs
 from onnxc.runtime.ranks.world import World
 
 if TYPE_CHECKING:
@@ -97,3 +98,11 @@ class RanksExecutable(Executable):
     ) -> dict[str, "SlotValue"]:
         with self._engine.world.call():
             return super()._run_by_name(inputs, out, seed, stream)
+
+    def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
+        return super()._run(gather_inputs(inputs, self._engine.world))
+
+    def _run_into(
+        self, inputs: Sequence[object], out: Mapping[str, object], seed: int | None
+    ) -> dict[str, "SlotValue"]:
+        return super()._run_into(gather_inputs(inputs, self._engine.world), out, seed)

@@ -35,7 +35,7 @@ class World:
         self._lock, self._caller, self._completed = threading.Lock(), 0, 0
         self._health: Health | None = None
         self.exchanges = RankExchanges(self.rank, link, exchange_seconds(), self._failure)
-        told = self._gather([socket.gethostname(), os.getpid(), sorted(os.sched_getaffinity(0))])
+        told = self._gather_json([socket.gethostname(), os.getpid(), sorted(os.sched_getaffinity(0))])
         about = list(map(_as_list, told))
         processors = [(host, cpus) for host, _, cpus in about]
         self.sharers = processors.count(processors[self.rank])
@@ -87,11 +87,15 @@ class World:
 
     def expect_equal(self, text: str) -> None:
         """Raises DeviceError unless every rank has come with the same text: the identity of its artifact."""
-        texts = self._gather(text)
+        texts = self._gather_json(text)
         others = [rank for rank, each in enumerate(texts) if each != texts[0]]
         if others:
             listed = ", ".join(map(str, others))
             raise DeviceError(f"device {listed} has another artifact than device 0", code="artifacts-differ")
+
+    def gather(self, array: np.ndarray, name: str) -> list[np.ndarray]:
+        """What each rank has come with, in order; `name` says what for, and is the same on all."""
+        return self.exchanges.swap(self._everyone, name, [array] * self.size)
 
     def _begin(self) -> None:
         call = self.exchanges.begin()
@@ -118,14 +122,13 @@ class World:
         """Whether MPI can be finalized, which waits for all ranks and for all that was sent."""
         return self._watch.part(self._completed, exchange_seconds()) and self._link.is_idle()
 
-    def _gather(self, value: JsonValue) -> list[JsonValue]:
+    def _gather_json(self, value: JsonValue) -> list[JsonValue]:
         """What each rank has come with."""
         data = np.frombuffer(json.dumps(value).encode(), np.uint8)
-        texts = self.exchanges.swap(self._everyone, "gather", [data] * self.size)
-        return [json.loads(text.tobytes()) for text in texts]
+        return [json.loads(text.tobytes()) for text in self.gather(data, "gather")]
 
     def _addresses(self, own: Address) -> list[Address]:
-        told = self._gather([own.host, own.port, own.secret])
+        told = self._gather_json([own.host, own.port, own.secret])
         return [Address(str(host), int(str(port)), str(secret)) for host, port, secret in map(_as_list, told)]
 
 

@@ -1,20 +1,24 @@
 """What a rank does in the tests of MPI: `mpirun -n N python -m tests.sharding.rank_program ACTION FOLDER`.
 
+`ACTION FOLDER MODEL RANK` ends one rank in the middle of a call of a model.
 It writes what it found to rankN.json in the folder; errors of ours end it as they would end any program.
 """
 
+import itertools
 import json
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import onnxc
-from onnxc.runtime.devices.shards import Shards
+from onnxc.runtime.devices.shards import Shard, Shards
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.ranks.world import connect
@@ -67,12 +71,34 @@ def errors(folder: Path, rank: int) -> dict[str, object]:
         "another artifact": refusal(lambda: onnxc.load(folder / f"{'mlp' if rank else 'gather'}.onnxc", devices="mpi")),
         "another count": refusal(lambda: onnxc.load(folder / "two.onnxc", devices="mpi")),
     }
+    found |= of_shards(folder, rank)
     with connect().call():
         found["two threads"] = from_another_thread(lambda: exe(right))
     found["after all"] = (
         np.asarray(exe(right)).tolist() == np.asarray(onnxc.load(folder / "gather.onnxc")(right)).tolist()
     )
     return found
+
+
+def of_shards(folder: Path, rank: int) -> dict[str, object]:
+    """What a call gives for an input of which each rank has its shard, by position and by name, and what is refused."""
+    exe, (x,) = onnxc.load(folder / "local.onnxc", devices="mpi"), np.load(folder / "local.x.npz").values()
+    expected = exe(x)
+    assert isinstance(expected, Shards)
+    (own,) = expected.shards
+    divided = replace(expected, shards=(replace(own, data=x[own.index]),))
+    longer = replace(divided, shape=(8, 6))
+    found = [exe(divided), exe.run({"x": divided})["y"], exe.run({"x": divided}, seed=1)["y"]]
+    return {
+        "shards": [isinstance(each, Shards) and bool((each.shards[0].data == own.data).all()) for each in found],
+        "shards of other types": refusal(lambda: exe(replace(divided, shards=(_as_f64(own),)))),
+        "shards of different outputs": refusal(lambda: exe(longer if rank == 2 else divided)),
+        "the whole on device 1": refusal(lambda: exe(x if rank == 1 else divided)),
+    }
+
+
+def _as_f64(shard: Shard) -> Shard:
+    return replace(shard, data=shard.data.astype(np.float64))
 
 
 def from_another_thread(act: object) -> str:
@@ -96,6 +122,32 @@ def ends(how: str, folder: Path, rank: int) -> None:
         exe.run(feed)
 
 
+def ends_within_a_call(how: str, folder: Path, name: str, leaver: int) -> None:
+    """Calls twice; in the second call one rank is killed or stopped when a part of its work is done."""
+    exe = onnxc.load(folder / f"{name}.onnxc", devices="mpi")
+    feed = dict(np.load(folder / f"{name}.x.npz"))
+    exe.run(feed)
+    if connect().rank == leaver:
+        leave_at_exchange(how, 1)
+    exe.run(feed)
+
+
+def leave_at_exchange(how: str, ordinal: int) -> None:
+    """From here on this rank leaves before the exchange of this ordinal: a send, a receive or a collective."""
+    exchanges, count = connect().exchanges, itertools.count()
+
+    def leaving(act: Callable[..., object]) -> Callable[..., object]:
+        def acted(*arguments: object) -> object:
+            if next(count) == ordinal:
+                leave(how)
+            return act(*arguments)
+
+        return acted
+
+    for name in ("send", "receive", "exchange"):
+        setattr(exchanges, name, leaving(getattr(exchanges, name)))
+
+
 def leave(how: str) -> None:
     if how == "exit":
         raise SystemExit(0)
@@ -116,7 +168,10 @@ def main() -> None:
     if action not in ("parity", "errors"):
         rank = connect().rank
         try:
-            ends(action, folder, rank)
+            if len(sys.argv) > 3:
+                ends_within_a_call(action, folder, sys.argv[3], int(sys.argv[4]))
+            else:
+                ends(action, folder, rank)
         except OnnxcError as problem:
             print(f"rank {rank} says {problem}", file=sys.stderr, flush=True)
             raise SystemExit(1) from None

@@ -13,7 +13,7 @@ from onnx import ModelProto, helper
 import onnxc
 from onnxc.command_line.main import main
 from onnxc.runtime.artifact import write_artifact
-from onnxc.runtime.devices.shards import Shards
+from onnxc.runtime.devices.shards import Shard, Shards
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, UnsupportedError
 from onnxc.runtime.load import read_artifact
 from onnxc.serving.model_config import Configuration
@@ -126,6 +126,59 @@ def test_shards_are_not_written_into_an_array() -> None:
     with pytest.raises(InputError, match="the output is a Shards") as refused:
         exe.run({"x": x}, out={"y": np.empty((4, 6), np.float32)})
     assert refused.value.code == "output-shape"
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_shards_are_inputs_of_calls_however_they_are_divided(name: str) -> None:
+    model, rows, _ = LAYOUTS[name]
+    exe = onnxc.compile(model, config=CONFIG, outputs="local")
+    x = np.arange(rows * 6, dtype=np.float32).reshape(rows, 6)
+    made = exe(x)
+    for taking in (exe, onnxc.compile(relu({1: 4}), config=CONFIG), onnxc.compile(plain())):
+        again = taking(made)
+        np.testing.assert_array_equal(again.whole() if isinstance(again, Shards) else again, x, strict=True)
+    np.testing.assert_array_equal(np.asarray(made), x, strict=True)
+    np.testing.assert_array_equal(np.asarray(made, np.float64), x.astype(np.float64), strict=True)
+
+
+def test_a_loop_of_calls_keeps_its_state_as_shards() -> None:
+    nodes = [helper.make_node("Add", ["s", "x"], ["t"])]
+    model = graph_model(nodes, {"s": ["N", 6], "x": [6]}, {"t": ["N", 6]}, {}, 4)
+    annotate(model.graph.node[0], "t", {0: 4}, FOUR)
+    exe = onnxc.compile(model, config=CONFIG, outputs="local")
+    state: object = np.zeros((5, 6), np.float32)
+    for step in range(3):
+        state = exe(state, np.full(6, step, np.float32))
+    assert isinstance(state, Shards)
+    np.testing.assert_array_equal(state.whole(), np.full((5, 6), 3, np.float32), strict=True)
+
+
+def plain() -> ModelProto:
+    return graph_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["N", 6]}, {"y": ["N", 6]}, {}, 1)
+
+
+def test_shards_that_an_input_cannot_be_are_refused() -> None:
+    exe = onnxc.compile(relu({0: 4}), config=CONFIG, outputs="local")
+    made = exe(np.ones((4, 6), np.float32))
+    assert isinstance(made, Shards)
+    refused = {
+        "input-dtype": replace(made, dtype=np.dtype(np.float64)),
+        "input-rank": Shards((), np.dtype(np.float32), (Shard(0, (), np.ones((), np.float32)),)),
+        "input-shape": onnxc.compile(narrow(), config=CONFIG, outputs="local")(np.ones((4, 5), np.float32)),
+        "shards-elsewhere": replace(made, shards=made.shards[:3]),
+    }
+    for code, shards in refused.items():
+        with pytest.raises(InputError) as problem:
+            exe(shards)
+        assert problem.value.code == code
+    with pytest.raises(ValueError, match="in several arrays"):
+        np.array(made, copy=False)
+
+
+def narrow() -> ModelProto:
+    model = graph_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [4, 5]}, {"y": [4, 5]}, {}, 4)
+    annotate(model.graph.node[0], "y", {0: 4}, FOUR)
+    return model
 
 
 def staged() -> ModelProto:

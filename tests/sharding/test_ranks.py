@@ -197,7 +197,7 @@ def test_two_ranks_give_the_bits_of_threads(two: Path) -> None:
 
 
 def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp_path: Path) -> None:
-    for name in ("gather.onnxc", "mlp.onnxc"):
+    for name in ("gather.onnxc", "mlp.onnxc", "local.onnxc", "local.x.npz"):
         shutil.copy(four / name, tmp_path / name)
     shutil.copy(two / "gather.onnxc", tmp_path / "two.onnxc")
     done = start(4, "tests.sharding.rank_program", "errors", str(tmp_path))
@@ -208,10 +208,14 @@ def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp
         "a file of device 3": r"file-not-found: (.|\n)*none(.|\n)*on device 3",
         "another artifact": r"artifacts-differ: .*device 1, 2, 3 has another artifact than device 0",
         "another count": r"device-count-differs: .*there are 4 ranks(.|\n)*divided over 2 devices",
+        "shards of other types": r"input-dtype: (.|\n)*\"x\" is f64\[7, 6\], expected f32\[N, 6\]",
+        "shards of different outputs": r"shards-differ: .*f32\[7, 6\] on device 1, f32\[8, 6\] on device 2",
+        "the whole on device 1": r"collectives-differ: ",
         "two threads": r"overlapping-calls: .*another thread",
     }
     for found in told(tmp_path, 4):
         assert found.pop("after all") is True
+        assert found.pop("shards") == [True] * 3
         for what, pattern in expected.items():
             assert re.match(pattern, str(found[what])), (what, found[what])
 
@@ -224,7 +228,7 @@ def test_the_first_rank_speaks_for_all(devices: str, rank: int, speaks: bool, mo
 
 # Nothing hangs
 
-LOST = r"device {last} \(process \d+ on .*\) "
+LOST = r"device {device} \(process \d+ on .*\) "
 
 
 @pytest.mark.parametrize(
@@ -240,12 +244,31 @@ def test_the_others_end_with_an_error_that_names_the_rank(
 ) -> None:
     done = start(ranks, "tests.sharding.rank_program", how, str(two if ranks == 2 else four))
     assert done.returncode != 0
-    lost = LOST.format(last=ranks - 1)
+    lost = LOST.format(device=ranks - 1)
     for rank in range(ranks - 1):
+        assert re.search(rf"rank {rank} says error\[device-\w+\]: {lost}{why}", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "name", "ranks", "leaver", "why"),
+    [
+        ("kill", "pipeline", 2, 1, "has died"),
+        ("kill", "pipeline", 4, 1, "has died"),
+        ("stop", "grid", 4, 2, "has not shown any life for 5 s"),
+    ],
+)
+def test_a_pipeline_that_loses_a_rank_within_a_call_ends_with_an_error_that_names_it(
+    how: str, name: str, ranks: int, leaver: int, why: str, two: Path, four: Path
+) -> None:
+    folder = two if ranks == 2 else four
+    done = start(ranks, "tests.sharding.rank_program", how, str(folder), name, str(leaver))
+    assert done.returncode != 0
+    lost = LOST.format(device=leaver)
+    for rank in set(range(ranks)) - {leaver}:
         assert re.search(rf"rank {rank} says error\[device-\w+\]: {lost}{why}", done.stderr), done.stderr
 
 
 def test_a_rank_that_computes_prints_what_ends_it(two: Path) -> None:
     done = start(2, "tests.sharding.rank_program", "compute", str(two))
     assert done.returncode != 0
-    assert re.search(rf"^error\[device-lost\]: {LOST.format(last=1)}has died", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(rf"^error\[device-lost\]: {LOST.format(device=1)}has died", done.stderr, re.MULTILINE), done.stderr
