@@ -56,6 +56,7 @@ ALLOWED = {
         "onnxc.compiler.diagnostics",
         "onnxc.compiler.limits",
         "onnxc.runtime.errors",
+        "onnxc.runtime.files.foreign_files",
         "onnxc.runtime.files.plain_files",
         "onnxc.runtime.random_state",
         "onnxc.runtime.files.safetensors",

@@ -17,7 +17,7 @@ _FORMATS: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         ),
         (
             rb"PK\x03\x04",
-            "a zip archive, such as an onnxc file: onnxc.load reads those, unpack others",
+            "a zip archive: onnxc.load reads those of onnxc, unpack others",
         ),
         (rb"\x1f\x8b", "a gzip file: unpack it with gunzip"),
         (rb"\x89HDF", "an HDF5 file, such as a Keras model: convert it with tf2onnx"),
