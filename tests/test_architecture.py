@@ -62,6 +62,7 @@ ALLOWED = {
         "onnxc.compiler.limits",
         "onnxc.compiler.model_warnings",
         "onnxc.runtime.errors",
+        "onnxc.runtime.files.foreign_files",
         "onnxc.runtime.files.plain_files",
         "onnxc.runtime.random_state",
         "onnxc.runtime.files.safetensors",

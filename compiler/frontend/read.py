@@ -20,22 +20,11 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, OperatorSetIdPro
 from onnxc.compiler.frontend.text_forms.forms import form_of_path, parse_text
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
 from onnxc.runtime.errors import InputError, ModelError
+from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
 from onnxc.runtime.files.plain_files import AnyPath, open_plain_file
 
 # Files from this size on are mapped; smaller ones are read, which protects against changes under our feet.
 MAP_BYTES = 16 << 20
-
-# How files begin that people pass by mistake.
-_IMPOSTORS: tuple[tuple[bytes, str], ...] = (
-    (b"version https://git-lfs", "a Git LFS pointer: run `git lfs pull` for the file itself"),
-    (b"PK\x03\x04", "a zip archive, such as a PyTorch or an onnxc file"),
-    (b"\x1f\x8b", "a gzip file"),
-    (b"\x89HDF", "an HDF5 file, such as a Keras model"),
-    (b"\x1c\x00\x00\x00TFL3", "a TensorFlow Lite model"),
-    (b"\x80\x02", "a Python pickle"),
-    (b"<", "an HTML or XML page"),
-    (b"{", "JSON text, which is read from files that end in .json"),
-)
 
 
 @runtime_checkable
@@ -91,7 +80,7 @@ def read_model(
         return source
     data, folder, status = _open(source)
     if not len(data):
-        raise _error("empty-model", f"{_named(source)} is empty")
+        raise _error("empty-model", f"{_named(source)} is empty: download or export it again")
     form = form_of_path(_path_of(source))
     if form is not None:
         data, status = _serialized(parse_text(data, form)), None
@@ -201,8 +190,7 @@ def _not_a_model(data: memoryview, source: object, reason: str) -> ModelError:
 
 
 def _impostor(data: memoryview) -> str | None:
-    head = bytes(data[:32])
-    return next((kind for prefix, kind in _IMPOSTORS if head.startswith(prefix)), None)
+    return foreign_format(bytes(data[:HEAD_BYTES]))
 
 
 def _named(source: object) -> str:

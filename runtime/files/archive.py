@@ -36,6 +36,7 @@ from onnxc.runtime.devices.division import Division, decode_division
 from onnxc.runtime.devices.pipeline import Pipeline, decode_pipeline
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
 from onnxc.runtime.files.saved_file import compute_digest, stated_digest
 from onnxc.runtime.program import JsonValue, Program
 
@@ -44,6 +45,8 @@ __all__ = ["Archive"]
 _LOCAL_HEADER = struct.Struct("<4s22x2H")
 _READ_BYTES = 1 << 20
 """What is read at a time stays in a cache of the processor: checksums of 436 MB took 0.16 s, by 16 MiB 0.28 s."""
+# The key of ModelProto.ir_version, which exporters write first.
+_ONNX_BEGINS = b"\x08"
 
 
 @dataclass(frozen=True)
@@ -187,15 +190,24 @@ class Archive:
             self.file.seek(0)
             if self.file.read(4) == b"PK\3\4":
                 raise self.malformed(f"{problem}") from problem
-            message = f'"{self.name}" is no onnxc file ({problem})'
-            raise DeviceError(message, code="not-an-artifact") from problem
+            raise self._not_an_artifact(f"{problem}") from problem
+
+    def _not_an_artifact(self, reason: str) -> DeviceError:
+        self.file.seek(0)
+        head = self.file.read(HEAD_BYTES)
+        advice = foreign_format(head)
+        if advice is not None:
+            reason = f"it looks like {advice}"
+        elif head.startswith(_ONNX_BEGINS):
+            reason = "it looks like an ONNX model: compile it with onnxc.compile"
+        return DeviceError(f'"{self.name}" is no onnxc file: {reason}', code="not-an-artifact")
 
     def _manifest(self) -> Mapping[str, JsonValue]:
         if MANIFEST not in self.members:
-            raise DeviceError(f'"{self.name}" is a zip archive, but no onnxc file', code="not-an-artifact")
+            raise self._not_an_artifact("it is another zip archive")
         manifest = self._parse(MANIFEST, self._bytes(MANIFEST))
         if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
-            raise DeviceError(f'"{self.name}" is a zip archive, but no onnxc file', code="not-an-artifact")
+            raise self._not_an_artifact("it is another zip archive")
         version = manifest.get("version")
         if version != FORMAT_VERSION:
             message = (

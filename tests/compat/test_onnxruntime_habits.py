@@ -425,3 +425,7 @@ def test_external_data_goes_where_the_options_say(ort: ModuleType, tmp_path: Pat
     assert (tmp_path / "made.bin").stat().st_size >= 8000
     again = ort.InferenceSession(str(tmp_path / "made.onnx"))
     assert again.run(["product"], {"x": X})[0].shape == (3, 1000)
+
+
+def test_libraries_may_be_loaded_before_a_session_is_made(ort: ModuleType) -> None:
+    assert ort.preload_dlls(cuda=False, cudnn=False, msvc=False, directory="") is None

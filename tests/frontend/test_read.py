@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import socket
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,6 +168,14 @@ def test_a_truncated_model_is_named_so(cut: int) -> None:
     assert _code(DATA[:cut]) == "truncated-model"
 
 
+def zipped(member: str) -> bytes:
+    """An archive with one member."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(member, b"x")
+    return file.getvalue()
+
+
 IMPOSTORS = {
     "git lfs": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "zip": (b"PK\x03\x04" + bytes(30), "zip archive"),
@@ -176,7 +185,15 @@ IMPOSTORS = {
     "pickle": (b"\x80\x02\x8a\nl\xfc", "pickle"),
     "html": (b"<!DOCTYPE html>", "HTML"),
     "json": (b'{"a": 1}', "JSON"),
-    "text": (b"hello world", "wire type"),
+    "json behind a line": (b'\n{"a": 1}', "JSON"),
+    "text": (b"hello world", "looks like text, .* .onnxtxt"),
+    "pytorch": (zipped("archive/data.pkl"), "PyTorch file: .* torch.onnx.export"),
+    "pytorch of 2.6": (zipped("m/.format_version"), "PyTorch file"),
+    "another archive": (zipped("m.onnx"), "a zip archive"),
+    "gguf": (b"GGUF" + bytes(20), "GGUF"),
+    "tflite of another offset": (b"\x20\0\0\0TFL3" + bytes(20), "TensorFlow Lite"),
+    "safetensors": ((8).to_bytes(8, "little") + b'{"a":{}}', "safetensors"),
+    "a new pickle": (b"\x80\x05\x95" + bytes(8), "pickle"),
     "zeros": (bytes(10), "begins no field"),
     "a tensor": (onnx.TensorProto(raw_data=b"abcd").SerializeToString(), "neither a graph"),
 }

@@ -142,11 +142,26 @@ def test_a_file_of_another_kind_is_no_artifact(tmp_path: Path, data: bytes) -> N
     assert refused(path).code == "not-an-artifact"
 
 
+@pytest.mark.parametrize(
+    ("data", "advice"),
+    [
+        (b"\x08\x07\x12", "an ONNX model: compile it with onnxc.compile"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"", "not a zip file"),
+    ],
+)
+def test_a_file_of_another_kind_is_said_with_what_to_do(tmp_path: Path, data: bytes, advice: str) -> None:
+    path = tmp_path / "x.onnxc"
+    path.write_bytes(data)
+    assert advice in str(refused(path))
+
+
 def test_another_zip_archive_is_no_artifact(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("data.pkl", b"x")
+        archive.writestr("m/data.pkl", b"x")
     assert refused(path).code == "not-an-artifact"
+    assert "torch.onnx.export" in str(refused(path))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", b"{}")
     assert refused(path).code == "not-an-artifact"

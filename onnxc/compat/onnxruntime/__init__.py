@@ -24,8 +24,8 @@ __all__ = [
     "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata",
     "NodeArg", "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "RunOptions", "SessionIOBinding",
     "SessionOptions", "SparseTensor", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
-    "get_available_providers", "get_build_info", "get_device", "get_version_string", "set_default_logger_severity",
-    "set_default_logger_verbosity", "set_seed",
+    "get_available_providers", "get_build_info", "get_device", "get_version_string", "preload_dlls",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
 ]  # fmt: skip
 
 SessionIOBinding = IOBinding
@@ -52,6 +52,10 @@ def set_default_logger_severity(severity: int) -> None:
 
 def set_default_logger_verbosity(verbosity: int) -> None:
     """Changes nothing: what there is to say is raised or warned of."""
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
+    """Changes nothing: no libraries of CUDA are linked, so none need be loaded before a session is made."""
 
 
 def set_seed(seed: int) -> None:
