@@ -32,7 +32,7 @@ COMMANDS = {
     "precision": ("precision", "Say what a lower precision costs MODEL."),
     "profile": ("profile", "Say where the time of a call of MODEL goes."),
     "reduce": ("reduce", "Write the smallest model that fails as MODEL does."),
-    "rename": ("rewrite", "Write MODEL with other names of values in its graph, and in the graphs within."),
+    "rename": ("rewrite", "Write MODEL with other names of values and nodes in its graph, and in the graphs within."),
     "report": ("report", "Say how a model was compiled."),
     "run": ("run", "Call MODEL, an .onnx or .onnxc file, once."),
     "schema": ("schema", "Print what an operator takes and gives."),
